@@ -1,0 +1,71 @@
+//! Stands in for `webgpu.rs` where the feature `webgpu` is off. No value of these types can exist.
+
+use super::{GgmlDType, GgmlType, QStorage};
+use crate::{CpuStorage, Error, Layout, Result, Shape, WebGpuDevice, WebGpuStorage};
+
+pub struct QWebGpuStorage {
+    device: WebGpuDevice,
+}
+
+impl QWebGpuStorage {
+    pub fn zeros(device: &WebGpuDevice, _: usize, _: GgmlDType) -> Result<Self> {
+        device.never()
+    }
+
+    pub fn dtype(&self) -> GgmlDType {
+        self.device.never()
+    }
+
+    pub fn device(&self) -> &WebGpuDevice {
+        &self.device
+    }
+
+    pub fn dequantize(&self, _: usize) -> Result<WebGpuStorage> {
+        self.device.never()
+    }
+
+    pub fn quantize(&mut self, _: &WebGpuStorage) -> Result<()> {
+        self.device.never()
+    }
+
+    pub fn quantize_imatrix(&mut self, _: &WebGpuStorage, _: &[f32], _: usize) -> Result<()> {
+        self.device.never()
+    }
+
+    pub fn quantize_onto(&mut self, _: &CpuStorage) -> Result<()> {
+        self.device.never()
+    }
+
+    pub fn quantize_imatrix_onto(&mut self, _: &CpuStorage, _: &[f32], _: usize) -> Result<()> {
+        self.device.never()
+    }
+
+    pub fn storage_size_in_bytes(&self) -> usize {
+        self.device.never()
+    }
+
+    pub fn embedding(
+        &self,
+        _: usize,
+        _: usize,
+        _: &WebGpuStorage,
+        _: &Layout,
+    ) -> Result<WebGpuStorage> {
+        self.device.never()
+    }
+
+    pub fn fwd(&self, _: &Shape, _: &WebGpuStorage, _: &Layout) -> Result<(WebGpuStorage, Shape)> {
+        self.device.never()
+    }
+
+    pub fn data(&self) -> Result<Vec<u8>> {
+        self.device.never()
+    }
+}
+
+pub fn load_quantized<T: GgmlType + Send + Sync + 'static>(
+    _: &WebGpuDevice,
+    _: &[T],
+) -> Result<QStorage> {
+    Err(Error::NotCompiledWithWebGpuSupport)
+}

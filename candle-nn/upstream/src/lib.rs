@@ -1,0 +1,1 @@
+//! Only here because cargo wants a target: see Cargo.toml.

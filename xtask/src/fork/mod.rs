@@ -1,0 +1,202 @@
+//! The fork of candle-core and candle-nn as a patch queue: a pinned release, patches that only insert lines, and whole
+//! files of our own. UPSTREAM.md tells how to work with it.
+
+mod check;
+mod dist;
+mod export;
+mod link;
+mod patch;
+mod rebase;
+mod tree;
+mod upstream;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Subcommand;
+use sha2::{Digest, Sha256};
+
+pub use check::check_all;
+use upstream::Pin;
+
+pub const HELP: &str = "\
+Put the patched candle-core and candle-nn into candle-core/tree and candle-nn/tree.
+
+Each tree is a git repository: the pinned release as the first commit, then one commit per patch. Our own files are
+linked in from src/. Nothing happens when the trees are up to date.
+
+To change a patch: edit in the tree, commit there (git commit --amend, or git rebase -i for an older commit), then
+`cargo xtask fork export`. A new commit becomes a new patch; its subject begins with the patch's name and a colon.";
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Throw away edits in the trees that are not exported
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Write the commits of the trees back to patches/
+    Export,
+    /// Build the trees from nothing, export them, and fail on any difference to patches/
+    Check,
+    /// Write complete crates (candle-core, candle-nn, candle-webgpu) into a folder, to vendor or to publish
+    Dist {
+        /// A new or empty folder
+        dir: PathBuf,
+    },
+    /// Move the pin to another release, by git rebase of the patches
+    Rebase {
+        /// The release, for example 0.11.2
+        version: String,
+    },
+}
+
+/// One forked crate.
+pub struct Fork {
+    pub name: &'static str,
+    dir: PathBuf,
+}
+
+impl Fork {
+    fn upstream(&self) -> PathBuf {
+        self.dir.join("upstream")
+    }
+
+    fn patches(&self) -> PathBuf {
+        self.dir.join("patches")
+    }
+
+    /// Our whole files, at their final paths.
+    fn own(&self) -> PathBuf {
+        self.dir.join("src")
+    }
+
+    fn tree(&self) -> PathBuf {
+        self.dir.join("tree")
+    }
+
+    fn pin(&self) -> Result<Pin> {
+        Pin::read(&self.upstream(), self.name)
+    }
+
+    /// The names in patches/series, in order.
+    fn series(&self) -> Result<Vec<String>> {
+        let path = self.patches().join("series");
+        let text = fs::read_to_string(&path)
+            .with_context(|| format!("cannot read the series {}", path.display()))?;
+        let names = text.lines().map(str::trim);
+        Ok(names
+            .filter(|name| !name.is_empty() && !name.starts_with('#'))
+            .map(str::to_owned)
+            .collect())
+    }
+
+    fn patch(&self, name: &str) -> Result<String> {
+        let path = self.patches().join(name);
+        let text = fs::read_to_string(&path)
+            .with_context(|| format!("cannot read the patch {}", path.display()))?;
+        Ok(text.replace("\r\n", "\n"))
+    }
+
+    /// Changes whenever the tree has to.
+    fn hash(&self) -> Result<String> {
+        let pin = self.pin()?;
+        let mut hash = Sha256::new();
+        let mut add = |part: &str| {
+            hash.update(part.len().to_le_bytes());
+            hash.update(part);
+        };
+        add("1"); // the way trees are made
+        add(&pin.version);
+        add(&pin.checksum);
+        for name in self.series()? {
+            add(&name);
+            add(&self.patch(&name)?);
+        }
+        for link in link::list(&self.own())? {
+            add(&link.to_string_lossy());
+        }
+        Ok(upstream::hex(&hash.finalize()))
+    }
+}
+
+fn forks() -> Result<[Fork; 2]> {
+    let root = crate::root()?;
+    Ok(["candle-core", "candle-nn"].map(|name| Fork {
+        name,
+        dir: root.join(name),
+    }))
+}
+
+pub fn main(args: Args) -> Result<bool> {
+    match args.command {
+        None => materialise_all(args.force)?,
+        Some(Command::Export) => {
+            let _lock = lock()?;
+            for fork in forks()? {
+                export::export(&fork)?;
+            }
+        }
+        Some(Command::Check) => {
+            let (_, failed) = check_all()?;
+            return Ok(failed == 0);
+        }
+        Some(Command::Dist { dir }) => {
+            materialise_all(args.force)?;
+            dist::dist(&forks()?, &dir)?;
+        }
+        Some(Command::Rebase { version }) => {
+            materialise_all(args.force)?;
+            let _lock = lock()?;
+            return rebase::rebase(&forks()?, &version);
+        }
+    }
+    Ok(true)
+}
+
+/// Makes the trees that are missing or out of date.
+pub fn materialise_all(force: bool) -> Result<()> {
+    let _lock = lock()?;
+    for fork in forks()? {
+        tree::materialise(&fork, force)?;
+    }
+    Ok(())
+}
+
+/// Two commands at once would build the same tree.
+fn lock() -> Result<fs::File> {
+    let dir = crate::root()?.join("xtask/target");
+    fs::create_dir_all(&dir)?;
+    let file = fs::File::create(dir.join("fork.lock"))?;
+    file.lock().context("cannot lock xtask/target/fork.lock")?;
+    Ok(file)
+}
+
+/// Every file below `dir`, relative to it, sorted.
+fn files(dir: &Path) -> Result<Vec<PathBuf>> {
+    fn walk(dir: &Path, prefix: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+        let entries =
+            fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))?;
+        for entry in entries {
+            let entry = entry?;
+            let name = prefix.join(entry.file_name());
+            if entry.file_type()?.is_dir() {
+                if entry.file_name() != ".git" {
+                    walk(&entry.path(), &name, found)?;
+                }
+            } else {
+                found.push(name);
+            }
+        }
+        Ok(())
+    }
+    let mut found = Vec::new();
+    walk(dir, Path::new(""), &mut found)?;
+    found.sort();
+    Ok(found)
+}

@@ -1,0 +1,82 @@
+//! The commands of this repository. `cargo xtask --help` lists them.
+
+mod fork;
+mod llama;
+mod run;
+mod test;
+mod vulkan;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "Builds, checks and runs Candle with its WebGPU device",
+    disable_help_subcommand = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Put the patched candle-core and candle-nn into candle-core/tree and candle-nn/tree
+    #[command(long_about = fork::HELP)]
+    Fork(fork::Args),
+    /// Run a LLaMA model on the WebGPU device: cargo xtask llama "Once upon a time"
+    #[command(long_about = llama::HELP)]
+    Llama(llama::Args),
+    /// Run the tests, all of them or the parts named
+    #[command(long_about = test::HELP)]
+    Test(test::Args),
+    /// Write every linked shader to target/wgsl and validate it
+    Wgsl {
+        /// Handed on to wgsl-dump
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
+    },
+}
+
+fn main() {
+    let cli = Cli::parse();
+    let done = match cli.command {
+        Command::Fork(args) => fork::main(args),
+        Command::Llama(args) => llama::main(args),
+        Command::Test(args) => test::main(args),
+        Command::Wgsl { rest } => wgsl(&rest),
+    };
+    match done {
+        Ok(true) => {}
+        Ok(false) => std::process::exit(1),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            std::process::exit(1);
+        }
+    }
+}
+
+fn wgsl(rest: &[String]) -> Result<bool> {
+    fork::materialise_all(false)?;
+    let mut cargo = run::cargo();
+    cargo.args([
+        "run",
+        "--quiet",
+        "-p",
+        "candle-webgpu-tests",
+        "--bin",
+        "wgsl-dump",
+        "--",
+    ]);
+    Ok(run::status(cargo.args(rest))?.success())
+}
+
+/// The root of the repository: the folder that holds xtask/.
+fn root() -> Result<PathBuf> {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let root = here.parent().context("xtask has no parent folder")?;
+    Ok(root.to_path_buf())
+}

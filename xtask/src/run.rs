@@ -1,0 +1,75 @@
+//! Starting other programs, with errors that name them.
+
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+
+use anyhow::{bail, Context, Result};
+
+/// The cargo that runs us, in the root of the repository.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    if let Ok(root) = crate::root() {
+        command.current_dir(root);
+    }
+    // These speak of xtask's own package and would reach build scripts below.
+    for (name, _) in std::env::vars_os() {
+        let own = name.to_str().is_some_and(|name| {
+            name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+        });
+        if own {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// Runs to the end with our own stdin, stdout and stderr.
+pub fn status(command: &mut Command) -> Result<ExitStatus> {
+    let name = name(command);
+    command
+        .status()
+        .with_context(|| format!("cannot start {name}"))
+}
+
+/// Runs to the end and gives stdout; an error carries stderr.
+pub fn stdout(command: &mut Command) -> Result<String> {
+    let name = name(command);
+    let output = command
+        .output()
+        .with_context(|| format!("cannot start {name}"))?;
+    if !output.status.success() {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        bail!("{name} failed: {}", stderr.trim());
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("{name} wrote no UTF-8"))
+}
+
+/// git in `dir`, blind to the user's configuration, so that every machine gives the same commits and patches.
+pub fn git(dir: &Path) -> Command {
+    let mut command = Command::new("git");
+    command.arg("-C").arg(dir);
+    for setting in [
+        "user.name=candle fork",
+        "user.email=fork@localhost",
+        "commit.gpgsign=false",
+        "core.autocrlf=false",
+        "core.hooksPath=/dev/null",
+        "core.quotePath=false",
+        "diff.noprefix=false",
+        "diff.mnemonicPrefix=false",
+        "diff.algorithm=myers",
+        "diff.renames=false",
+        "advice.detachedHead=false",
+        "gc.auto=0",
+    ] {
+        command.arg("-c").arg(setting);
+    }
+    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn name(command: &Command) -> String {
+    command.get_program().to_string_lossy().into_owned()
+}
