@@ -1,0 +1,118 @@
+//! On Linux wgpu needs a Vulkan driver. Without a GPU that is Mesa's lavapipe, which a bare machine does not have.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{bail, Result};
+
+use crate::run;
+
+const PACKAGES: [&str; 2] = ["mesa-vulkan-drivers", "libvulkan1"];
+
+/// Makes sure that there is a Vulkan driver, and installs the software one where that can be done without asking.
+pub fn ensure() -> Result<()> {
+    if !cfg!(target_os = "linux") || (has_loader() && has_driver()) {
+        return Ok(()); // Metal and DX12 come with their systems
+    }
+    if !on_path("apt-get") {
+        bail!(
+            "there is no Vulkan driver here. Install the one of your GPU, or Mesa's, which also runs on the CPU:\n  \
+             Fedora: sudo dnf install mesa-vulkan-drivers vulkan-loader\n  \
+             Arch:   sudo pacman -S vulkan-swrast vulkan-icd-loader\n  \
+             others: the package that holds libvulkan_lvp.so, and libvulkan.so.1"
+        );
+    }
+    let command = format!("apt-get install {}", PACKAGES.join(" "));
+    let Some(sudo) = privilege() else {
+        bail!("there is no Vulkan driver here. Run: sudo {command}");
+    };
+    eprintln!("There is no Vulkan driver here; installing Mesa's, which needs no GPU: {command}");
+    apt(sudo, &["update"])?;
+    let mut install = vec!["install", "--yes", "--no-install-recommends"];
+    install.extend(PACKAGES);
+    apt(sudo, &install)?;
+    if !has_driver() {
+        bail!("{command} brought no Vulkan driver");
+    }
+    Ok(())
+}
+
+fn has_loader() -> bool {
+    let cached = ["ldconfig", "/sbin/ldconfig"].iter().any(|ldconfig| {
+        run::stdout(Command::new(ldconfig).arg("-p"))
+            .is_ok_and(|out| out.contains("libvulkan.so.1"))
+    });
+    cached
+        || env::var_os("LD_LIBRARY_PATH").is_some_and(|paths| {
+            env::split_paths(&paths).any(|path| path.join("libvulkan.so.1").exists())
+        })
+        || [
+            "/usr/lib",
+            "/usr/lib64",
+            "/usr/local/lib",
+            "/run/opengl-driver/lib",
+        ]
+        .iter()
+        .any(|dir| Path::new(dir).join("libvulkan.so.1").exists())
+}
+
+/// Looks where the Vulkan loader looks for driver manifests.
+fn has_driver() -> bool {
+    for name in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"] {
+        if let Some(files) = env::var_os(name) {
+            return env::split_paths(&files).any(|file| file.exists());
+        }
+    }
+    let mut roots: Vec<PathBuf> = ["/etc", "/usr/share", "/usr/local/share", "/usr/local/etc"]
+        .map(PathBuf::from)
+        .to_vec();
+    if let Some(home) = env::var_os("HOME") {
+        roots.push(Path::new(&home).join(".local/share"));
+    }
+    for name in ["XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_DATA_DIRS"] {
+        if let Some(dirs) = env::var_os(name) {
+            roots.extend(env::split_paths(&dirs));
+        }
+    }
+    roots.push(PathBuf::from("/run/opengl-driver/share"));
+    roots.iter().any(|root| {
+        let Ok(entries) = root.join("vulkan/icd.d").read_dir() else {
+            return false;
+        };
+        entries
+            .flatten()
+            .any(|entry| entry.path().extension().is_some_and(|ext| ext == "json"))
+    })
+}
+
+fn on_path(program: &str) -> bool {
+    env::var_os("PATH")
+        .is_some_and(|path| env::split_paths(&path).any(|dir| dir.join(program).exists()))
+}
+
+/// How to become root: by nothing, by sudo, or not at all.
+fn privilege() -> Option<Option<&'static str>> {
+    let root = run::stdout(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+    if root {
+        return Some(None);
+    }
+    let sudo = run::stdout(Command::new("sudo").args(["-n", "true"])).is_ok();
+    sudo.then_some(Some("sudo"))
+}
+
+fn apt(sudo: Option<&str>, args: &[&str]) -> Result<()> {
+    let mut command = match sudo {
+        Some(sudo) => {
+            let mut command = Command::new(sudo);
+            command.args(["-n", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+            command
+        }
+        None => Command::new("apt-get"),
+    };
+    command.env("DEBIAN_FRONTEND", "noninteractive");
+    if !run::status(command.arg("--quiet").args(args))?.success() {
+        bail!("apt-get {} failed", args.join(" "));
+    }
+    Ok(())
+}

@@ -12,7 +12,9 @@ pub fn check_all() -> Result<(usize, usize)> {
     let _lock = super::lock()?;
     let (mut passed, mut failed) = (0, 0);
     for fork in forks()? {
-        let dir = crate::root()?.join("xtask/target/fork-check").join(fork.name);
+        let dir = crate::root()?
+            .join("xtask/target/fork-check")
+            .join(fork.name);
         match check(&fork, &dir) {
             Ok((patches, lines)) => {
                 println!("{}: {patches} patches insert {lines} lines", fork.name);

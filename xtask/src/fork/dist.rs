@@ -19,10 +19,7 @@ pub fn dist(forks: &[Fork], dir: &Path) -> Result<()> {
     runtime(dir)?;
     for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
         for name in ["candle-core", "candle-nn", "candle-webgpu"] {
-            fs::copy(
-                crate::root()?.join(licence),
-                dir.join(name).join(licence),
-            )?;
+            fs::copy(crate::root()?.join(licence), dir.join(name).join(licence))?;
         }
     }
     let path = |name: &str| {
@@ -88,7 +85,9 @@ fn newest(archives: &Path) -> Result<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(archives)? {
         let path = entry?.path();
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
         if name.is_some_and(|name| name.starts_with("candle-webgpu-") && name.ends_with(".crate")) {
             found.push((fs::metadata(&path)?.modified()?, path));
         }

@@ -17,41 +17,48 @@ pub fn list(own: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Puts every file of `own` into the tree's src/ and tells the tree's git to overlook them.
+/// Puts every file of `own` into the tree's src/ and tells the tree's git to overlook them. Done again, it adds what is
+/// new, drops what is gone and renews copies; a link needs no renewal.
 pub fn make(own: &Path, tree: &Path) -> Result<()> {
-    let mut exclude = String::new();
+    let exclude_file = tree.join(".git/info/exclude");
+    let old = fs::read_to_string(&exclude_file).unwrap_or_default();
+    let mut exclude = String::from("/target\n");
     for file in list(own)? {
-        let to = tree.join("src").join(&file);
-        if to.exists() {
-            bail!("upstream has a file src/{} of its own", file.display());
-        }
-        if let Some(dir) = to.parent() {
-            fs::create_dir_all(dir)?;
-        }
-        place(&target(own, tree, &file), &own.join(&file), &to)?;
-        exclude.push_str(&format!("/src/{}\n", slashes(&file)));
-    }
-    let info = tree.join(".git/info");
-    fs::create_dir_all(&info)?;
-    fs::write(info.join("exclude"), exclude + "/Cargo.lock.new\n/target\n")?;
-    Ok(())
-}
-
-/// Renews copies that are out of date; links need nothing.
-pub fn refresh(own: &Path, tree: &Path) -> Result<()> {
-    for file in list(own)? {
+        let line = format!("/src/{}\n", slashes(&file));
         let (from, to) = (own.join(&file), tree.join("src").join(&file));
         match fs::symlink_metadata(&to) {
+            Ok(_) if !old.contains(&line) => {
+                bail!("upstream has a file src/{} of its own", file.display())
+            }
             Ok(meta) if meta.is_symlink() => {}
             Ok(_) => {
                 if fs::read(&from)? != fs::read(&to)? {
                     fs::copy(&from, &to)?;
                 }
             }
-            Err(_) => place(&target(own, tree, &file), &from, &to)?,
+            Err(_) => {
+                if let Some(dir) = to.parent() {
+                    fs::create_dir_all(dir)?;
+                }
+                place(&target(own, tree, &file), &from, &to)?;
+            }
+        }
+        exclude.push_str(&line);
+    }
+    if exclude == old {
+        return Ok(());
+    }
+    for line in old.lines().filter(|line| line.starts_with("/src/")) {
+        if !exclude.lines().any(|other| other == line) {
+            let gone = tree.join(&line[1..]);
+            if fs::symlink_metadata(&gone).is_ok() {
+                fs::remove_file(&gone)?;
+            }
         }
     }
-    Ok(())
+    fs::create_dir_all(tree.join(".git/info"))?;
+    fs::write(&exclude_file, exclude)
+        .with_context(|| format!("cannot write {}", exclude_file.display()))
 }
 
 /// What a link says: a relative path where the tree lies beside src/, so that the repository can be moved.

@@ -111,15 +111,12 @@ impl Fork {
             hash.update(part.len().to_le_bytes());
             hash.update(part);
         };
-        add("1"); // the way trees are made
+        add("2"); // the way trees are made
         add(&pin.version);
         add(&pin.checksum);
         for name in self.series()? {
             add(&name);
             add(&self.patch(&name)?);
-        }
-        for link in link::list(&self.own())? {
-            add(&link.to_string_lossy());
         }
         Ok(upstream::hex(&hash.finalize()))
     }

@@ -95,7 +95,8 @@ fn inserted(hunk: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    const PATCH: &str = "one: a line\n\nWhy.\n\ndiff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -3,0 +4 @@\n+new\n";
+    const PATCH: &str =
+        "one: a line\n\nWhy.\n\ndiff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -3,0 +4 @@\n+new\n";
 
     #[test]
     fn counts_insertions() {

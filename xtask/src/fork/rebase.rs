@@ -84,7 +84,9 @@ fn repin(fork: &Fork, version: &str) -> Result<Pin> {
     }
     fs::write(&path, text.replace(&from, &to))?;
     let mut cargo = run::cargo();
-    cargo.args(["update", "--quiet", "--manifest-path"]).arg(&path);
+    cargo
+        .args(["update", "--quiet", "--manifest-path"])
+        .arg(&path);
     cargo.args(["--package", fork.name]);
     if let Err(error) = run::stdout(&mut cargo) {
         fs::write(&path, text)?;

@@ -19,7 +19,7 @@ pub fn materialise(fork: &Fork, force: bool) -> Result<()> {
     let stamp = Stamp::read(&tree);
     let hash = fork.hash()?;
     if !force && stamp.as_ref().is_some_and(|stamp| stamp.hash == hash) {
-        return link::refresh(&fork.own(), &tree);
+        return link::make(&fork.own(), &tree);
     }
     if tree.exists() && !force {
         let head = head(&tree).unwrap_or_default();
@@ -38,8 +38,7 @@ pub fn materialise(fork: &Fork, force: bool) -> Result<()> {
     remove(&old)?;
     if tree.exists() {
         keep_times(&tree, &new)?;
-        fs::rename(&tree, &old)
-            .with_context(|| format!("cannot move {} away", tree.display()))?;
+        fs::rename(&tree, &old).with_context(|| format!("cannot move {} away", tree.display()))?;
     }
     fs::rename(&new, &tree).with_context(|| format!("cannot make {}", tree.display()))?;
     remove(&old)?;

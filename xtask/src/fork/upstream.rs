@@ -83,9 +83,7 @@ fn manifest_dir(metadata: &str, name: &str) -> Result<PathBuf> {
         .and_then(|package| package["manifest_path"].as_str())
         .with_context(|| format!("cargo metadata does not list {name}"))?;
     let dir = Path::new(manifest).parent();
-    Ok(dir
-        .context("a manifest lies in no folder")?
-        .to_path_buf())
+    Ok(dir.context("a manifest lies in no folder")?.to_path_buf())
 }
 
 /// registry/src/INDEX/NAME-VERSION has its archive at registry/cache/INDEX/NAME-VERSION.crate.

@@ -1,0 +1,135 @@
+//! Runs `cargo test` and reads what libtest and libtest-mimic print.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+
+#[derive(Default, Debug, PartialEq, Eq)]
+pub struct Counts {
+    pub passed: usize,
+    pub failed: usize,
+    pub known: usize,
+}
+
+impl Counts {
+    pub fn failure() -> Self {
+        Self {
+            failed: 1,
+            ..Self::default()
+        }
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.known += other.known;
+    }
+}
+
+/// What a run of test programs printed.
+#[derive(Default)]
+pub struct Report {
+    /// Each test by name, and whether it passed.
+    pub tests: Vec<(String, bool)>,
+    /// Failures that a suite itself knows: it prints `known failures: N`.
+    pub known: usize,
+    /// Programs that began and never gave a result, or that did not build.
+    pub broken: usize,
+}
+
+impl Report {
+    fn line(&mut self, line: &str) {
+        if let Some(test) = line.strip_prefix("test ") {
+            if test.starts_with("result: ") {
+                self.broken = self.broken.saturating_sub(1);
+            } else if let Some((name, outcome)) = test.rsplit_once(" ... ") {
+                let name = name.trim().trim_end_matches(" - should panic");
+                let outcome = outcome.trim();
+                if outcome.starts_with("ok") {
+                    self.tests.push((name.to_owned(), true));
+                } else if outcome.starts_with("FAILED") {
+                    self.tests.push((name.to_owned(), false));
+                }
+            }
+        } else if line.starts_with("running ") && line.trim_end().ends_with(['t', 's']) {
+            self.broken += 1;
+        } else if let Some(count) = line.strip_prefix("known failures: ") {
+            self.known += count.trim().parse::<usize>().unwrap_or(0);
+        }
+    }
+
+    pub fn counts(&self) -> Counts {
+        let passed = self.tests.iter().filter(|(_, ok)| *ok).count();
+        Counts {
+            passed,
+            failed: self.tests.len() - passed + self.broken,
+            known: self.known,
+        }
+    }
+}
+
+/// Runs to the end; shows all that is printed, save tests that pass.
+pub fn run(cargo: &mut Command, verbose: bool) -> Result<Report> {
+    let mut child = cargo
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start cargo")?;
+    let stdout = child.stdout.take().context("cargo has no stdout")?;
+    let mut report = Report::default();
+    for line in BufReader::new(stdout).split(b'\n') {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        report.line(&line);
+        let quiet = line.trim().is_empty()
+            || line.starts_with("running ")
+            || line.starts_with("test result: ok")
+            || (line.starts_with("test ") && line.trim_end().ends_with("ok"));
+        if verbose || !quiet {
+            println!("{line}");
+        }
+    }
+    let status = child.wait().context("cannot wait for cargo")?;
+    let explained = report.broken > 0 || report.tests.iter().any(|(_, ok)| !ok);
+    if !status.success() && !explained {
+        report.broken += 1;
+    }
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Report {
+        let mut report = Report::default();
+        text.lines().for_each(|line| report.line(line));
+        report
+    }
+
+    #[test]
+    fn counts_tests() {
+        let report = read(
+            "running 4 tests\ntest a::webgpu ... ok\ntest b   ... FAILED\ntest c ... ignored\n\
+             test d - should panic ... ok\ntest result: FAILED. 2 passed; 1 failed\nknown failures: 3\n",
+        );
+        assert_eq!(
+            report.counts(),
+            Counts {
+                passed: 2,
+                failed: 1,
+                known: 3
+            }
+        );
+        assert_eq!(report.tests[2].0, "d");
+    }
+
+    #[test]
+    fn a_program_that_dies_has_failed() {
+        assert_eq!(read("running 2 tests\ntest a ... ok\n").counts().failed, 1);
+        assert_eq!(
+            read("running 1 test\ntest a ... ok\ntest result: ok.").broken,
+            0
+        );
+    }
+}
