@@ -1,0 +1,140 @@
+use candle_webgpu::{AdapterReport, Device as Runtime, Elem, Stats};
+
+use super::{elem, WebGpuStorage};
+use crate::backend::BackendDevice;
+use crate::{CpuStorage, DType, DeviceLocation, Error, Result, Shape, WithDType};
+
+/// A WebGPU device: one per adapter and process.
+#[derive(Clone)]
+pub struct WebGpuDevice {
+    runtime: Runtime,
+}
+
+impl std::fmt::Debug for WebGpuDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.runtime.fmt(f)
+    }
+}
+
+impl WebGpuDevice {
+    /// The runtime's device.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// The adapter this device is on.
+    pub fn adapter(&self) -> &AdapterReport {
+        self.runtime.adapter()
+    }
+
+    /// What the device did since it was made.
+    pub fn stats(&self) -> Stats {
+        self.runtime.stats()
+    }
+
+    fn from_bytes(&self, bytes: &[u8], dtype: DType, count: usize) -> Result<WebGpuStorage> {
+        let value = self.runtime.upload(bytes)?;
+        Ok(WebGpuStorage::new(value, self.clone(), dtype, count))
+    }
+}
+
+/// The bytes of a slice of numbers.
+fn bytes_of<T: WithDType>(data: &[T]) -> &[u8] {
+    // SAFETY: every Candle element type is a plain number without padding.
+    unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), std::mem::size_of_val(data)) }
+}
+
+fn random_elem(op: &'static str, dtype: DType) -> Result<Elem> {
+    match elem(op, dtype)? {
+        e @ (Elem::F32 | Elem::F16 | Elem::Bf16) => Ok(e),
+        elem => Err(candle_webgpu::Error::Unsupported { op, elem }.into()),
+    }
+}
+
+impl BackendDevice for WebGpuDevice {
+    type Storage = WebGpuStorage;
+
+    fn new(ordinal: usize) -> Result<Self> {
+        Ok(Self {
+            runtime: Runtime::new(ordinal)?,
+        })
+    }
+
+    fn location(&self) -> DeviceLocation {
+        DeviceLocation::WebGpu {
+            gpu_id: self.runtime.id(),
+        }
+    }
+
+    fn same_device(&self, rhs: &Self) -> bool {
+        self.runtime.id() == rhs.runtime.id()
+    }
+
+    fn zeros_impl(&self, shape: &Shape, dtype: DType) -> Result<WebGpuStorage> {
+        let count = shape.elem_count();
+        let value = self.runtime.fill(count, elem("zeros", dtype)?, 0)?;
+        Ok(WebGpuStorage::new(value, self.clone(), dtype, count))
+    }
+
+    unsafe fn alloc_uninit(&self, shape: &Shape, dtype: DType) -> Result<WebGpuStorage> {
+        let count = shape.elem_count();
+        let value = self.runtime.output("alloc", count, elem("alloc", dtype)?)?;
+        Ok(WebGpuStorage::new(value, self.clone(), dtype, count))
+    }
+
+    fn storage_from_slice<T: WithDType>(&self, data: &[T]) -> Result<WebGpuStorage> {
+        elem("upload", T::DTYPE)?;
+        self.from_bytes(bytes_of(data), T::DTYPE, data.len())
+    }
+
+    fn storage_from_cpu_storage(&self, storage: &CpuStorage) -> Result<WebGpuStorage> {
+        match storage {
+            CpuStorage::U8(data) => self.storage_from_slice(data),
+            CpuStorage::U32(data) => self.storage_from_slice(data),
+            CpuStorage::I16(data) => self.storage_from_slice(data),
+            CpuStorage::I32(data) => self.storage_from_slice(data),
+            CpuStorage::I64(data) => self.storage_from_slice(data),
+            CpuStorage::BF16(data) => self.storage_from_slice(data),
+            CpuStorage::F16(data) => self.storage_from_slice(data),
+            CpuStorage::F32(data) => self.storage_from_slice(data),
+            CpuStorage::F64(data) => self.storage_from_slice(data),
+            CpuStorage::F8E4M3(data) => self.storage_from_slice(data),
+            CpuStorage::F6E2M3(_)
+            | CpuStorage::F6E3M2(_)
+            | CpuStorage::F4(_)
+            | CpuStorage::F8E8M0(_) => {
+                use crate::backend::BackendStorage;
+                Err(Error::UnsupportedDTypeForOp(storage.dtype(), "upload").bt())
+            }
+        }
+    }
+
+    fn storage_from_cpu_storage_owned(&self, storage: CpuStorage) -> Result<WebGpuStorage> {
+        self.storage_from_cpu_storage(&storage)
+    }
+
+    fn rand_uniform(&self, shape: &Shape, dtype: DType, lo: f64, up: f64) -> Result<WebGpuStorage> {
+        let (count, e) = (shape.elem_count(), random_elem("rand_uniform", dtype)?);
+        let value = self.runtime.rand_uniform(count, e, lo, up)?;
+        Ok(WebGpuStorage::new(value, self.clone(), dtype, count))
+    }
+
+    fn rand_normal(&self, shape: &Shape, dtype: DType, mean: f64, std: f64) -> Result<WebGpuStorage> {
+        let (count, e) = (shape.elem_count(), random_elem("rand_normal", dtype)?);
+        let value = self.runtime.rand_normal(count, e, mean, std)?;
+        Ok(WebGpuStorage::new(value, self.clone(), dtype, count))
+    }
+
+    fn set_seed(&self, seed: u64) -> Result<()> {
+        self.runtime.set_seed(seed);
+        Ok(())
+    }
+
+    fn get_current_seed(&self) -> Result<u64> {
+        Ok(self.runtime.seed())
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        Ok(self.runtime.synchronize()?)
+    }
+}

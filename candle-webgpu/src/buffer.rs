@@ -1,0 +1,218 @@
+//! Values and the memory behind them. A value is logical: its memory may be assigned as late as the
+//! flush, and goes back to the pool when its last holder lets go, which is in queue order because a
+//! recorded op is a holder too.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::error::{Error, Result};
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Memory on the device. The id is never used twice, so it can stand for the buffer in a cache's key.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub buffer: wgpu::Buffer,
+    pub id: u64,
+    pub size: u64,
+}
+
+/// Recycles blocks by size.
+pub(crate) struct Pool {
+    device: wgpu::Device,
+    adapter: String,
+    limit: u64,
+    free: Mutex<BTreeMap<u64, Vec<Block>>>,
+    next_id: AtomicU64,
+    allocated: AtomicU64,
+    peak: AtomicU64,
+    idle: AtomicU64,
+    /// Counts the times that blocks were given back to the driver: caches that hold them follow it.
+    pub generation: AtomicU64,
+}
+
+/// Kernels may touch a whole quad past the end of a value; buffers are a multiple of this.
+const GRAIN: u64 = 256;
+
+impl Pool {
+    pub fn new(device: wgpu::Device, adapter: String) -> Self {
+        let limits = device.limits();
+        Pool {
+            limit: limits
+                .max_storage_buffer_binding_size
+                .min(limits.max_buffer_size),
+            device,
+            adapter,
+            free: Mutex::default(),
+            next_id: AtomicU64::new(1),
+            allocated: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
+            idle: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
+        }
+    }
+
+    /// Bytes of all blocks and the most there ever were.
+    pub fn usage(&self) -> (u64, u64) {
+        (
+            self.allocated.load(Ordering::Relaxed),
+            self.peak.load(Ordering::Relaxed),
+        )
+    }
+
+    /// Refuses what one binding cannot show.
+    pub fn check(&self, op: &'static str, bytes: u64) -> Result<()> {
+        if bytes > self.limit {
+            return Err(Error::TooLarge {
+                op,
+                bytes,
+                limit: self.limit,
+                adapter: self.adapter.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Sizes are rounded up to eight steps per power of two, so that growing tensors meet again.
+    fn class(bytes: u64) -> u64 {
+        let bytes = bytes.max(GRAIN);
+        let step = (bytes.next_power_of_two() / 16).max(GRAIN);
+        bytes.next_multiple_of(step)
+    }
+
+    /// A block of at least `bytes` bytes. `exact` keeps long-lived data (weights) from being rounded up.
+    pub fn take(&self, bytes: u64, exact: bool) -> Result<Block> {
+        let class = Self::class(bytes);
+        let want = if exact {
+            bytes.next_multiple_of(GRAIN).max(GRAIN)
+        } else {
+            class
+        };
+        {
+            let mut free = lock(&self.free);
+            let most = want + want / 8;
+            if let Some((&size, _)) = free.range(want..=most).next() {
+                if let Some(list) = free.get_mut(&size) {
+                    let block = list.pop();
+                    if list.is_empty() {
+                        free.remove(&size);
+                    }
+                    if let Some(block) = block {
+                        self.idle.fetch_sub(block.size, Ordering::Relaxed);
+                        return Ok(block);
+                    }
+                }
+            }
+        }
+        let want = if want > self.limit {
+            bytes.next_multiple_of(4)
+        } else {
+            want
+        };
+        self.create(want).ok_or_else(|| Error::OutOfMemory {
+            bytes,
+            in_use: self.allocated.load(Ordering::Relaxed),
+            adapter: self.adapter.clone(),
+        })
+    }
+
+    fn create(&self, size: u64) -> Option<Block> {
+        let scope = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
+            label: None,
+            size,
+            usage: wgpu::BufferUsages::STORAGE
+                | wgpu::BufferUsages::COPY_SRC
+                | wgpu::BufferUsages::COPY_DST,
+            mapped_at_creation: false,
+        });
+        if pollster::block_on(scope.pop()).is_some() {
+            return None;
+        }
+        let now = self.allocated.fetch_add(size, Ordering::Relaxed) + size;
+        self.peak.fetch_max(now, Ordering::Relaxed);
+        Some(Block {
+            buffer,
+            id: self.next_id.fetch_add(1, Ordering::Relaxed),
+            size,
+        })
+    }
+
+    fn give(&self, block: Block) {
+        self.idle.fetch_add(block.size, Ordering::Relaxed);
+        lock(&self.free).entry(block.size).or_default().push(block);
+    }
+
+    /// Gives all idle memory back to the driver.
+    pub fn trim(&self) {
+        let idle = std::mem::take(&mut *lock(&self.free));
+        let bytes: u64 = idle.values().flatten().map(|b| b.size).sum();
+        self.idle.fetch_sub(bytes, Ordering::Relaxed);
+        self.allocated.fetch_sub(bytes, Ordering::Relaxed);
+        self.generation.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (allocated, peak) = self.usage();
+        write!(f, "Pool {{ allocated: {allocated}, peak: {peak} }}")
+    }
+}
+
+#[derive(Debug)]
+struct Inner {
+    bytes: u64,
+    block: OnceLock<Block>,
+    pool: Arc<Pool>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(block) = self.block.take() {
+            self.pool.give(block);
+        }
+    }
+}
+
+/// A run of bytes on the device. Cloning shares it.
+#[derive(Debug, Clone)]
+pub struct Value(Arc<Inner>);
+
+impl Value {
+    /// A value without memory yet.
+    pub(crate) fn logical(pool: &Arc<Pool>, bytes: u64) -> Self {
+        Value(Arc::new(Inner {
+            bytes,
+            block: OnceLock::new(),
+            pool: pool.clone(),
+        }))
+    }
+
+    /// Size in bytes, without padding.
+    pub fn bytes(&self) -> u64 {
+        self.0.bytes
+    }
+
+    /// The memory, assigned now if there was none.
+    pub(crate) fn block(&self, exact: bool) -> Result<&Block> {
+        if let Some(block) = self.0.block.get() {
+            return Ok(block);
+        }
+        let block = self.0.pool.take(self.0.bytes, exact)?;
+        if let Err(spare) = self.0.block.set(block) {
+            self.0.pool.give(spare);
+        }
+        self.0.block.get().ok_or_else(|| Error::Invalid {
+            op: "alloc",
+            message: "a value lost its memory".into(),
+        })
+    }
+
+    pub(crate) fn same(&self, other: &Value) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}

@@ -1,0 +1,335 @@
+//! A logical device: one per adapter and process, shared by cloning.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::adapter::{choose, AdapterReport, OPTIONAL};
+use crate::buffer::{lock, Pool, Value};
+use crate::elem::Elem;
+use crate::error::{Error, Result};
+use crate::link::Spec;
+use crate::queue::{Grid, Recorder};
+use crate::readback::FAULT_BYTES;
+
+/// Optional features to do without, separated by commas: forces the portable twins.
+pub const DISABLE_VAR: &str = "CANDLE_WEBGPU_DISABLE";
+
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub dispatches: AtomicU64,
+    pub submits: AtomicU64,
+    pub readbacks: AtomicU64,
+    pub uploads: AtomicU64,
+    pub cpu_fallbacks: AtomicU64,
+}
+
+/// What the device did since it was made. Subtract two to see what a piece of work took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    pub dispatches: u64,
+    pub submits: u64,
+    pub readbacks: u64,
+    pub uploads: u64,
+    /// Pipelines compiled.
+    pub pipelines: u64,
+    /// Custom ops run by a round trip through the CPU (an opt-in).
+    pub cpu_fallbacks: u64,
+    /// Bytes of device memory held now, idle memory included.
+    pub allocated_bytes: u64,
+    /// The most bytes ever held.
+    pub peak_bytes: u64,
+}
+
+struct Rng {
+    seed: u64,
+    counter: u64,
+}
+
+pub(crate) struct Inner {
+    pub id: usize,
+    pub report: AdapterReport,
+    pub device: wgpu::Device,
+    pub queue: wgpu::Queue,
+    pub limits: wgpu::Limits,
+    pub features: wgpu::Features,
+    pub pool: Arc<Pool>,
+    pub recorder: Mutex<Recorder>,
+    pub staging: Mutex<Vec<wgpu::Buffer>>,
+    pub counters: Counters,
+    pub fault: Value,
+    pub fault_pending: AtomicBool,
+    pub fault_ops: Mutex<Vec<&'static str>>,
+    rng: Mutex<Rng>,
+    error: Arc<Mutex<Option<Error>>>,
+    lost: Arc<Mutex<Option<Error>>>,
+    is_lost: Arc<AtomicBool>,
+}
+
+/// A WebGPU device. Ops record and return; reading back waits.
+#[derive(Clone)]
+pub struct Device(Arc<Inner>);
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "WebGpu({}: {})", self.0.id, self.0.report.name)
+    }
+}
+
+impl Device {
+    /// The device on the `ordinal`-th adapter (see [`crate::adapters`]), or on the one that
+    /// `CANDLE_WEBGPU_ADAPTER` names. The same adapter gives the same device, until it is lost.
+    pub fn new(ordinal: usize) -> Result<Self> {
+        pollster::block_on(Self::new_async(ordinal))
+    }
+
+    pub async fn new_async(ordinal: usize) -> Result<Self> {
+        static DEVICES: Mutex<Option<HashMap<usize, Device>>> = Mutex::new(None);
+        let (adapter, report) = choose(ordinal).await?;
+        if cfg!(target_arch = "wasm32") {
+            // Nothing may block there, and one thread is all there is.
+            let device = Self::open(adapter, report).await?;
+            return Ok(device);
+        }
+        let mut devices = lock(&DEVICES);
+        let devices = devices.get_or_insert_default();
+        if let Some(device) = devices.get(&report.ordinal) {
+            if device.0.check_lost().is_ok() {
+                return Ok(device.clone());
+            }
+        }
+        let device = pollster::block_on(Self::open(adapter, report))?;
+        devices.insert(report.ordinal, device.clone());
+        Ok(device)
+    }
+
+    async fn open(adapter: &wgpu::Adapter, report: &AdapterReport) -> Result<Self> {
+        let disabled = std::env::var(DISABLE_VAR).unwrap_or_default();
+        let features = OPTIONAL
+            .iter()
+            .filter(|(name, _)| !disabled.split(',').any(|d| d.trim() == *name))
+            .fold(wgpu::Features::empty(), |all, (_, f)| all | *f)
+            & adapter.features();
+        let experimental = if features.intersects(wgpu::Features::all_experimental_mask()) {
+            // SAFETY: cooperative matrices are used only where a kernel's table row asks for them.
+            unsafe { wgpu::ExperimentalFeatures::enabled() }
+        } else {
+            wgpu::ExperimentalFeatures::disabled()
+        };
+        let (device, queue) = adapter
+            .request_device(&wgpu::DeviceDescriptor {
+                label: Some("candle"),
+                required_features: features,
+                required_limits: adapter.limits(),
+                experimental_features: experimental,
+                memory_hints: wgpu::MemoryHints::Performance,
+                trace: wgpu::Trace::Off,
+            })
+            .await
+            .map_err(|e| Error::Device {
+                adapter: report.name.clone(),
+                message: e.to_string(),
+            })?;
+        let pool = Arc::new(Pool::new(device.clone(), report.name.clone()));
+        let fault = Value::logical(&pool, FAULT_BYTES);
+        queue.write_buffer(&fault.block(false)?.buffer, 0, &[0; FAULT_BYTES as usize]);
+        let inner = Inner {
+            id: Self::next_id(report.ordinal),
+            report: report.clone(),
+            limits: device.limits(),
+            features,
+            recorder: Mutex::new(Recorder::new(&device, report.name.clone())),
+            staging: Mutex::default(),
+            counters: Counters::default(),
+            fault,
+            fault_pending: AtomicBool::new(false),
+            fault_ops: Mutex::default(),
+            rng: Mutex::new(Rng {
+                seed: 299_792_458,
+                counter: 0,
+            }),
+            error: Arc::default(),
+            lost: Arc::default(),
+            is_lost: Arc::default(),
+            pool,
+            device,
+            queue,
+        };
+        inner.watch();
+        Ok(Device(Arc::new(inner)))
+    }
+
+    /// The first device of an adapter has its ordinal; one made after a loss has a new id.
+    fn next_id(ordinal: usize) -> usize {
+        static TAKEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+        static NEXT: AtomicUsize = AtomicUsize::new(1 << 16);
+        let mut taken = lock(&TAKEN);
+        if taken.contains(&ordinal) {
+            return NEXT.fetch_add(1, Ordering::Relaxed);
+        }
+        taken.push(ordinal);
+        ordinal
+    }
+
+    /// Unique among the devices of this process.
+    pub fn id(&self) -> usize {
+        self.0.id
+    }
+
+    pub fn adapter(&self) -> &AdapterReport {
+        &self.0.report
+    }
+
+    pub fn limits(&self) -> &wgpu::Limits {
+        &self.0.limits
+    }
+
+    /// The optional features in use.
+    pub fn features(&self) -> wgpu::Features {
+        self.0.features
+    }
+
+    /// Smallest and largest subgroup, where subgroup operations may be used.
+    pub fn subgroup(&self) -> Option<(u32, u32)> {
+        self.0
+            .report
+            .subgroup
+            .filter(|_| self.0.features.contains(wgpu::Features::SUBGROUP))
+    }
+
+    pub fn stats(&self) -> Stats {
+        let c = &self.0.counters;
+        let (allocated_bytes, peak_bytes) = self.0.pool.usage();
+        Stats {
+            dispatches: c.dispatches.load(Ordering::Relaxed),
+            submits: c.submits.load(Ordering::Relaxed),
+            readbacks: c.readbacks.load(Ordering::Relaxed),
+            uploads: c.uploads.load(Ordering::Relaxed),
+            pipelines: lock(&self.0.recorder).pipelines() as u64,
+            cpu_fallbacks: c.cpu_fallbacks.load(Ordering::Relaxed),
+            allocated_bytes,
+            peak_bytes,
+        }
+    }
+
+    /// Counts a custom op that went through the CPU.
+    pub fn note_cpu_fallback(&self) {
+        self.0.counters.cpu_fallbacks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Copies host bytes to the device. Does not wait.
+    pub fn upload(&self, bytes: &[u8]) -> Result<Value> {
+        self.0.upload(bytes)
+    }
+
+    /// The bytes `from..from + bytes` of a value. Waits for everything recorded before.
+    pub fn read(&self, value: &Value, from: u64, bytes: u64) -> Result<Vec<u8>> {
+        self.0.read(value, from, bytes)
+    }
+
+    /// Waits for everything recorded before; reports faults.
+    pub fn synchronize(&self) -> Result<()> {
+        self.0.synchronize()
+    }
+
+    /// A fresh value for `count` elements. Its contents are undefined until an op writes them.
+    pub fn output(&self, op: &'static str, count: usize, elem: Elem) -> Result<Value> {
+        let bytes = count as u64 * elem.size() as u64;
+        self.0.pool.check(op, bytes)?;
+        Ok(Value::logical(&self.0.pool, bytes))
+    }
+
+    /// Records one dispatch. Operands are in binding order, from binding 1; a value must not be bound
+    /// twice if one of the bindings writes.
+    pub fn record(
+        &self,
+        spec: Spec,
+        operands: &[&Value],
+        params: &impl bytemuck::NoUninit,
+        grid: Grid,
+    ) -> Result<()> {
+        for (i, (a, binding)) in operands.iter().zip(spec.kernel.bindings).enumerate() {
+            let twice = operands
+                .iter()
+                .enumerate()
+                .any(|(j, b)| i != j && a.same(b));
+            if binding.write && twice {
+                return Err(Error::Invalid {
+                    op: spec.kernel.name,
+                    message: "one operand is both read and written".into(),
+                });
+            }
+        }
+        self.0
+            .record(spec, operands, bytemuck::bytes_of(params), grid)
+    }
+
+    /// Where kernels report an index that is out of range; bind it as a `Raw` operand.
+    pub fn fault(&self) -> &Value {
+        &self.0.fault
+    }
+
+    /// The code that names `op` in the fault record. Call it before recording.
+    pub fn note_fault(&self, op: &'static str) -> u32 {
+        self.0.fault_pending.store(true, Ordering::Relaxed);
+        let mut ops = lock(&self.0.fault_ops);
+        if let Some(i) = ops.iter().position(|o| *o == op) {
+            return i as u32;
+        }
+        ops.push(op);
+        ops.len() as u32 - 1
+    }
+
+    /// Reserves `blocks` counter values of the random generator; gives the seed and the first of them.
+    pub fn rng_next(&self, blocks: u64) -> (u64, u64) {
+        let mut rng = lock(&self.0.rng);
+        let first = rng.counter;
+        rng.counter = first.wrapping_add(blocks);
+        (rng.seed, first)
+    }
+
+    pub fn set_seed(&self, seed: u64) {
+        *lock(&self.0.rng) = Rng { seed, counter: 0 };
+    }
+
+    pub fn seed(&self) -> u64 {
+        lock(&self.0.rng).seed
+    }
+}
+
+impl Inner {
+    /// Keeps errors that wgpu reports outside of a call.
+    fn watch(&self) {
+        let error = self.error.clone();
+        self.device
+            .on_uncaptured_error(Arc::new(move |e: wgpu::Error| {
+                lock(&error).get_or_insert(Error::Validation(e.to_string()));
+            }));
+        let (lost, is_lost, adapter) = (
+            self.lost.clone(),
+            self.is_lost.clone(),
+            self.report.name.clone(),
+        );
+        self.device.set_device_lost_callback(move |_, reason| {
+            *lock(&lost) = Some(Error::Lost {
+                adapter: adapter.clone(),
+                reason,
+            });
+            is_lost.store(true, Ordering::Release);
+        });
+    }
+
+    pub fn check_lost(&self) -> Result<()> {
+        if !self.is_lost.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Err(lock(&self.lost).clone().unwrap_or_else(|| Error::Lost {
+            adapter: self.report.name.clone(),
+            reason: String::new(),
+        }))
+    }
+
+    pub fn take_error(&self) -> Option<Error> {
+        lock(&self.error).take()
+    }
+}

@@ -1,0 +1,161 @@
+//! ELEMS: one row per dtype. How elements lie in 32-bit words and in which type they are computed.
+
+use crate::error::{Error, Result};
+
+/// The element type of a buffer. Every Candle dtype with elements of whole bytes has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Elem {
+    U8,
+    U16,
+    U32,
+    I16,
+    I32,
+    I64,
+    Bf16,
+    F16,
+    F32,
+    F64,
+    F8E4M3,
+}
+
+/// The WGSL type in which values are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Compute {
+    F32,
+    U32,
+    /// 64-bit integers as (low, high) words: works everywhere, browsers included.
+    I64,
+}
+
+impl Compute {
+    /// WGSL type of one value.
+    pub const fn wgsl(self) -> &'static str {
+        match self {
+            Compute::F32 => "f32",
+            Compute::U32 => "u32",
+            Compute::I64 => "vec2<u32>",
+        }
+    }
+
+    /// WGSL type of four values.
+    pub const fn lanes(self) -> &'static str {
+        match self {
+            Compute::F32 => "vec4<f32>",
+            Compute::U32 => "vec4<u32>",
+            Compute::I64 => "I64x4",
+        }
+    }
+
+    /// The file in `wgsl/op/` with the operators of this type.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Compute::F32 => "f32",
+            Compute::U32 => "u32",
+            Compute::I64 => "i64",
+        }
+    }
+}
+
+/// One row of [`ELEMS`].
+#[derive(Debug)]
+pub struct ElemRow {
+    pub elem: Elem,
+    /// Prefix of the functions in `wgsl/dtype/<name>.wgsl`.
+    pub name: &'static str,
+    /// WGSL type of one storage word.
+    pub word: &'static str,
+    /// Elements in a word.
+    pub lanes: u32,
+    /// WGSL storage type of four elements.
+    pub quad: &'static str,
+    pub compute: Compute,
+    pub source: &'static str,
+}
+
+macro_rules! row {
+    ($elem:ident, $name:literal, $word:literal, $lanes:literal, $quad:literal, $compute:ident) => {
+        ElemRow {
+            elem: Elem::$elem,
+            name: $name,
+            word: $word,
+            lanes: $lanes,
+            quad: $quad,
+            compute: Compute::$compute,
+            source: include_str!(concat!("../wgsl/dtype/", $name, ".wgsl")),
+        }
+    };
+}
+
+/// The dtypes that kernels compute with. A dtype without a row can still be stored, copied and
+/// indexed: those move bits (see [`Elem::bits`]).
+#[rustfmt::skip]
+pub const ELEMS: &[ElemRow] = &[
+    //   elem  name    word         lanes quad         compute
+    row!(F32,  "f32",  "f32",       1,    "vec4<f32>", F32),
+    row!(F16,  "f16",  "u32",       2,    "vec2<u32>", F32),
+    row!(Bf16, "bf16", "u32",       2,    "vec2<u32>", F32),
+    row!(U8,   "u8",   "u32",       4,    "u32",       U32),
+    row!(U16,  "u16",  "u32",       2,    "vec2<u32>", U32),
+    row!(U32,  "u32",  "u32",       1,    "vec4<u32>", U32),
+    row!(I64,  "i64",  "vec2<u32>", 1,    "I64x4",     I64),
+];
+
+impl Elem {
+    /// Size of one element in bytes.
+    pub const fn size(self) -> usize {
+        match self {
+            Elem::U8 | Elem::F8E4M3 => 1,
+            Elem::U16 | Elem::I16 | Elem::Bf16 | Elem::F16 => 2,
+            Elem::U32 | Elem::I32 | Elem::F32 => 4,
+            Elem::I64 | Elem::F64 => 8,
+        }
+    }
+
+    /// The row of [`ELEMS`] that moves elements of this size without looking at them.
+    pub const fn bits(self) -> Elem {
+        match self.size() {
+            1 => Elem::U8,
+            2 => Elem::U16,
+            4 => Elem::U32,
+            _ => Elem::I64,
+        }
+    }
+
+    /// The row of this dtype, or [`Error::Unsupported`] that names `op`.
+    pub fn row(self, op: &'static str) -> Result<&'static ElemRow> {
+        ELEMS
+            .iter()
+            .find(|r| r.elem == self)
+            .ok_or(Error::Unsupported { op, elem: self })
+    }
+
+    /// Candle's name of the dtype.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Elem::U8 => "u8",
+            Elem::U16 => "u16",
+            Elem::U32 => "u32",
+            Elem::I16 => "i16",
+            Elem::I32 => "i32",
+            Elem::I64 => "i64",
+            Elem::Bf16 => "bf16",
+            Elem::F16 => "f16",
+            Elem::F32 => "f32",
+            Elem::F64 => "f64",
+            Elem::F8E4M3 => "f8e4m3",
+        }
+    }
+
+    pub const fn is_float(self) -> bool {
+        matches!(
+            self,
+            Elem::Bf16 | Elem::F16 | Elem::F32 | Elem::F64 | Elem::F8E4M3
+        )
+    }
+}
+
+impl std::fmt::Display for Elem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}

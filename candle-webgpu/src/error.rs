@@ -1,0 +1,75 @@
+//! The one error type. Each variant carries the facts: op, dtype, limit or adapter.
+
+use crate::elem::Elem;
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    #[error("no WebGPU adapter found{found}. {advice}")]
+    NoAdapter { found: String, advice: &'static str },
+
+    #[error("there is no WebGPU adapter {ordinal}; found: {found}")]
+    BadOrdinal { ordinal: usize, found: String },
+
+    #[error("CANDLE_WEBGPU_ADAPTER={name:?} matches no adapter; found: {found}")]
+    UnknownAdapter { name: String, found: String },
+
+    #[error("the WebGPU device on {adapter} could not be made: {message}")]
+    Device { adapter: String, message: String },
+
+    #[error("{op} is not implemented for {elem} on the WebGPU device")]
+    Unsupported { op: &'static str, elem: Elem },
+
+    #[error("{op} is not implemented on the WebGPU device yet")]
+    UnsupportedOp { op: &'static str },
+
+    #[error("{op}: {message}")]
+    Invalid { op: &'static str, message: String },
+
+    #[error("{op} needs {bytes} bytes in one buffer, {adapter} allows {limit}")]
+    TooLarge {
+        op: &'static str,
+        bytes: u64,
+        limit: u64,
+        adapter: String,
+    },
+
+    #[error("{kernel} needs {needed} {what}, {adapter} allows {limit}")]
+    OverLimit {
+        kernel: String,
+        what: &'static str,
+        needed: u64,
+        limit: u64,
+        adapter: String,
+    },
+
+    #[error("out of memory on {adapter}: {bytes} bytes asked for, {in_use} in use")]
+    OutOfMemory {
+        bytes: u64,
+        in_use: u64,
+        adapter: String,
+    },
+
+    #[error("{op}: index {index} is out of range for a dimension of size {size}")]
+    IndexOutOfRange {
+        op: &'static str,
+        index: i64,
+        size: u64,
+    },
+
+    #[error("shader {name}: {message}")]
+    Shader { name: String, message: String },
+
+    #[error("WebGPU validation: {0}")]
+    Validation(String),
+
+    #[error(
+        "the WebGPU device on {adapter} was lost: {reason}. Make a new one with Device::new_webgpu"
+    )]
+    Lost { adapter: String, reason: String },
+
+    #[error("reading back from {adapter} failed: {message}")]
+    Readback { adapter: String, message: String },
+}

@@ -1,0 +1,58 @@
+//! Slots for four values at a time where rows end anywhere.
+
+use crate::error::Result;
+use crate::link::{Access, Spec, Text};
+
+/// Float dtypes: the operands of matmul and of the fused ops of neural networks.
+pub(crate) const FLOATS: [crate::elem::Elem; 3] = [
+    crate::elem::Elem::F32,
+    crate::elem::Elem::F16,
+    crate::elem::Elem::Bf16,
+];
+
+/// `y_put(at, count, v)` writes the first `count` (1 to 4) of four values from element `at` on. With
+/// `Put` the place and the count are those of whole quads. With `Set`, words that lie inside the run
+/// are stored whole and the others lane by lane, so that neighbours may write at the same time.
+pub(crate) fn y_put(spec: &Spec, operand: usize, text: &mut Text) -> Result<()> {
+    let row = spec.row(operand)?;
+    if spec.operands[operand].1 == Access::Put {
+        text.line(
+            "fn y_put(at: u32, count: u32, v: vec4<f32>) { y_quad_put(at / 4u, v); }",
+        );
+        return Ok(());
+    }
+    text.ops(row.compute); // `y_add`, which every Set operand has, adds with it
+    if row.lanes == 1 {
+        text.line(
+            "fn y_put(at: u32, count: u32, v: vec4<f32>) {
+    y_set(at, v.x);
+    if count > 1u { y_set(at + 1u, v.y); }
+    if count > 2u { y_set(at + 2u, v.z); }
+    if count > 3u { y_set(at + 3u, v.w); }
+}",
+        );
+        return Ok(());
+    }
+    let word = format!("{}_word", row.name);
+    text.line(format!(
+        "fn y_pair(at: u32, count: u32, v: vec2<f32>) {{
+    if count > 1u && at % 2u == 0u {{
+        atomicStore(&y[at / 2u], {word}(v.xyxy));
+    }} else {{
+        if count > 0u {{ y_set(at, v.x); }}
+        if count > 1u {{ y_set(at + 1u, v.y); }}
+    }}
+}}
+fn y_put(at: u32, count: u32, v: vec4<f32>) {{
+    if at % 2u == 0u {{
+        y_pair(at, min(count, 2u), v.xy);
+        y_pair(at + 2u, max(count, 2u) - 2u, v.zw);
+    }} else {{
+        y_set(at, v.x);
+        y_pair(at + 1u, min(count, 3u) - 1u, v.yz);
+        if count > 3u {{ y_set(at + 3u, v.w); }}
+    }}
+}}"
+    ));
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! gemm: products of matrices through tiles in workgroup memory.
+
+use crate::elem::Elem;
+use crate::error::Result;
+use crate::kernel::edge::{y_put, FLOATS};
+use crate::link::{read, write, Access, Kernel, Spec, Text};
+
+pub static GEMM: Kernel = Kernel {
+    name: "gemm",
+    source: include_str!("../../wgsl/kernel/gemm.wgsl"),
+    bindings: &[read("a"), read("b"), write("y")],
+    workgroup: 256,
+    shared,
+    features: wgpu::Features::empty(),
+    slots,
+};
+
+/// A tile of y: what a workgroup computes.
+#[derive(Debug)]
+pub(crate) struct Tile {
+    /// The `op` of the specialisation.
+    pub name: &'static str,
+    /// Rows of a thread; a workgroup has 16 times as many.
+    rows: u32,
+    /// Quads of columns of a thread; a workgroup has 64 columns for each.
+    quads: u32,
+}
+
+/// From the largest to the smallest.
+pub(crate) const TILES: &[Tile] = &[
+    Tile {
+        name: "128x128",
+        rows: 8,
+        quads: 2,
+    },
+    Tile {
+        name: "64x64",
+        rows: 4,
+        quads: 1,
+    },
+    Tile {
+        name: "32x64",
+        rows: 2,
+        quads: 1,
+    },
+];
+
+/// Depth of a tile, as in the shader.
+const BK: u32 = 16;
+
+impl Tile {
+    pub fn m(&self) -> u32 {
+        16 * self.rows
+    }
+
+    pub fn n(&self) -> u32 {
+        64 * self.quads
+    }
+
+    /// Bytes of workgroup memory with rows padded by `pad` elements.
+    pub fn shared(&self, pad: u32) -> u32 {
+        BK * (self.m() + self.n() + 2 * pad) * 4
+    }
+}
+
+fn tile(spec: &Spec) -> &'static Tile {
+    TILES
+        .iter()
+        .find(|t| t.name == spec.op)
+        .unwrap_or(&TILES[TILES.len() - 1])
+}
+
+fn shared(spec: &Spec) -> u32 {
+    let pad = spec.overrides.iter().find(|(name, _)| *name == "PAD");
+    tile(spec).shared(pad.map_or(0, |(_, pad)| *pad))
+}
+
+/// How a kernel reads one of the two matrices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// `Quads` or `Words`.
+    pub access: Access,
+    pub along_k: bool,
+}
+
+/// The specialisation for a tile, a way to read each matrix, and whether y is made of whole quads.
+pub(crate) fn spec(
+    elem: Elem,
+    tile: &Tile,
+    [a, b]: [Reading; 2],
+    whole: bool,
+    limit: u32,
+) -> Spec {
+    let y = if whole { Access::Put } else { Access::Set };
+    let pad = if tile.shared(4) <= limit { 4 } else { 0 };
+    Spec::new(
+        &GEMM,
+        tile.name,
+        &[(elem, a.access), (elem, b.access), (elem, y)],
+    )
+    .with("A_ALONG_K", a.along_k.into())
+    .with("B_ALONG_K", b.along_k.into())
+    .with("PAD", pad)
+}
+
+fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
+    let tile = tile(spec);
+    text.line(format!("const TM = {}u;", tile.rows));
+    text.line(format!("const TQ = {}u;", tile.quads));
+    // The name, its arguments, and the sizes and strides along k and along the other dim.
+    for (i, n, args, o) in [(0, "a", "m: u32, k: u32", "m"), (1, "b", "k: u32, n: u32", "n")] {
+        let at = format!("base + {o} * p.{n}_{o} + k * p.{n}_k");
+        if spec.operands[i].1 == Access::Quads {
+            text.line(format!(
+                "fn {n}_four({args}, base: u32) -> vec4<f32> {{ return {n}_get4(({at}) / 4u); }}"
+            ));
+            continue;
+        }
+        let along = format!("{}_ALONG_K == 1u", n.to_uppercase());
+        text.line(format!(
+            "fn {n}_four({args}, base: u32) -> vec4<f32> {{
+    let at = {at};
+    let step = select(p.{n}_{o}, p.{n}_k, {along});
+    let left = select(p.{o} - {o}, p.k - k, {along});
+    var v = vec4<f32>({n}_get(at), 0.0, 0.0, 0.0);
+    if left > 1u {{ v.y = {n}_get(at + step); }}
+    if left > 2u {{ v.z = {n}_get(at + 2u * step); }}
+    if left > 3u {{ v.w = {n}_get(at + 3u * step); }}
+    return v;
+}}"
+        ));
+    }
+    y_put(spec, 2, text)
+}
+
+pub fn catalogue() -> Vec<Spec> {
+    let mut readings = Vec::new();
+    for access in [Access::Quads, Access::Words] {
+        for along_k in [true, false] {
+            readings.push(Reading { access, along_k });
+        }
+    }
+    let mut all = Vec::new();
+    for elem in FLOATS {
+        for tile in TILES {
+            for a in &readings {
+                for b in &readings {
+                    for whole in [true, false] {
+                        all.push(spec(elem, tile, [*a, *b], whole, u32::MAX));
+                    }
+                }
+            }
+        }
+    }
+    all
+}

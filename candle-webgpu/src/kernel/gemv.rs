@@ -1,0 +1,222 @@
+//! gemv: products of a few rows with a matrix, bound by reading the matrix once.
+
+use crate::elem::Elem;
+use crate::error::Result;
+use crate::kernel::edge::{y_put, FLOATS};
+use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
+
+/// The most rows that these kernels take.
+pub(crate) const MAX_ROWS: u32 = 8;
+
+const BINDINGS: &[Binding] = &[read("a"), read("b"), write("y")];
+
+macro_rules! gemv_k {
+    ($name:literal, $workgroup:literal, $features:expr) => {
+        Kernel {
+            name: $name,
+            source: include_str!("../../wgsl/kernel/gemv_k.wgsl"),
+            bindings: BINDINGS,
+            workgroup: $workgroup,
+            shared: |spec| {
+                let form = form(spec);
+                form.rows * form.cols * $workgroup * 4
+            },
+            features: $features,
+            slots: slots_k,
+        }
+    };
+}
+
+/// b contiguous along k: a Linear weight.
+pub static GEMV_K: Kernel = gemv_k!("gemv_k", 64, wgpu::Features::empty());
+/// The same with subgroup sums: one subgroup where it has 32 invocations, for many columns.
+pub static GEMV_K_SUB32: Kernel = gemv_k!("gemv_k_sub32", 32, wgpu::Features::SUBGROUP);
+/// The same for few columns, where the threads of more subgroups are needed to fill the adapter.
+pub static GEMV_K_SUB128: Kernel = gemv_k!("gemv_k_sub128", 128, wgpu::Features::SUBGROUP);
+
+/// b contiguous along n, or lying anyhow.
+pub static GEMV_N: Kernel = Kernel {
+    name: "gemv_n",
+    source: include_str!("../../wgsl/kernel/gemv_n.wgsl"),
+    bindings: BINDINGS,
+    workgroup: 256,
+    shared: |_| 256 * 16,
+    features: wgpu::Features::empty(),
+    slots: slots_n,
+};
+
+/// Register tile of a thread: rows of a and columns of b.
+struct Form {
+    name: &'static str,
+    rows: u32,
+    cols: u32,
+}
+
+#[rustfmt::skip]
+const FORMS: &[Form] = &[
+    Form { name: "1x2", rows: 1, cols: 2 },
+    Form { name: "1x4", rows: 1, cols: 4 },
+    Form { name: "2x2", rows: 2, cols: 2 },
+    Form { name: "4x2", rows: 4, cols: 2 },
+    Form { name: "8x2", rows: 8, cols: 2 },
+];
+
+fn form(spec: &Spec) -> &'static Form {
+    FORMS
+        .iter()
+        .find(|f| f.name == spec.op)
+        .unwrap_or(&FORMS[0])
+}
+
+/// Columns that a workgroup of [`GEMV_N`] owns.
+pub(crate) const GEMV_N_COLS: u32 = 32;
+
+/// A specialisation for b contiguous along k, and the columns that a workgroup owns. `wide` tells of a
+/// and b whether they can be read by 16 bytes.
+pub(crate) fn spec_k(
+    elem: Elem,
+    (m, n, k): (u32, u32, u32),
+    wide: [bool; 2],
+    batch: u64,
+    subgroups: bool,
+) -> (Spec, u32) {
+    let form = match m {
+        1 => &FORMS[0],
+        2 => &FORMS[2],
+        3 | 4 => &FORMS[3],
+        _ => &FORMS[4],
+    };
+    let eights = k.div_ceil(8);
+    let kernel = if !subgroups || eights < 64 {
+        &GEMV_K
+    } else if u64::from(n) * batch >= 8192 {
+        &GEMV_K_SUB32
+    } else {
+        &GEMV_K_SUB128
+    };
+    let span = if std::ptr::eq(kernel, &GEMV_K) {
+        eights.next_power_of_two().min(kernel.workgroup)
+    } else {
+        kernel.workgroup
+    };
+    let spec = spec_of(kernel, form.name, elem, wide).with("SPAN", span);
+    (spec, kernel.workgroup / span * form.cols)
+}
+
+fn spec_of(kernel: &'static Kernel, form: &'static str, elem: Elem, wide: [bool; 2]) -> Spec {
+    let [a, b] = wide.map(|wide| if wide { Access::Raw } else { Access::Words });
+    Spec::new(kernel, form, &[(elem, a), (elem, b), (elem, Access::Set)])
+}
+
+/// A specialisation for b contiguous along n (in whole quads where `quads`) or lying anyhow.
+pub(crate) fn spec_n(elem: Elem, m: u32, quads: bool, whole: bool) -> Spec {
+    let form = match m {
+        1 => "1",
+        2 => "2",
+        3 | 4 => "4",
+        _ => "8",
+    };
+    let b = if quads { Access::Quads } else { Access::Words };
+    let y = if whole { Access::Put } else { Access::Set };
+    Spec::new(
+        &GEMV_N,
+        form,
+        &[(elem, Access::Words), (elem, b), (elem, y)],
+    )
+}
+
+fn slots_k(spec: &Spec, text: &mut Text) -> Result<()> {
+    let form = form(spec);
+    text.line(format!("const ROWS = {}u;", form.rows));
+    text.line(format!("const COLS = {}u;", form.cols));
+    text.line(if spec.kernel.features.contains(wgpu::Features::SUBGROUP) {
+        // Subgroups of a one-dimensional workgroup are runs of its threads on every adapter known.
+        "const TREE = false;
+struct Ids {
+    @builtin(local_invocation_index) thread: u32,
+    @builtin(subgroup_invocation_id) lane: u32,
+    @builtin(subgroup_size) size: u32,
+}
+fn sum_of(v: f32) -> f32 { return subgroupAdd(v); }
+fn leads(ids: Ids) -> bool { return ids.lane == 0u; }
+fn part_at(ids: Ids) -> u32 { return ids.thread / ids.size; }
+fn parts(ids: Ids) -> u32 { return (WORKGROUP + ids.size - 1u) / ids.size; }"
+    } else {
+        "const TREE = true;
+struct Ids { @builtin(local_invocation_index) thread: u32 }
+fn sum_of(v: f32) -> f32 { return v; }
+fn leads(ids: Ids) -> bool { return true; }
+fn part_at(ids: Ids) -> u32 { return ids.thread; }
+fn parts(ids: Ids) -> u32 { return min(SPAN, 8u); }"
+    });
+    for (i, n) in ["a", "b"].into_iter().enumerate() {
+        let row = spec.row(i)?;
+        if spec.operands[i].1 == Access::Words {
+            text.line(format!(
+                "fn {n}_one(row: u32, k: u32) -> f32 {{
+    if k < p.k {{ return {n}_get(row + k * p.{n}_k); }}
+    return 0.0;
+}}
+fn {n}_eight(row: u32, k: u32) -> Eight {{
+    return Eight(
+        vec4<f32>({n}_one(row, k), {n}_one(row, k + 1u), {n}_one(row, k + 2u), {n}_one(row, k + 3u)),
+        vec4<f32>({n}_one(row, k + 4u), {n}_one(row, k + 5u), {n}_one(row, k + 6u), {n}_one(row, k + 7u)),
+    );
+}}"
+            ));
+            continue;
+        }
+        // 16 bytes at a time, whatever the dtype.
+        text.file(row.source);
+        let (up, name) = (n.to_uppercase(), row.name);
+        text.line(if row.lanes == 1 {
+            format!(
+                "alias {up} = vec4<f32>;
+fn {n}_eight(row: u32, k: u32) -> Eight {{ let q = (row + k) / 4u; return Eight({n}[q], {n}[q + 1u]); }}"
+            )
+        } else {
+            format!(
+                "alias {up} = vec4<u32>;
+fn {n}_eight(row: u32, k: u32) -> Eight {{
+    let words = {n}[(row + k) / 8u];
+    return Eight({name}_unpack(words.xy), {name}_unpack(words.zw));
+}}"
+            )
+        });
+    }
+    y_put(spec, 2, text)
+}
+
+fn slots_n(spec: &Spec, text: &mut Text) -> Result<()> {
+    text.line(format!("const ROWS = {}u;", spec.op));
+    text.line(if spec.operands[1].1 == Access::Quads {
+        "fn b_four(row: u32, n: u32) -> vec4<f32> { return b_get4((row + n) / 4u); }"
+    } else {
+        "fn b_four(row: u32, n: u32) -> vec4<f32> {
+    let n_max = vec4<u32>(p.n - 1u);
+    let at = vec4<u32>(row) + min(vec4<u32>(n) + vec4<u32>(0u, 1u, 2u, 3u), n_max) * p.b_n;
+    return vec4<f32>(b_get(at.x), b_get(at.y), b_get(at.z), b_get(at.w));
+}"
+    });
+    y_put(spec, 2, text)
+}
+
+pub fn catalogue() -> Vec<Spec> {
+    let mut all = Vec::new();
+    for elem in FLOATS {
+        for x in [true, false] {
+            for y in [true, false] {
+                for form in FORMS {
+                    for kernel in [&GEMV_K, &GEMV_K_SUB32, &GEMV_K_SUB128] {
+                        let span = kernel.workgroup;
+                        all.push(spec_of(kernel, form.name, elem, [x, y]).with("SPAN", span));
+                    }
+                }
+                for m in [1, 2, 4, 8] {
+                    all.push(spec_n(elem, m, x, y));
+                }
+            }
+        }
+    }
+    all
+}

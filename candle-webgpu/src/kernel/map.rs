@@ -1,0 +1,154 @@
+//! map: `y = op(x)`, casts and contiguous copies.
+
+use crate::buffer::Value;
+use crate::device::Device;
+use crate::elem::{Compute, Elem, ELEMS};
+use crate::error::{Error, Result};
+use crate::kernel::{quads, Strided, WORKGROUP};
+use crate::layout::{merge, to_u32, View};
+use crate::link::{read, write, Access, Kernel, Spec, Text};
+use crate::op::{cast, Family, Op, CAST, OPS};
+
+pub static MAP: Kernel = Kernel {
+    name: "map",
+    source: include_str!("../../wgsl/kernel/map.wgsl"),
+    bindings: &[read("x"), write("y")],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots,
+};
+
+/// Moves bits; the input and the output have the same dtype.
+const COPY: &str = "copy";
+/// Converts between dtypes.
+const CAST_OP: &str = "cast";
+
+fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
+    let compute = spec.row(0)?.compute;
+    let call = match spec.op {
+        COPY => "v".to_string(),
+        CAST_OP => {
+            text.file(CAST);
+            match cast(spec.elem(0), spec.elem(1))? {
+                Some(f) => format!("{f}(v)"),
+                None => "v".to_string(),
+            }
+        }
+        name => {
+            text.ops(compute);
+            let scalar = |s: &str| match compute {
+                Compute::F32 => format!("bitcast<f32>(p.{s}.x)"),
+                Compute::U32 => format!("p.{s}.x"),
+                Compute::I64 => format!("p.{s}"),
+            };
+            match Op::find(name, spec.elem(0))?.family {
+                Family::Map { scalars: 0 } => format!("{name}(v)"),
+                Family::Map { scalars: 1 } => format!("{name}(v, {})", scalar("a")),
+                _ => format!("{name}(v, {}, {})", scalar("a"), scalar("b")),
+            }
+        }
+    };
+    text.line(format!("fn op(v: XV) -> YV {{ return {call}; }}"));
+    Ok(())
+}
+
+const ACCESS: [Access; 3] = [Access::Flat, Access::Rows, Access::Strided];
+
+pub fn catalogue() -> Vec<Spec> {
+    let spec = |op, x, access, y| Spec::new(&MAP, op, &[(x, access), (y, Access::Put)]);
+    let mut all = Vec::new();
+    for access in ACCESS {
+        for op in OPS {
+            if let Family::Map { .. } = op.family {
+                all.extend(op.elems.iter().map(|&e| spec(op.name, e, access, e)));
+            }
+        }
+        for x in ELEMS {
+            all.push(spec(COPY, x.elem.bits(), access, x.elem.bits()));
+            let casts = ELEMS.iter().filter(|y| {
+                x.elem != y.elem && x.elem != Elem::U16 && y.elem != Elem::U16
+            });
+            all.extend(casts.map(|y| spec(CAST_OP, x.elem, access, y.elem)));
+        }
+    }
+    all
+}
+
+/// A scalar of Candle's API as the bits of a compute value, rounded to the dtype first as on the CPU.
+fn scalar(elem: Elem, v: f64) -> [u32; 2] {
+    let float = |v: f32| [v.to_bits(), 0];
+    match elem {
+        Elem::F16 => float(half::f16::from_f64(v).to_f32()),
+        Elem::Bf16 => float(half::bf16::from_f64(v).to_f32()),
+        Elem::U8 => [u32::from(v as u8), 0],
+        Elem::U32 => [v as u32, 0],
+        Elem::I64 => {
+            let bits = v as i64 as u64;
+            [bits as u32, (bits >> 32) as u32]
+        }
+        _ => float(v as f32),
+    }
+}
+
+impl Device {
+    /// `y = op(x)`: a row of OPS in the map family. `scalars` beyond those the op takes are ignored.
+    pub fn map(&self, op: &'static str, x: View<'_>, scalars: [f64; 2]) -> Result<Value> {
+        let row = Op::find(op, x.elem)?;
+        if !matches!(row.family, Family::Map { .. }) {
+            return Err(Error::Invalid {
+                op,
+                message: "not an op of one operand".into(),
+            });
+        }
+        let [a, b] = scalars.map(|v| scalar(x.elem, v));
+        self.map_with(row.name, x, row.output(x.elem), a, b)
+    }
+
+    /// `x` in another dtype, contiguous: Rust's `as`, ties to even.
+    pub fn cast(&self, x: View<'_>, to: Elem) -> Result<Value> {
+        if x.elem == to {
+            return self.contiguous(x);
+        }
+        cast(x.elem, to)?;
+        self.map_with(CAST_OP, x, to, [0; 2], [0; 2])
+    }
+
+    /// A contiguous copy, of any dtype.
+    pub fn contiguous(&self, x: View<'_>) -> Result<Value> {
+        let bits = x.elem.bits();
+        self.map_with(COPY, x.with_elem(bits), bits, [0; 2], [0; 2])
+    }
+
+    fn map_with(
+        &self,
+        op: &'static str,
+        x: View<'_>,
+        out: Elem,
+        a: [u32; 2],
+        b: [u32; 2],
+    ) -> Result<Value> {
+        let n = x.count();
+        let y = self.output(op, n, out)?;
+        if n == 0 {
+            return Ok(y);
+        }
+        let merged = merge(op, x.dims, [x.strides])?;
+        let spec = Spec::new(
+            &MAP,
+            op,
+            &[
+                (x.elem, merged.access(0, x.offset)),
+                (out, Access::Put),
+            ],
+        );
+        let mut params = Strided::new(
+            to_u32(op, n)?,
+            &merged,
+            [to_u32(op, x.offset)?, 0, a[0], a[1]],
+        );
+        params.pad = b;
+        self.record(spec, &[x.value, &y], &params, quads(n))?;
+        Ok(y)
+    }
+}

@@ -1,0 +1,64 @@
+//! One file per family: the Kernel rows, the parameters as the shader sees them, and the ops that
+//! record them.
+
+pub mod copy;
+pub mod map;
+pub mod pick;
+pub mod zip;
+
+use crate::layout::{Merged, MAX_RANK};
+use crate::link::Spec;
+use crate::queue::Grid;
+
+/// Every specialisation that the backend can ask for.
+pub fn catalogue() -> Vec<Spec> {
+    [
+        map::catalogue(),
+        zip::catalogue(),
+        pick::catalogue(),
+        copy::catalogue(),
+    ]
+    .concat()
+}
+
+/// Invocations in a workgroup of the elementwise kernels.
+pub(crate) const WORKGROUP: u32 = 128;
+
+/// A grid of one thread per four elements.
+pub(crate) fn quads(n: usize) -> Grid {
+    threads(n.div_ceil(4))
+}
+
+/// A grid of one thread per item.
+pub(crate) fn threads(n: usize) -> Grid {
+    Grid::Linear((n as u64).div_ceil(u64::from(WORKGROUP)))
+}
+
+/// Parameters of every elementwise kernel: sizes, the shared dims, and each operand's strides.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, bytemuck::Zeroable)]
+pub(crate) struct Strided<const N: usize> {
+    pub n: u32,
+    pub rank: u32,
+    /// Start of each operand, in elements; the fourth word is free.
+    pub offsets: [u32; 4],
+    pub pad: [u32; 2],
+    pub dims: [u32; MAX_RANK],
+    pub strides: [[u32; MAX_RANK]; N],
+}
+
+// SAFETY: nothing but u32, whatever N is: no padding, every bit pattern valid.
+unsafe impl<const N: usize> bytemuck::Pod for Strided<N> {}
+
+impl<const N: usize> Strided<N> {
+    pub fn new(n: u32, merged: &Merged<N>, offsets: [u32; 4]) -> Self {
+        Strided {
+            n,
+            rank: merged.rank as u32,
+            offsets,
+            pad: [0; 2],
+            dims: merged.dims,
+            strides: merged.strides,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! pick: `y = c ? t : f`, moving bits.
+
+use crate::buffer::Value;
+use crate::device::Device;
+use crate::elem::{Compute, Elem};
+use crate::error::{Error, Result};
+use crate::kernel::{quads, Strided, WORKGROUP};
+use crate::layout::{merge, to_u32, View};
+use crate::link::{read, write, Access, Kernel, Spec, Text};
+
+pub static PICK: Kernel = Kernel {
+    name: "pick",
+    source: include_str!("../../wgsl/kernel/pick.wgsl"),
+    bindings: &[read("c"), read("t"), read("f"), write("y")],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots,
+};
+
+/// Dtypes of a condition.
+const CONDITIONS: [Elem; 3] = [Elem::U8, Elem::U32, Elem::I64];
+
+fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
+    let test = match spec.row(0)?.compute {
+        Compute::I64 => "(c.x | c.y) != 0u",
+        _ => "c != 0u",
+    };
+    text.line(format!("fn holds(c: CV) -> bool {{ return {test}; }}"));
+    Ok(())
+}
+
+pub fn catalogue() -> Vec<Spec> {
+    let access = [Access::Flat, Access::Rows, Access::Strided];
+    let mut all = Vec::new();
+    for c in CONDITIONS {
+        for e in [Elem::U8, Elem::U16, Elem::U32, Elem::I64] {
+            for (ca, ta, fa) in access
+                .iter()
+                .flat_map(|c| access.iter().map(move |t| (c, t)))
+                .flat_map(|(c, t)| access.iter().map(move |f| (*c, *t, *f)))
+            {
+                all.push(Spec::new(
+                    &PICK,
+                    "",
+                    &[(c, ca), (e, ta), (e, fa), (e, Access::Put)],
+                ));
+            }
+        }
+    }
+    all
+}
+
+impl Device {
+    /// `y = c != 0 ? t : f`, elementwise; the three views have the same dims.
+    pub fn pick(&self, c: View<'_>, t: View<'_>, f: View<'_>) -> Result<Value> {
+        const OP: &str = "where_cond";
+        if !CONDITIONS.contains(&c.elem) {
+            return Err(Error::Unsupported {
+                op: OP,
+                elem: c.elem,
+            });
+        }
+        if t.elem != f.elem || c.dims != t.dims || c.dims != f.dims {
+            return Err(Error::Invalid {
+                op: OP,
+                message: format!(
+                    "operands differ: {:?}, {:?} {} and {:?} {}",
+                    c.dims, t.dims, t.elem, f.dims, f.elem
+                ),
+            });
+        }
+        let (n, bits) = (c.count(), t.elem.bits());
+        let y = self.output(OP, n, bits)?;
+        if n == 0 {
+            return Ok(y);
+        }
+        let merged = merge(OP, c.dims, [c.strides, t.strides, f.strides])?;
+        let spec = Spec::new(
+            &PICK,
+            "",
+            &[
+                (c.elem, merged.access(0, c.offset)),
+                (bits, merged.access(1, t.offset)),
+                (bits, merged.access(2, f.offset)),
+                (bits, Access::Put),
+            ],
+        );
+        let [c0, t0, f0] = [c.offset, t.offset, f.offset].map(|o| to_u32(OP, o));
+        let params = Strided::new(to_u32(OP, n)?, &merged, [c0?, t0?, f0?, 0]);
+        self.record(spec, &[c.value, t.value, f.value, &y], &params, quads(n))?;
+        Ok(y)
+    }
+}

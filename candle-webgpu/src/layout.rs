@@ -1,0 +1,130 @@
+//! Views of values, and the layouts that kernels see: adjacent dims merged, at most eight left.
+
+use crate::buffer::Value;
+use crate::elem::Elem;
+use crate::error::{Error, Result};
+use crate::link::Access;
+
+/// Dims that a kernel's parameters hold. Candle tensors may have more as long as they merge.
+pub const MAX_RANK: usize = 8;
+
+/// A strided view of a value. `dims`, `strides` and `offset` count elements; stride 0 repeats.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    pub value: &'a Value,
+    pub elem: Elem,
+    pub dims: &'a [usize],
+    pub strides: &'a [usize],
+    pub offset: usize,
+}
+
+impl View<'_> {
+    /// Number of elements that the view shows.
+    pub fn count(&self) -> usize {
+        self.dims.iter().product()
+    }
+
+    /// Row-major without gaps; dims of size 1 do not count.
+    pub fn is_contiguous(&self) -> bool {
+        let mut expected = 1;
+        for (&dim, &stride) in self.dims.iter().zip(self.strides).rev() {
+            if dim > 1 && stride != expected {
+                return false;
+            }
+            expected *= dim;
+        }
+        true
+    }
+
+    /// The same view seen as elements of another dtype of the same size.
+    pub fn with_elem(mut self, elem: Elem) -> Self {
+        self.elem = elem;
+        self
+    }
+}
+
+/// Dims shared by `N` operands and each operand's strides, as a kernel's parameters hold them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Merged<const N: usize> {
+    pub rank: usize,
+    pub dims: [u32; MAX_RANK],
+    pub strides: [[u32; MAX_RANK]; N],
+}
+
+/// Drops dims of size 1 and merges neighbours that every operand walks in one stride.
+pub fn merge<const N: usize>(
+    op: &'static str,
+    dims: &[usize],
+    strides: [&[usize]; N],
+) -> Result<Merged<N>> {
+    let mut out = Merged {
+        rank: 0,
+        dims: [1; MAX_RANK],
+        strides: [[0; MAX_RANK]; N],
+    };
+    for (d, &size) in dims.iter().enumerate() {
+        if size == 1 {
+            continue;
+        }
+        let last = out.rank.wrapping_sub(1);
+        if out.rank > 0
+            && (0..N).all(|k| out.strides[k][last] as usize == strides[k][d] * size)
+        {
+            out.dims[last] = to_u32(op, out.dims[last] as usize * size)?;
+            for (merged, stride) in out.strides.iter_mut().zip(strides) {
+                merged[last] = to_u32(op, stride[d])?;
+            }
+            continue;
+        }
+        if out.rank == MAX_RANK {
+            return Err(Error::Invalid {
+                op,
+                message: format!("more than {MAX_RANK} dims that do not merge"),
+            });
+        }
+        out.dims[out.rank] = to_u32(op, size)?;
+        for (merged, stride) in out.strides.iter_mut().zip(strides) {
+            merged[out.rank] = to_u32(op, stride[d])?;
+        }
+        out.rank += 1;
+    }
+    if out.rank == 0 {
+        out.rank = 1;
+    }
+    Ok(out)
+}
+
+impl<const N: usize> Merged<N> {
+    /// The cheapest access that reads operand `k` of this layout, from `offset`.
+    pub fn access(&self, k: usize, offset: usize) -> Access {
+        let (dims, strides) = (&self.dims[..self.rank], &self.strides[k][..self.rank]);
+        let inner = self.rank - 1;
+        let flat = {
+            let mut expected = 1;
+            dims.iter().zip(strides).rev().all(|(&d, &s)| {
+                let ok = d == 1 || s == expected;
+                expected *= d;
+                ok
+            })
+        };
+        if offset % 4 == 0 && flat {
+            Access::Flat
+        } else if offset % 4 == 0
+            && strides[inner] == 1
+            && dims[inner] % 4 == 0
+            && strides[..inner].iter().all(|s| s % 4 == 0)
+        {
+            Access::Rows
+        } else {
+            Access::Strided
+        }
+    }
+}
+
+/// Kernels address with 32 bits.
+pub fn to_u32(op: &'static str, n: usize) -> Result<u32> {
+    u32::try_from(n).map_err(|_| Error::Invalid {
+        op,
+        message: format!("{n} elements are more than a kernel can address"),
+    })
+}

@@ -1,0 +1,26 @@
+//! The runtime and the kernels behind Candle's `Device::WebGpu`. Knows nothing of Candle.
+//!
+//! Three tables hold the backend at a glance: [`op::OPS`], [`elem::ELEMS`] and the kernel rows in
+//! [`kernel`]. Everything is asynchronous: an op records a dispatch and returns; only reading back waits.
+
+pub mod adapter;
+mod buffer;
+mod device;
+pub mod elem;
+mod error;
+pub mod kernel;
+mod layout;
+pub mod link;
+pub mod op;
+mod pipeline;
+mod queue;
+mod readback;
+
+pub use adapter::{adapters, AdapterReport, ADAPTER_VAR};
+pub use buffer::Value;
+pub use device::{Device, Stats, DISABLE_VAR};
+pub use elem::Elem;
+pub use error::{Error, Result};
+pub use layout::View;
+pub use pipeline::CHECKED_VAR;
+pub use queue::Grid;

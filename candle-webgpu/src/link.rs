@@ -1,0 +1,365 @@
+//! The slot linker: the only place that builds shader text. See `wgsl/README.md` for the contract.
+
+use std::fmt::Write as _;
+use std::hash::{Hash, Hasher};
+
+use smallvec::SmallVec;
+
+use crate::elem::{Compute, Elem, ElemRow};
+use crate::error::{Error, Result};
+
+/// How a kernel reaches an operand; the functions each kind gets are listed in `wgsl/README.md`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Access {
+    Flat,
+    Rows,
+    Strided,
+    Words,
+    Quads,
+    Put,
+    PutWord,
+    Set,
+    Raw,
+}
+
+impl Access {
+    const fn name(self) -> &'static str {
+        match self {
+            Access::Flat => "flat",
+            Access::Rows => "rows",
+            Access::Strided => "strided",
+            Access::Words => "words",
+            Access::Quads => "quads",
+            Access::Put => "put",
+            Access::PutWord => "putword",
+            Access::Set => "set",
+            Access::Raw => "raw",
+        }
+    }
+}
+
+/// A storage buffer of a kernel, in binding order from 1.
+#[derive(Debug)]
+pub struct Binding {
+    pub name: &'static str,
+    pub write: bool,
+}
+
+pub const fn read(name: &'static str) -> Binding {
+    Binding { name, write: false }
+}
+
+pub const fn write(name: &'static str) -> Binding {
+    Binding { name, write: true }
+}
+
+/// A row that stands for one file of `wgsl/kernel/`.
+pub struct Kernel {
+    /// The file's name, the first part of the pipeline's label.
+    pub name: &'static str,
+    pub source: &'static str,
+    pub bindings: &'static [Binding],
+    /// Value of `override WORKGROUP` and the number of invocations in a workgroup.
+    pub workgroup: u32,
+    /// Bytes of workgroup memory that a specialisation takes.
+    pub shared: fn(&Spec) -> u32,
+    /// Features that the text cannot do without.
+    pub features: wgpu::Features,
+    /// Writes the slots beyond those of the operands, and names the files to link.
+    pub slots: fn(&Spec, &mut Text) -> Result<()>,
+}
+
+/// A kernel with all its slots decided: the key of the pipeline cache and the recipe of its text.
+#[derive(Clone)]
+pub struct Spec {
+    pub kernel: &'static Kernel,
+    /// A row of OPS, or what the kernel's `slots` understands.
+    pub op: &'static str,
+    pub operands: SmallVec<[(Elem, Access); 5]>,
+    /// Values of overrides other than WORKGROUP.
+    pub overrides: SmallVec<[(&'static str, u32); 2]>,
+}
+
+impl PartialEq for Spec {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.kernel.name, other.kernel.name)
+            && self.op == other.op
+            && self.operands == other.operands
+            && self.overrides == other.overrides
+    }
+}
+impl Eq for Spec {}
+impl Hash for Spec {
+    fn hash<H: Hasher>(&self, h: &mut H) {
+        self.kernel.name.as_ptr().hash(h);
+        self.op.as_ptr().hash(h);
+        self.operands.hash(h);
+        self.overrides.hash(h);
+    }
+}
+
+impl std::fmt::Debug for Spec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name())
+    }
+}
+
+impl Spec {
+    pub fn new(kernel: &'static Kernel, op: &'static str, operands: &[(Elem, Access)]) -> Self {
+        Spec {
+            kernel,
+            op,
+            operands: SmallVec::from_slice(operands),
+            overrides: SmallVec::new(),
+        }
+    }
+
+    pub fn with(mut self, name: &'static str, value: u32) -> Self {
+        self.overrides.push((name, value));
+        self
+    }
+
+    /// For example `map.uexp.f32:flat.f32:put`.
+    pub fn name(&self) -> String {
+        let mut name = self.kernel.name.to_string();
+        if !self.op.is_empty() {
+            let _ = write!(name, ".{}", self.op);
+        }
+        for (elem, access) in &self.operands {
+            let _ = match access {
+                Access::Raw => write!(name, ".raw"),
+                _ => write!(name, ".{elem}:{}", access.name()),
+            };
+        }
+        for (key, value) in &self.overrides {
+            let _ = write!(name, ".{key}={value}");
+        }
+        name
+    }
+
+    /// The dtype of operand `i`.
+    pub fn elem(&self, i: usize) -> Elem {
+        self.operands[i].0
+    }
+
+    /// The row of ELEMS of operand `i`.
+    pub fn row(&self, i: usize) -> Result<&'static ElemRow> {
+        self.elem(i).row(if self.op.is_empty() {
+            self.kernel.name
+        } else {
+            self.op
+        })
+    }
+}
+
+/// Who reads the text: naga refuses headers that Tint requires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    Naga,
+    Tint,
+}
+
+/// The text under construction.
+pub struct Text {
+    slots: String,
+    files: Vec<&'static str>,
+}
+
+impl Text {
+    /// Adds a line to the slot block.
+    pub fn line(&mut self, line: impl AsRef<str>) {
+        self.slots.push_str(line.as_ref());
+        self.slots.push('\n');
+    }
+
+    /// Links a file of functions, once.
+    pub fn file(&mut self, source: &'static str) {
+        if !self.files.iter().any(|f| std::ptr::eq(*f, source)) {
+            self.files.push(source);
+        }
+    }
+
+    /// Adds `{n}_at(i)` for an operand that does its own stores.
+    pub fn strided_at(&mut self, n: &str) {
+        self.line(strided_at(n));
+    }
+
+    /// Links the operators of a compute type.
+    pub fn ops(&mut self, compute: Compute) {
+        self.file(crate::op::op_source(compute));
+    }
+}
+
+/// The text of a specialisation.
+pub fn link(spec: &Spec, target: Target) -> Result<String> {
+    let kernel = spec.kernel;
+    let mut text = Text {
+        slots: String::new(),
+        files: Vec::new(),
+    };
+    for (binding, (elem, access)) in kernel.bindings.iter().zip(&spec.operands) {
+        if *access != Access::Raw {
+            let row = elem.row(if spec.op.is_empty() {
+                kernel.name
+            } else {
+                spec.op
+            })?;
+            text.file(row.source);
+            operand(&mut text, binding.name, row, *access);
+        }
+    }
+    (kernel.slots)(spec, &mut text)?;
+
+    let lost = || Error::Shader {
+        name: spec.name(),
+        message: "the kernel file has no slot block".into(),
+    };
+    let (head, rest) = kernel.source.split_once("// slots:").ok_or_else(lost)?;
+    let (_, tail) = rest.split_once("// end slots").ok_or_else(lost)?;
+    let mut out = String::new();
+    if kernel.features.contains(wgpu::Features::SHADER_F16) {
+        out.push_str("enable f16;\n");
+    }
+    if target == Target::Tint && kernel.features.contains(wgpu::Features::SUBGROUP) {
+        out.push_str("enable subgroups;\n");
+    }
+    let _ = writeln!(out, "// {}", spec.name());
+    out.push_str(head);
+    out.push_str(&text.slots);
+    out.push_str(tail);
+    for file in &text.files {
+        out.push('\n');
+        out.push_str(file);
+    }
+    Ok(out)
+}
+
+/// The aliases and functions of one operand.
+fn operand(text: &mut Text, n: &str, row: &ElemRow, access: Access) {
+    let up = n.to_uppercase();
+    let (d, lanes, value, four) = (
+        row.name,
+        row.lanes,
+        row.compute.wgsl(),
+        row.compute.lanes(),
+    );
+    let quads = matches!(
+        access,
+        Access::Flat | Access::Rows | Access::Quads | Access::Put
+    );
+    let storage = match access {
+        _ if quads => row.quad,
+        Access::Set if lanes > 1 => "atomic<u32>",
+        _ => row.word,
+    };
+    text.line(format!("alias {up} = {storage};"));
+    text.line(format!("alias {up}V = {value};"));
+    text.line(format!("alias {up}L = {four};"));
+    text.line(format!("const {up}_LANES = {lanes}u;"));
+    // The word of element `i`, and its lane there.
+    let (word, lane) = match lanes {
+        1 => ("i".to_string(), "0u".to_string()),
+        _ => (format!("i / {lanes}u"), format!("i % {lanes}u")),
+    };
+    let get = |load: &str| {
+        format!("fn {n}_get(i: u32) -> {value} {{ return {d}_get({load}, {lane}); }}")
+    };
+    match access {
+        Access::Flat => text.line(format!(
+            "fn {n}_quad(q: u32) -> {four} {{ return {d}_unpack({n}[p.{n}_offset / 4u + q]); }}"
+        )),
+        Access::Rows => {
+            text.line(strided_at(n));
+            text.line(format!(
+                "fn {n}_quad(q: u32) -> {four} {{ return {d}_unpack({n}[{n}_at(q * 4u) / 4u]); }}"
+            ));
+        }
+        Access::Strided => {
+            text.line(strided_at(n));
+            text.line(get(&format!("{n}[{word}]")));
+            text.line(strided_quad(n, four));
+        }
+        Access::Words => text.line(get(&format!("{n}[{word}]"))),
+        Access::Quads => text.line(format!(
+            "fn {n}_get4(at4: u32) -> {four} {{ return {d}_unpack({n}[at4]); }}"
+        )),
+        Access::Put => text.line(format!(
+            "fn {n}_quad_put(q: u32, v: {four}) {{ {n}[q] = {d}_pack(v); }}"
+        )),
+        Access::PutWord => text.line(format!(
+            "fn {n}_word_put(w: u32, v: {four}) {{ {n}[w] = {d}_word(v); }}"
+        )),
+        Access::Set => set(text, n, row, &word, &lane),
+        Access::Raw => {}
+    }
+}
+
+/// Where logical element `i` of a strided view lies: digits of `i` in the mixed radix of the dims.
+fn strided_at(n: &str) -> String {
+    format!(
+        "fn {n}_at(i: u32) -> u32 {{
+    var rest = i;
+    var at = p.{n}_offset;
+    for (var d = p.rank - 1u; d > 0u; d--) {{
+        let size = p.dims[d / 4u][d % 4u];
+        let next = rest / size;
+        at += (rest - next * size) * p.{n}_strides[d / 4u][d % 4u];
+        rest = next;
+    }}
+    return at + rest * p.{n}_strides[0][0];
+}}"
+    )
+}
+
+/// Four elements of a strided view; one chain of divisions where they lie in one row.
+fn strided_quad(n: &str, four: &str) -> String {
+    format!(
+        "fn {n}_quad(q: u32) -> {four} {{
+    let i = q * 4u;
+    let d = p.rank - 1u;
+    let size = p.dims[d / 4u][d % 4u];
+    if i % size + 4u <= size {{
+        let at = {n}_at(i);
+        let s = p.{n}_strides[d / 4u][d % 4u];
+        return {four}({n}_get(at), {n}_get(at + s), {n}_get(at + 2u * s), {n}_get(at + 3u * s));
+    }}
+    let last = p.n - 1u;
+    return {four}({n}_get({n}_at(i)), {n}_get({n}_at(min(i + 1u, last))), {n}_get({n}_at(min(i + 2u, last))), {n}_get({n}_at(min(i + 3u, last))));
+}}"
+    )
+}
+
+/// Single elements of existing memory. Neighbours in a packed word belong to other threads, so the
+/// word is changed by compare-and-swap.
+fn set(text: &mut Text, n: &str, row: &ElemRow, word: &str, lane: &str) {
+    let (d, value) = (row.name, row.compute.wgsl());
+    if row.lanes == 1 {
+        text.line(format!(
+            "fn {n}_get(i: u32) -> {value} {{ return {d}_get({n}[i], 0u); }}
+fn {n}_set(i: u32, v: {value}) {{ {n}[i] = v; }}
+fn {n}_add(i: u32, v: {value}) {{ {n}[i] = badd({n}[i], v); }}"
+        ));
+    } else {
+        let swap = |new: &str| {
+            format!(
+                "    var old = atomicLoad(&{n}[{word}]);
+    loop {{
+        let swap = atomicCompareExchangeWeak(&{n}[{word}], old, {d}_set(old, {lane}, {new}));
+        if swap.exchanged {{ break; }}
+        old = swap.old_value;
+    }}"
+            )
+        };
+        text.line(format!(
+            "fn {n}_get(i: u32) -> {value} {{ return {d}_get(atomicLoad(&{n}[{word}]), {lane}); }}
+fn {n}_set(i: u32, v: {value}) {{
+{}
+}}
+fn {n}_add(i: u32, v: {value}) {{
+{}
+}}",
+            swap("v"),
+            swap(&format!("badd({d}_get(old, {lane}), v)"))
+        ));
+    }
+}

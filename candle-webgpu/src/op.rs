@@ -1,0 +1,145 @@
+//! OPS: the elementwise and reduction ops at a glance. The name is the key: Candle's KERNEL string is the
+//! WGSL function, part of the pipeline label and of the test's name.
+
+use crate::elem::{Compute, Elem};
+use crate::error::{Error, Result};
+
+/// Which kernel an op is linked into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// `y = op(x)`, `op(x, a)` or `op(x, a, b)` with scalars.
+    Map { scalars: u8 },
+    /// `y = op(a, b)`.
+    Zip,
+    /// `y = op(op(x0, x1), x2) ...` along dims.
+    Fold,
+}
+
+/// What an op gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// The input's dtype.
+    Same,
+    /// u8 0 or 1.
+    Bool,
+    /// u32 positions.
+    Index,
+}
+
+/// One row of [`OPS`].
+#[derive(Debug)]
+pub struct Op {
+    pub name: &'static str,
+    pub family: Family,
+    pub output: Output,
+    pub elems: &'static [Elem],
+}
+
+const fn op(name: &'static str, family: Family, output: Output, elems: &'static [Elem]) -> Op {
+    Op {
+        name,
+        family,
+        output,
+        elems,
+    }
+}
+
+use Elem::{Bf16, F16, F32, I64, U32, U8};
+use Family::{Fold, Zip};
+use Output::{Bool, Index, Same};
+const FLOAT: &[Elem] = &[F32, F16, Bf16];
+const ALL: &[Elem] = &[F32, F16, Bf16, U8, U32, I64];
+const MAP: Family = Family::Map { scalars: 0 };
+const MAP1: Family = Family::Map { scalars: 1 };
+const MAP2: Family = Family::Map { scalars: 2 };
+
+#[rustfmt::skip]
+pub const OPS: &[Op] = &[
+    // name        family output elems
+    op("uexp",      MAP,  Same,  FLOAT),
+    op("ulog",      MAP,  Same,  FLOAT),
+    op("usin",      MAP,  Same,  FLOAT),
+    op("ucos",      MAP,  Same,  FLOAT),
+    op("utanh",     MAP,  Same,  FLOAT),
+    op("uneg",      MAP,  Same,  FLOAT),
+    op("urecip",    MAP,  Same,  FLOAT),
+    op("usqr",      MAP,  Same,  FLOAT),
+    op("usqrt",     MAP,  Same,  FLOAT),
+    op("ugelu",     MAP,  Same,  FLOAT),
+    op("ugelu_erf", MAP,  Same,  FLOAT),
+    op("uerf",      MAP,  Same,  FLOAT),
+    op("usilu",     MAP,  Same,  FLOAT),
+    op("usigmoid",  MAP,  Same,  FLOAT),
+    op("uabs",      MAP,  Same,  ALL),
+    op("uceil",     MAP,  Same,  ALL),
+    op("ufloor",    MAP,  Same,  ALL),
+    op("uround",    MAP,  Same,  ALL),
+    op("urelu",     MAP,  Same,  ALL),
+    op("usign",     MAP,  Same,  ALL),
+    op("powf",      MAP1, Same,  FLOAT),
+    op("elu",       MAP1, Same,  FLOAT),
+    op("affine",    MAP2, Same,  ALL),
+    op("badd",      Zip,  Same,  ALL),
+    op("bsub",      Zip,  Same,  ALL),
+    op("bmul",      Zip,  Same,  ALL),
+    op("bdiv",      Zip,  Same,  ALL),
+    op("bminimum",  Zip,  Same,  ALL),
+    op("bmaximum",  Zip,  Same,  ALL),
+    op("eq",        Zip,  Bool,  ALL),
+    op("ne",        Zip,  Bool,  ALL),
+    op("le",        Zip,  Bool,  ALL),
+    op("ge",        Zip,  Bool,  ALL),
+    op("lt",        Zip,  Bool,  ALL),
+    op("gt",        Zip,  Bool,  ALL),
+    op("sum",       Fold, Same,  ALL),
+    op("min",       Fold, Same,  ALL),
+    op("max",       Fold, Same,  ALL),
+    op("argmin",    Fold, Index, ALL),
+    op("argmax",    Fold, Index, ALL),
+];
+
+impl Op {
+    /// The row named `name` if it takes `elem`; the error names both.
+    pub fn find(name: &'static str, elem: Elem) -> Result<&'static Op> {
+        OPS.iter()
+            .find(|op| op.name == name)
+            .filter(|op| op.elems.contains(&elem))
+            .ok_or(Error::Unsupported { op: name, elem })
+    }
+
+    pub fn output(&self, input: Elem) -> Elem {
+        match self.output {
+            Same => input,
+            Bool => U8,
+            Index => U32,
+        }
+    }
+}
+
+/// Files of `wgsl/op/` by compute type.
+pub(crate) fn op_source(compute: Compute) -> &'static str {
+    match compute {
+        Compute::F32 => include_str!("../wgsl/op/f32.wgsl"),
+        Compute::U32 => include_str!("../wgsl/op/u32.wgsl"),
+        Compute::I64 => include_str!("../wgsl/op/i64.wgsl"),
+    }
+}
+
+/// Conversions between compute types.
+pub(crate) const CAST: &str = include_str!("../wgsl/op/cast.wgsl");
+
+/// The function of `wgsl/op/cast.wgsl` that turns a computed `from` into what `to` packs, if one is needed.
+/// Narrowing to u8 differs by source: floats saturate, integers wrap (Rust's `as`); packing masks.
+pub(crate) fn cast(from: Elem, to: Elem) -> Result<Option<&'static str>> {
+    let (f, t) = (from.row("to_dtype")?, to.row("to_dtype")?);
+    Ok(match (f.compute, t.compute) {
+        (Compute::F32, Compute::U32) if to == U8 => Some("f32_to_u8"),
+        (Compute::F32, Compute::U32) => Some("f32_to_u32"),
+        (Compute::F32, Compute::I64) => Some("f32_to_i64"),
+        (Compute::U32, Compute::F32) => Some("u32_to_f32"),
+        (Compute::U32, Compute::I64) => Some("u32_to_i64"),
+        (Compute::I64, Compute::F32) => Some("i64_to_f32"),
+        (Compute::I64, Compute::U32) => Some("i64_to_u32"),
+        _ => None,
+    })
+}

@@ -1,0 +1,322 @@
+//! The recorder, and the only place that submits. An op is plain data until the flush, which assigns
+//! memory, resolves pipelines and encodes everything into one compute pass.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::Ordering;
+
+use smallvec::SmallVec;
+
+use crate::buffer::{lock, Value};
+use crate::device::Inner;
+use crate::error::{Error, Result};
+use crate::link::Spec;
+use crate::pipeline::{Pipelines, Signature};
+use crate::readback::Copy;
+
+/// Bytes of parameters an op may have: one slot of the uniform buffer, and the largest dynamic-offset
+/// alignment that WebGPU allows an adapter to ask for.
+pub(crate) const PARAMS_SLOT: u64 = 256;
+/// Ops before the first submit after a readback: early, so that the device starts to work.
+const FIRST_WINDOW: usize = 16;
+/// Ops in later submits.
+const WINDOW: usize = 64;
+/// Submits that may be in flight before recording waits for the oldest.
+const IN_FLIGHT: usize = 6;
+/// Bytes of uploads after which a submit frees wgpu's staging copies.
+const UPLOAD_WINDOW: u64 = 64 << 20;
+/// Bind groups kept; a decode loop needs some hundreds.
+const BIND_GROUPS: usize = 8192;
+
+/// How many workgroups.
+#[derive(Debug, Clone, Copy)]
+pub enum Grid {
+    /// Split into x and y: a kernel numbers its workgroups `wid.y * num_workgroups.x + wid.x` and
+    /// guards, since the split rounds up.
+    Linear(u64),
+    Xyz([u32; 3]),
+}
+
+/// A recorded op: plain data.
+struct Op {
+    spec: Spec,
+    operands: SmallVec<[Value; 5]>,
+    params: [u8; PARAMS_SLOT as usize],
+    grid: [u32; 3],
+}
+
+pub(crate) struct Recorder {
+    pending: Vec<Op>,
+    pipelines: Pipelines,
+    bind_groups: HashMap<(Signature, SmallVec<[u64; 6]>), wgpu::BindGroup>,
+    generation: u64,
+    params: wgpu::Buffer,
+    params_data: Vec<u8>,
+    in_flight: VecDeque<wgpu::SubmissionIndex>,
+    window: usize,
+    uploaded: u64,
+}
+
+impl Recorder {
+    pub fn new(device: &wgpu::Device, adapter: String) -> Self {
+        Recorder {
+            pending: Vec::with_capacity(WINDOW),
+            pipelines: Pipelines::new(device.clone(), adapter),
+            bind_groups: HashMap::new(),
+            generation: 0,
+            params: device.create_buffer(&wgpu::BufferDescriptor {
+                label: Some("params"),
+                size: PARAMS_SLOT * WINDOW as u64,
+                usage: wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST,
+                mapped_at_creation: false,
+            }),
+            params_data: Vec::new(),
+            in_flight: VecDeque::new(),
+            window: FIRST_WINDOW,
+            uploaded: 0,
+        }
+    }
+
+    pub fn pipelines(&self) -> usize {
+        self.pipelines.len()
+    }
+}
+
+impl Inner {
+    /// Records one dispatch. Operands are in binding order, from binding 1.
+    pub(crate) fn record(
+        &self,
+        spec: Spec,
+        operands: &[&Value],
+        params: &[u8],
+        grid: Grid,
+    ) -> Result<()> {
+        self.check_lost()?;
+        let grid = self.split(&spec, grid)?;
+        if grid.contains(&0) {
+            return Ok(());
+        }
+        if params.len() > PARAMS_SLOT as usize {
+            return Err(Error::OverLimit {
+                kernel: spec.name(),
+                what: "bytes of parameters",
+                needed: params.len() as u64,
+                limit: PARAMS_SLOT,
+                adapter: self.report.name.clone(),
+            });
+        }
+        let mut slot = [0; PARAMS_SLOT as usize];
+        slot[..params.len()].copy_from_slice(params);
+        let op = Op {
+            spec,
+            operands: operands.iter().map(|v| (*v).clone()).collect(),
+            params: slot,
+            grid,
+        };
+        let mut recorder = lock(&self.recorder);
+        recorder.pending.push(op);
+        if recorder.pending.len() >= recorder.window {
+            self.flush(&mut recorder, &[])?;
+            recorder.window = WINDOW;
+        }
+        Ok(())
+    }
+
+    fn split(&self, spec: &Spec, grid: Grid) -> Result<[u32; 3]> {
+        let most = u64::from(self.limits.max_compute_workgroups_per_dimension);
+        match grid {
+            Grid::Xyz(xyz) => Ok(xyz),
+            Grid::Linear(0) => Ok([0, 1, 1]),
+            Grid::Linear(n) => {
+                let y = n.div_ceil(most);
+                if y > most {
+                    return Err(Error::OverLimit {
+                        kernel: spec.name(),
+                        what: "workgroups",
+                        needed: n,
+                        limit: most * most,
+                        adapter: self.report.name.clone(),
+                    });
+                }
+                Ok([n.div_ceil(y) as u32, y as u32, 1])
+            }
+        }
+    }
+
+    /// Copies host bytes to a fresh value. Waits for nothing: the memory is one that no pending op
+    /// uses, since the recorder is locked and pending ops hold theirs.
+    pub(crate) fn upload(&self, bytes: &[u8]) -> Result<Value> {
+        self.check_lost()?;
+        self.pool.check("upload", bytes.len() as u64)?;
+        let value = Value::logical(&self.pool, bytes.len() as u64);
+        if bytes.is_empty() {
+            return Ok(value);
+        }
+        let mut recorder = lock(&self.recorder);
+        // Small data is short-lived (ids, masks); large data is weights, which should not be rounded up.
+        self.reserve(&mut recorder, &value, bytes.len() > 1 << 20)?;
+        let buffer = &value.block(false)?.buffer;
+        let whole = bytes.len() & !3;
+        if whole > 0 {
+            self.queue.write_buffer(buffer, 0, &bytes[..whole]);
+        }
+        if whole < bytes.len() {
+            let mut tail = [0; 4];
+            tail[..bytes.len() - whole].copy_from_slice(&bytes[whole..]);
+            self.queue.write_buffer(buffer, whole as u64, &tail);
+        }
+        self.counters.uploads.fetch_add(1, Ordering::Relaxed);
+        recorder.uploaded += bytes.len() as u64;
+        if recorder.uploaded >= UPLOAD_WINDOW {
+            self.flush(&mut recorder, &[])?;
+        }
+        Ok(value)
+    }
+
+    /// Gives a value memory. Under pressure idle memory goes back to the driver first.
+    fn reserve(&self, recorder: &mut Recorder, value: &Value, exact: bool) -> Result<()> {
+        match value.block(exact) {
+            Err(Error::OutOfMemory { .. }) => {
+                self.pool.trim();
+                recorder.bind_groups.clear();
+                let _ = self.device.poll(wgpu::PollType::wait_indefinitely());
+                value.block(true).map(|_| ())
+            }
+            other => other.map(|_| ()),
+        }
+    }
+
+    /// Submits everything recorded, then `copies`. An op that fails is left out, and its error
+    /// returned after the others went.
+    pub(crate) fn flush(
+        &self,
+        recorder: &mut Recorder,
+        copies: &[Copy<'_>],
+    ) -> Result<Option<wgpu::SubmissionIndex>> {
+        if recorder.pending.is_empty() && copies.is_empty() && recorder.uploaded == 0 {
+            return Ok(recorder.in_flight.back().cloned());
+        }
+        let mut failed = None;
+        let mut encoder = self
+            .device
+            .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        let ops = std::mem::take(&mut recorder.pending);
+        let mut dispatches = 0;
+        if !ops.is_empty() {
+            let mut params_data = std::mem::take(&mut recorder.params_data);
+            params_data.clear();
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            for op in ops {
+                // The op lets go of its operands at the end of this turn: what nothing else holds can
+                // be the memory of the next op's output.
+                let slot = params_data.len() as u32;
+                match self.encode(recorder, &mut pass, &op, slot) {
+                    Ok(()) => {
+                        params_data.extend_from_slice(&op.params);
+                        dispatches += 1;
+                    }
+                    Err(error) => failed = failed.or(Some(error)),
+                }
+            }
+            drop(pass);
+            if !params_data.is_empty() {
+                self.queue.write_buffer(&recorder.params, 0, &params_data);
+            }
+            recorder.params_data = params_data;
+        }
+        for copy in copies {
+            if let Err(error) = self
+                .reserve(recorder, copy.source, false)
+                .and_then(|()| copy.encode(&mut encoder))
+            {
+                failed = failed.or(Some(error));
+            }
+        }
+        let index = self.queue.submit([encoder.finish()]);
+        recorder.uploaded = 0;
+        self.counters
+            .dispatches
+            .fetch_add(dispatches, Ordering::Relaxed);
+        self.counters.submits.fetch_add(1, Ordering::Relaxed);
+        recorder.in_flight.push_back(index.clone());
+        if recorder.in_flight.len() > IN_FLIGHT {
+            if let Some(oldest) = recorder.in_flight.pop_front() {
+                self.wait(oldest)?;
+            }
+        }
+        if !copies.is_empty() {
+            recorder.window = FIRST_WINDOW;
+            recorder.in_flight.clear();
+        }
+        match failed.or_else(|| self.take_error()) {
+            Some(error) => Err(error),
+            None => Ok(Some(index)),
+        }
+    }
+
+    fn encode(
+        &self,
+        recorder: &mut Recorder,
+        pass: &mut wgpu::ComputePass<'_>,
+        op: &Op,
+        slot: u32,
+    ) -> Result<()> {
+        let pipeline = recorder.pipelines.get(&op.spec)?;
+        let mut ids = SmallVec::new();
+        for value in &op.operands {
+            self.reserve(recorder, value, false)?;
+            ids.push(value.block(false)?.id);
+        }
+        let generation = self.pool.generation.load(Ordering::Relaxed);
+        if recorder.generation != generation || recorder.bind_groups.len() > BIND_GROUPS {
+            recorder.bind_groups.clear();
+            recorder.generation = generation;
+        }
+        let key = (pipeline.signature, ids);
+        if !recorder.bind_groups.contains_key(&key) {
+            let group = self.bind_group(recorder, pipeline.signature, op)?;
+            recorder.bind_groups.insert(key.clone(), group);
+        }
+        pass.set_pipeline(&pipeline.pipeline);
+        pass.set_bind_group(0, &recorder.bind_groups[&key], &[slot]);
+        pass.dispatch_workgroups(op.grid[0], op.grid[1], op.grid[2]);
+        Ok(())
+    }
+
+    fn bind_group(
+        &self,
+        recorder: &mut Recorder,
+        signature: Signature,
+        op: &Op,
+    ) -> Result<wgpu::BindGroup> {
+        let mut entries = vec![wgpu::BindGroupEntry {
+            binding: 0,
+            resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                buffer: &recorder.params,
+                offset: 0,
+                size: wgpu::BufferSize::new(PARAMS_SLOT),
+            }),
+        }];
+        for (i, value) in op.operands.iter().enumerate() {
+            entries.push(wgpu::BindGroupEntry {
+                binding: i as u32 + 1,
+                resource: value.block(false)?.buffer.as_entire_binding(),
+            });
+        }
+        Ok(self.device.create_bind_group(&wgpu::BindGroupDescriptor {
+            label: None,
+            layout: recorder.pipelines.bind_group_layout(signature),
+            entries: &entries,
+        }))
+    }
+
+    pub(crate) fn wait(&self, index: wgpu::SubmissionIndex) -> Result<()> {
+        let waited = self.device.poll(wgpu::PollType::Wait {
+            submission_index: Some(index),
+            timeout: None,
+        });
+        self.check_lost()?;
+        waited
+            .map(|_| ())
+            .map_err(|e| Error::Validation(e.to_string()))
+    }
+}

@@ -1,0 +1,131 @@
+//! The runtime on a real adapter: recording, readback, memory, errors.
+
+use candle_webgpu::{Device, Elem, Error, View};
+
+fn device() -> Device {
+    Device::new(0).expect("an adapter (a software one will do)")
+}
+
+fn upload(d: &Device, x: &[f32]) -> candle_webgpu::Value {
+    d.upload(bytemuck::cast_slice(x)).unwrap()
+}
+
+fn view<'a>(
+    value: &'a candle_webgpu::Value,
+    dims: &'a [usize],
+    strides: &'a [usize],
+    offset: usize,
+) -> View<'a> {
+    View {
+        value,
+        elem: Elem::F32,
+        dims,
+        strides,
+        offset,
+    }
+}
+
+fn floats(d: &Device, v: &candle_webgpu::Value) -> Vec<f32> {
+    bytemuck::pod_collect_to_vec(&d.read(v, 0, v.bytes()).unwrap())
+}
+
+#[test]
+fn same_adapter_same_device() {
+    assert_eq!(device().id(), device().id());
+}
+
+#[test]
+fn thousands_of_ops_in_order() {
+    let d = device();
+    let one = upload(&d, &[1.0; 5]);
+    let mut x = upload(&d, &[0.0, 1.0, 2.0, 3.0, 4.0]);
+    for _ in 0..3000 {
+        x = d
+            .zip("badd", view(&x, &[5], &[1], 0), view(&one, &[5], &[1], 0))
+            .unwrap();
+    }
+    assert_eq!(floats(&d, &x), [3000.0, 3001.0, 3002.0, 3003.0, 3004.0]);
+}
+
+#[test]
+fn strides_offsets_and_broadcasts() {
+    let d = device();
+    let x: Vec<f32> = (0..24).map(|i| i as f32).collect();
+    let v = upload(&d, &x);
+    // (4, 3) transposed out of a (3, 4) that starts at 5.
+    let t = d.contiguous(view(&v, &[4, 3], &[1, 4], 5)).unwrap();
+    let expected: Vec<f32> = (0..4)
+        .flat_map(|r| (0..3).map(move |c| (5 + r + 4 * c) as f32))
+        .collect();
+    assert_eq!(floats(&d, &t), expected);
+    let b = d.contiguous(view(&v, &[2, 8], &[0, 1], 8)).unwrap();
+    assert_eq!(floats(&d, &b)[8..], x[8..16]);
+}
+
+#[test]
+fn an_upload_does_not_disturb_pending_ops() {
+    let d = device();
+    for round in 0..50 {
+        let a = upload(&d, &[round as f32; 64]);
+        let b = d
+            .zip("badd", view(&a, &[64], &[1], 0), view(&a, &[64], &[1], 0))
+            .unwrap();
+        drop(a);
+        let _noise = upload(&d, &[-1.0; 64]);
+        assert_eq!(floats(&d, &b), [2.0 * round as f32; 64]);
+    }
+}
+
+#[test]
+fn threads_share_a_device() {
+    std::thread::scope(|s| {
+        for t in 0..8 {
+            s.spawn(move || {
+                let d = device();
+                for i in 0..40 {
+                    let n = 100 + t * 37 + i;
+                    let a = upload(&d, &vec![t as f32; n]);
+                    let y = d
+                        .map("uneg", view(&a, &[n], &[1], 0), [0.0; 2])
+                        .unwrap();
+                    assert_eq!(floats(&d, &y), vec![-(t as f32); n]);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_decode_loop_reuses_memory() {
+    let d = device();
+    let x = upload(&d, &[1.0; 4096]);
+    let mut before = 0;
+    for i in 0..200 {
+        let mut y = d.map("uneg", view(&x, &[4096], &[1], 0), [0.0; 2]).unwrap();
+        for _ in 0..20 {
+            y = d.map("uneg", view(&y, &[4096], &[1], 0), [0.0; 2]).unwrap();
+        }
+        let _ = floats(&d, &y);
+        if i == 20 {
+            before = d.stats().allocated_bytes;
+        }
+    }
+    // Other tests share the device: allow for theirs, not for 200 rounds of 20 buffers.
+    assert!(d.stats().allocated_bytes < before + (8 << 20));
+}
+
+#[test]
+fn too_large_is_an_error() {
+    let d = device();
+    assert!(matches!(
+        d.output("test", 1 << 40, Elem::F32),
+        Err(Error::TooLarge { .. })
+    ));
+}
+
+#[test]
+fn reading_past_the_end_is_an_error() {
+    let d = device();
+    let x = upload(&d, &[1.0; 4]);
+    assert!(matches!(d.read(&x, 8, 16), Err(Error::Invalid { .. })));
+}

@@ -1,0 +1,101 @@
+// y[i] = join of x[i, r] over r, for n outputs of m elements each. A workgroup owns a word of y, or its part from one
+// chunk of r; its threads stride along r and meet in a tree.
+
+// slots: as it stands this file is the f32 sum.
+alias X = f32;
+alias Y = f32;
+alias XV = f32;
+alias YV = f32;
+alias YL = vec4<f32>;
+const Y_LANES = 1u;
+alias Acc = f32;
+fn x_get(i: u32) -> XV { return x[i]; }
+fn y_word_put(w: u32, v: YL) { y[w] = v.x; }
+fn acc_of(v: XV, r: u32) -> Acc { return v; }
+fn acc_join(a: Acc, b: Acc) -> Acc { return a + b; }
+fn acc_end(a: Acc, first: bool, v: XV) -> YV { return a; }
+// end slots
+
+struct Params {
+    n: u32,
+    m: u32,
+    chunks: u32,
+    chunk: u32, // elements of r in a chunk; no chunk is empty
+    x_offset: u32,
+    rank: u32,
+    m_rank: u32,
+    pad: u32,
+    dims: array<vec4<u32>, 2>,
+    strides: array<vec4<u32>, 2>,
+    m_dims: array<vec4<u32>, 2>,
+    m_strides: array<vec4<u32>, 2>,
+}
+@group(0) @binding(0) var<uniform> p: Params;
+@group(0) @binding(1) var<storage, read> x: array<X>;
+@group(0) @binding(2) var<storage, read_write> y: array<Y>;
+override WORKGROUP: u32 = 256u;
+var<workgroup> part: array<Acc, WORKGROUP>;
+
+fn kept_at(i: u32) -> u32 {
+    var rest = i;
+    var at = p.x_offset;
+    for (var d = p.rank - 1u; d > 0u; d--) {
+        let size = p.dims[d / 4u][d % 4u];
+        let next = rest / size;
+        at += (rest - next * size) * p.strides[d / 4u][d % 4u];
+        rest = next;
+    }
+    return at + rest * p.strides[0][0];
+}
+
+fn folded_at(r: u32) -> u32 {
+    var rest = r;
+    var at = 0u;
+    for (var d = p.m_rank - 1u; d > 0u; d--) {
+        let size = p.m_dims[d / 4u][d % 4u];
+        let next = rest / size;
+        at += (rest - next * size) * p.m_strides[d / 4u][d % 4u];
+        rest = next;
+    }
+    return at + rest * p.m_strides[0][0];
+}
+
+@compute @workgroup_size(WORKGROUP)
+fn main(
+    @builtin(local_invocation_index) lid: u32,
+    @builtin(workgroup_id) wid: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+) {
+    let item = wid.y * groups.x + wid.x;
+    let words = (p.n + Y_LANES - 1u) / Y_LANES;
+    let word = item / p.chunks;
+    if word >= words { return; }
+    let c = item - word * p.chunks;
+    let start = c * p.chunk;
+    let end = min(start + p.chunk, p.m);
+    let busy = min(end - start, WORKGROUP);
+    var out: YL;
+    for (var lane = 0u; lane < Y_LANES; lane++) {
+        let i = word * Y_LANES + lane;
+        if i < p.n {
+            let base = kept_at(i);
+            if lid < busy {
+                var r = start + lid;
+                var acc = acc_of(x_get(base + folded_at(r)), r);
+                for (r += WORKGROUP; r < end; r += WORKGROUP) {
+                    acc = acc_join(acc, acc_of(x_get(base + folded_at(r)), r));
+                }
+                part[lid] = acc;
+            }
+            for (var half = WORKGROUP / 2u; half > 0u; half = half / 2u) {
+                workgroupBarrier();
+                if lid < half && lid + half < busy {
+                    part[lid] = acc_join(part[lid], part[lid + half]);
+                }
+            }
+            if lid == 0u { out[lane] = acc_end(part[0], c == 0u, x_get(base)); }
+            workgroupBarrier();
+        }
+    }
+    if lid == 0u { y_word_put(c * words + word, out); }
+}

@@ -1,0 +1,117 @@
+// y[b, m, n] = sum over k of a[b, m, k] b[b, k, n] for few rows m and b contiguous along k.
+// A team of SPAN threads owns ROWS rows of COLS neighbouring columns of y; a thread adds up every SPAN-th eight of k.
+
+// slots: as it stands this file is the f32 case with both operands aligned and no subgroups.
+alias A = vec4<f32>;
+alias B = vec4<f32>;
+alias Y = f32;
+const ROWS = 1u;
+const COLS = 2u;
+const TREE = true;
+struct Ids { @builtin(local_invocation_index) thread: u32 }
+fn sum_of(v: f32) -> f32 { return v; }
+fn leads(ids: Ids) -> bool { return true; }
+fn part_at(ids: Ids) -> u32 { return ids.thread; }
+fn parts(ids: Ids) -> u32 { return min(SPAN, 8u); }
+fn a_eight(row: u32, k: u32) -> Eight { let q = (row + k) / 4u; return Eight(a[q], a[q + 1u]); }
+fn b_eight(col: u32, k: u32) -> Eight { let q = (col + k) / 4u; return Eight(b[q], b[q + 1u]); }
+fn y_put(at: u32, count: u32, v: vec4<f32>) {
+    for (var i = 0u; i < count; i++) { y[at + i] = v[i]; }
+}
+// end slots
+
+struct Eight { low: vec4<f32>, high: vec4<f32> }
+struct Params {
+    m: u32,
+    n: u32,
+    k: u32,
+    batch: u32,
+    groups: u32, // workgroups of one matrix
+    rows: u32,
+    a_offset: u32,
+    b_offset: u32,
+    a_m: u32,
+    a_k: u32,
+    b_k: u32,
+    b_n: u32,
+    dims: vec4<u32>, // of the batch
+    a_batch: vec4<u32>,
+    b_batch: vec4<u32>,
+}
+@group(0) @binding(0) var<uniform> p: Params;
+@group(0) @binding(1) var<storage, read> a: array<A>;
+@group(0) @binding(2) var<storage, read> b: array<B>;
+@group(0) @binding(3) var<storage, read_write> y: array<Y>;
+override WORKGROUP: u32 = 64u;
+override SPAN: u32 = 64u; // a power of two; with subgroups the whole workgroup
+
+var<workgroup> part: array<f32, ROWS * COLS * WORKGROUP>;
+
+@compute @workgroup_size(WORKGROUP)
+fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) count: vec3<u32>) {
+    let group = id.y * count.x + id.x;
+    let batch = group / p.groups;
+    if batch >= p.batch { return; }
+    var a_base = p.a_offset;
+    var b_base = p.b_offset;
+    var rest = batch;
+    for (var d = 0u; d < 4u; d++) {
+        let i = rest % p.dims[d];
+        rest /= p.dims[d];
+        a_base += i * p.a_batch[d];
+        b_base += i * p.b_batch[d];
+    }
+
+    // Rows and columns past the edge repeat the last one and are not written.
+    let teams = WORKGROUP / SPAN;
+    let n_first = group % p.groups * teams * COLS;
+    let n0 = n_first + ids.thread / SPAN * COLS;
+    var cols: array<u32, COLS>;
+    for (var c = 0u; c < COLS; c++) { cols[c] = b_base + min(n0 + c, p.n - 1u) * p.b_n; }
+    var rows: array<u32, ROWS>;
+    for (var r = 0u; r < ROWS; r++) { rows[r] = a_base + min(r, p.m - 1u) * p.a_m; }
+
+    var acc: array<vec4<f32>, ROWS * COLS>;
+    for (var k = ids.thread % SPAN * 8u; k < p.k; k += SPAN * 8u) {
+        var right: array<Eight, COLS>;
+        for (var c = 0u; c < COLS; c++) { right[c] = b_eight(cols[c], k); }
+        for (var r = 0u; r < ROWS; r++) {
+            let left = a_eight(rows[r], k);
+            for (var c = 0u; c < COLS; c++) {
+                acc[r * COLS + c] += left.low * right[c].low + left.high * right[c].high;
+            }
+        }
+    }
+
+    for (var i = 0u; i < ROWS * COLS; i++) {
+        let v = acc[i];
+        let sum = sum_of((v.x + v.y) + (v.z + v.w));
+        if leads(ids) { part[i * WORKGROUP + part_at(ids)] = sum; }
+    }
+    workgroupBarrier();
+    if TREE {
+        for (var half = SPAN / 2u; half > 4u; half /= 2u) {
+            if ids.thread % SPAN < half {
+                for (var i = 0u; i < ROWS * COLS; i++) {
+                    part[i * WORKGROUP + ids.thread] += part[i * WORKGROUP + ids.thread + half];
+                }
+            }
+            workgroupBarrier();
+        }
+    }
+    for (var task = ids.thread; task < teams * ROWS; task += WORKGROUP) {
+        let team = task % teams;
+        let m = task / teams;
+        let n = n_first + team * COLS;
+        if m < p.m && n < p.n {
+            var v: vec4<f32>;
+            for (var c = 0u; c < COLS; c++) {
+                let first = (m * COLS + c) * WORKGROUP + team * SPAN;
+                var sum = part[first];
+                for (var i = 1u; i < parts(ids); i++) { sum += part[first + i]; }
+                v[c] = sum;
+            }
+            y_put((batch * p.m + m) * p.n + n, min(COLS, p.n - n), v);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+// y[i] = op(x[i], a, b) for n elements. A thread owns four consecutive elements of y.
+
+// slots: as it stands this file is the f32, contiguous, identity case.
+alias X = vec4<f32>;
+alias Y = vec4<f32>;
+alias XV = f32;
+alias YV = f32;
+alias XL = vec4<f32>;
+alias YL = vec4<f32>;
+fn x_quad(q: u32) -> XL { return x[p.x_offset / 4u + q]; }
+fn y_quad_put(q: u32, v: YL) { y[q] = v; }
+fn op(v: XV) -> YV { return v; }
+// end slots
+
+struct Params {
+    n: u32,
+    rank: u32,
+    x_offset: u32,
+    pad: u32,
+    a: vec2<u32>, // scalars: the bits of a compute value
+    b: vec2<u32>,
+    dims: array<vec4<u32>, 2>,
+    x_strides: array<vec4<u32>, 2>,
+}
+@group(0) @binding(0) var<uniform> p: Params;
+@group(0) @binding(1) var<storage, read> x: array<X>;
+@group(0) @binding(2) var<storage, read_write> y: array<Y>;
+override WORKGROUP: u32 = 64u;
+
+@compute @workgroup_size(WORKGROUP)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+    let q = id.x + id.y * groups.x * WORKGROUP;
+    if q >= (p.n + 3u) / 4u { return; }
+    let v = x_quad(q);
+    y_quad_put(q, YL(op(v[0]), op(v[1]), op(v[2]), op(v[3])));
+}
