@@ -58,7 +58,6 @@ pub(crate) struct Inner {
     pub staging: Mutex<Vec<wgpu::Buffer>>,
     pub counters: Counters,
     pub fault: Value,
-    pub fault_pending: AtomicBool,
     pub fault_ops: Mutex<Vec<&'static str>>,
     rng: Mutex<Rng>,
     error: Arc<Mutex<Option<Error>>>,
@@ -142,7 +141,6 @@ impl Device {
             staging: Mutex::default(),
             counters: Counters::default(),
             fault,
-            fault_pending: AtomicBool::new(false),
             fault_ops: Mutex::default(),
             rng: Mutex::new(Rng {
                 seed: 299_792_458,
@@ -271,7 +269,6 @@ impl Device {
 
     /// The code that names `op` in the fault record. Call it before recording.
     pub fn note_fault(&self, op: &'static str) -> u32 {
-        self.0.fault_pending.store(true, Ordering::Relaxed);
         let mut ops = lock(&self.0.fault_ops);
         if let Some(i) = ops.iter().position(|o| *o == op) {
             return i as u32;

@@ -6,6 +6,7 @@
 pub mod adapter;
 mod buffer;
 mod device;
+mod disk;
 pub mod elem;
 mod error;
 pub mod kernel;
@@ -19,6 +20,7 @@ mod readback;
 pub use adapter::{adapters, AdapterReport, ADAPTER_VAR};
 pub use buffer::Value;
 pub use device::{Device, Stats, DISABLE_VAR};
+pub use disk::CACHE_VAR;
 pub use elem::Elem;
 pub use error::{Error, Result};
 pub use layout::View;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::link::{link, Spec, Target};
 use crate::queue::PARAMS_SLOT;
@@ -48,11 +49,13 @@ pub(crate) struct Pipelines {
     checked: bool,
     compiled: HashMap<Spec, Arc<Pipeline>>,
     layouts: HashMap<Signature, Layout>,
+    disk: Option<Disk>,
 }
 
 impl Pipelines {
     pub fn new(device: wgpu::Device, adapter: String) -> Self {
         Pipelines {
+            disk: Disk::open(&device),
             device,
             adapter,
             checked: std::env::var(CHECKED_VAR).is_ok_and(|v| v != "0" && !v.is_empty()),
@@ -63,6 +66,13 @@ impl Pipelines {
 
     pub fn len(&self) -> usize {
         self.compiled.len()
+    }
+
+    /// Called now and then: keeps what was compiled for the next run.
+    pub fn save(&mut self) {
+        if let Some(disk) = &mut self.disk {
+            disk.save();
+        }
     }
 
     pub fn get(&mut self, spec: &Spec) -> Result<Arc<Pipeline>> {
@@ -164,6 +174,7 @@ impl Pipelines {
         };
         let signature = Signature::of(spec);
         let device = self.device.clone();
+        let cache = self.disk.as_ref().map(|d| d.cache().clone());
         let layout = self.layout(signature);
         let scope = device.push_error_scope(wgpu::ErrorFilter::Validation);
         // SAFETY: kernels guard their grids and every index that comes from a tensor, and their loops
@@ -189,13 +200,16 @@ impl Pipelines {
                 constants: &constants,
                 zero_initialize_workgroup_memory: false,
             },
-            cache: None,
+            cache: cache.as_ref(),
         });
         if let Some(error) = pollster::block_on(scope.pop()) {
             return Err(Error::Shader {
                 name,
                 message: error.to_string(),
             });
+        }
+        if let Some(disk) = &mut self.disk {
+            disk.compiled();
         }
         Ok(Pipeline {
             pipeline,

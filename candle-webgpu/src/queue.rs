@@ -54,6 +54,8 @@ pub(crate) struct Recorder {
     in_flight: VecDeque<wgpu::SubmissionIndex>,
     window: usize,
     uploaded: u64,
+    /// Ops that may have reported a fault were recorded since the record was last read.
+    pub faults: bool,
 }
 
 impl Recorder {
@@ -73,6 +75,7 @@ impl Recorder {
             in_flight: VecDeque::new(),
             window: FIRST_WINDOW,
             uploaded: 0,
+            faults: false,
         }
     }
 
@@ -112,8 +115,10 @@ impl Inner {
             params: slot,
             grid,
         };
+        let faults = op.spec.kernel.bindings.iter().any(|b| b.name == "fault");
         let mut recorder = lock(&self.recorder);
         recorder.pending.push(op);
+        recorder.faults |= faults;
         if recorder.pending.len() >= recorder.window {
             self.flush(&mut recorder, &[])?;
             recorder.window = WINDOW;
@@ -246,6 +251,7 @@ impl Inner {
         if !copies.is_empty() {
             recorder.window = FIRST_WINDOW;
             recorder.in_flight.clear();
+            recorder.pipelines.save();
         }
         match failed.or_else(|| self.take_error()) {
             Some(error) => Err(error),

@@ -45,7 +45,8 @@ impl Inner {
         let start = from & !3;
         let len = (from + bytes).next_multiple_of(4) - start;
         let staging = self.staging(len + FAULT_BYTES);
-        let faults = self.fault_pending.swap(false, Ordering::Relaxed);
+        let mut recorder = lock(&self.recorder);
+        let faults = std::mem::take(&mut recorder.faults);
         let mut copies = Vec::with_capacity(2);
         if len > 0 {
             copies.push(Copy {
@@ -65,10 +66,8 @@ impl Inner {
                 to: len,
             });
         }
-        let index = {
-            let mut recorder = lock(&self.recorder);
-            self.flush(&mut recorder, &copies)?
-        };
+        let index = self.flush(&mut recorder, &copies)?;
+        drop(recorder);
         let out = self.map(&staging, len + FAULT_BYTES, index)?;
         self.counters.readbacks.fetch_add(1, Ordering::Relaxed);
         lock(&self.staging).push(staging);
@@ -81,13 +80,13 @@ impl Inner {
 
     /// Waits until everything recorded so far is done, and reports faults.
     pub(crate) fn synchronize(&self) -> Result<()> {
-        if self.fault_pending.load(Ordering::Relaxed) {
+        let mut recorder = lock(&self.recorder);
+        if recorder.faults {
+            drop(recorder);
             return self.read(&self.fault, 0, 0).map(|_| ());
         }
-        let index = {
-            let mut recorder = lock(&self.recorder);
-            self.flush(&mut recorder, &[])?
-        };
+        let index = self.flush(&mut recorder, &[])?;
+        drop(recorder);
         if let Some(index) = index {
             self.wait(index)?;
         }
