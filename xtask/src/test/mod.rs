@@ -94,7 +94,7 @@ fn run_part(part: Part, name: &str, args: &Args) -> Result<Counts> {
     match part {
         Part::Unit => {
             let mut counts = test(args, &["-p", "candle-webgpu"])?;
-            let examples = test(args, &["-p", "candle-examples", "--lib", "--bins"])?;
+            let examples = test(args, &["-p", "candle-examples"])?;
             counts.add(&examples);
             counts.add(&test(args, &["--manifest-path", "xtask/Cargo.toml"])?);
             Ok(counts)
@@ -104,7 +104,11 @@ fn run_part(part: Part, name: &str, args: &Args) -> Result<Counts> {
             if !crate::root()?.join("tests/Cargo.toml").exists() {
                 bail!("the folder tests/ has no manifest");
             }
-            test(args, &["-p", "candle-webgpu-tests", "--test", name])
+            let mut what = vec!["-p", "candle-webgpu-tests", "--test", name];
+            if part == Part::Conformance {
+                what.extend(["--test", "errors"]);
+            }
+            test(args, &what)
         }
     }
 }
