@@ -16,9 +16,7 @@ pub(crate) const FLOATS: [crate::elem::Elem; 3] = [
 pub(crate) fn y_put(spec: &Spec, operand: usize, text: &mut Text) -> Result<()> {
     let row = spec.row(operand)?;
     if spec.operands[operand].1 == Access::Put {
-        text.line(
-            "fn y_put(at: u32, count: u32, v: vec4<f32>) { y_quad_put(at / 4u, v); }",
-        );
+        text.line("fn y_put(at: u32, count: u32, v: vec4<f32>) { y_quad_put(at / 4u, v); }");
         return Ok(());
     }
     text.ops(row.compute); // `y_add`, which every Set operand has, adds with it

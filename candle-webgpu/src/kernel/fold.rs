@@ -189,7 +189,10 @@ impl Device {
             return Err(invalid("not a reduction".into()));
         }
         if let Some(d) = dims.iter().find(|&&d| d >= x.dims.len()) {
-            return Err(invalid(format!("dim {d} of a tensor with {} dims", x.dims.len())));
+            return Err(invalid(format!(
+                "dim {d} of a tensor with {} dims",
+                x.dims.len()
+            )));
         }
         if op != "sum" && dims.len() != 1 {
             return Err(invalid(format!("takes one dim, not {}", dims.len())));

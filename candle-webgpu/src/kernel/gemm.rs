@@ -84,13 +84,7 @@ pub(crate) struct Reading {
 }
 
 /// The specialisation for a tile, a way to read each matrix, and whether y is made of whole quads.
-pub(crate) fn spec(
-    elem: Elem,
-    tile: &Tile,
-    [a, b]: [Reading; 2],
-    whole: bool,
-    limit: u32,
-) -> Spec {
+pub(crate) fn spec(elem: Elem, tile: &Tile, [a, b]: [Reading; 2], whole: bool, limit: u32) -> Spec {
     let y = if whole { Access::Put } else { Access::Set };
     let pad = if tile.shared(4) <= limit { 4 } else { 0 };
     Spec::new(
@@ -108,7 +102,10 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
     text.line(format!("const TM = {}u;", tile.rows));
     text.line(format!("const TQ = {}u;", tile.quads));
     // The name, its arguments, and the sizes and strides along k and along the other dim.
-    for (i, n, args, o) in [(0, "a", "m: u32, k: u32", "m"), (1, "b", "k: u32, n: u32", "n")] {
+    for (i, n, args, o) in [
+        (0, "a", "m: u32, k: u32", "m"),
+        (1, "b", "k: u32, n: u32", "n"),
+    ] {
         let at = format!("base + {o} * p.{n}_{o} + k * p.{n}_k");
         if spec.operands[i].1 == Access::Quads {
             text.line(format!(

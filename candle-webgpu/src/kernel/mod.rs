@@ -2,8 +2,18 @@
 //! record them.
 
 pub mod copy;
+mod edge;
+pub mod fold;
+pub mod gemm;
+pub mod gemv;
+pub mod index;
 pub mod map;
+pub mod matmul;
+pub mod norm;
 pub mod pick;
+pub mod rng;
+pub mod rope;
+pub mod sort;
 pub mod zip;
 
 use crate::layout::{Merged, MAX_RANK};
@@ -17,6 +27,14 @@ pub fn catalogue() -> Vec<Spec> {
         zip::catalogue(),
         pick::catalogue(),
         copy::catalogue(),
+        fold::catalogue(),
+        gemm::catalogue(),
+        gemv::catalogue(),
+        index::catalogue(),
+        norm::catalogue(),
+        rng::catalogue(),
+        rope::catalogue(),
+        sort::catalogue(),
     ]
     .concat()
 }

@@ -1,0 +1,270 @@
+//! Ops over the last dim: softmax, rms_norm, layer_norm. One pass over memory each, f32 inside.
+
+use crate::buffer::Value;
+use crate::device::Device;
+use crate::elem::Elem;
+use crate::error::{Error, Result};
+use crate::kernel::edge::{y_put, FLOATS};
+use crate::layout::{to_u32, View};
+use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
+use crate::queue::Grid;
+
+const WORKGROUP: u32 = 256;
+
+macro_rules! row_kernel {
+    ($name:literal, $bindings:expr) => {
+        Kernel {
+            name: $name,
+            source: include_str!(concat!("../../wgsl/kernel/", $name, ".wgsl")),
+            bindings: $bindings,
+            workgroup: WORKGROUP,
+            shared: |_| WORKGROUP * 4,
+            features: wgpu::Features::empty(),
+            slots,
+        }
+    };
+}
+
+pub static SOFTMAX: Kernel = row_kernel!("softmax", &[read("x"), write("y")]);
+pub static RMS_NORM: Kernel = row_kernel!("rms_norm", &[read("x"), read("alpha"), write("y")]);
+pub static LAYER_NORM: Kernel = row_kernel!(
+    "layer_norm",
+    &[read("x"), read("alpha"), read("beta"), write("y")]
+);
+
+/// With `Quads` every row is made of whole quads; with `Words` rows start and end anywhere, and quads
+/// are cut at the ends of a row.
+fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
+    let whole = spec.operands[0].1 == Access::Quads;
+    text.line(format!("const WHOLE = {whole};"));
+    let last = spec.kernel.bindings.len() - 1;
+    for Binding { name, .. } in &spec.kernel.bindings[..last] {
+        // x goes on over all rows, the others start again with each row.
+        let (start, at) = match *name {
+            "x" => ("0u", "at"),
+            _ => ("first", "at - first"),
+        };
+        text.line(if whole {
+            format!(
+                "fn {name}_four(q: u32, first: u32, end: u32) -> vec4<f32> {{ return {name}_get4(p.{name}_offset / 4u + q - {start} / 4u); }}"
+            )
+        } else {
+            format!(
+                "fn {name}_one(at: u32, first: u32, end: u32) -> f32 {{
+    if at >= first && at < end {{ return {name}_get(p.{name}_offset + {at}); }}
+    return 0.0;
+}}
+fn {name}_four(q: u32, first: u32, end: u32) -> vec4<f32> {{
+    let at = q * 4u;
+    return vec4<f32>(
+        {name}_one(at, first, end), {name}_one(at + 1u, first, end),
+        {name}_one(at + 2u, first, end), {name}_one(at + 3u, first, end),
+    );
+}}"
+            )
+        });
+    }
+    y_put(spec, last, text)?;
+    text.line(if whole {
+        "fn y_four(q: u32, first: u32, end: u32, v: vec4<f32>) { y_put(q * 4u, 4u, v); }"
+    } else {
+        "fn y_four(q: u32, first: u32, end: u32, v: vec4<f32>) {
+    let at = q * 4u;
+    if at >= first {
+        y_put(at, min(4u, end - at), v);
+    } else {
+        if at + 1u >= first && at + 1u < end { y_set(at + 1u, v.y); }
+        if at + 2u >= first && at + 2u < end { y_set(at + 2u, v.z); }
+        if at + 3u < end { y_set(at + 3u, v.w); }
+    }
+}"
+    });
+    Ok(())
+}
+
+fn spec(kernel: &'static Kernel, elem: Elem, whole: bool, rows: u32) -> Spec {
+    let (read, write) = if whole {
+        (Access::Quads, Access::Put)
+    } else {
+        (Access::Words, Access::Set)
+    };
+    let operands: Vec<_> = kernel
+        .bindings
+        .iter()
+        .map(|b| (elem, if b.write { write } else { read }))
+        .collect();
+    Spec::new(kernel, "", &operands).with("ROWS", rows)
+}
+
+pub fn catalogue() -> Vec<Spec> {
+    let mut all = Vec::new();
+    for kernel in [&SOFTMAX, &RMS_NORM, &LAYER_NORM] {
+        for elem in FLOATS {
+            for whole in [true, false] {
+                all.push(spec(kernel, elem, whole, 1));
+            }
+        }
+    }
+    all
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct SoftmaxParams {
+    rows: u32,
+    n: u32,
+    x_offset: u32,
+    pad: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct NormParams {
+    rows: u32,
+    n: u32,
+    x_offset: u32,
+    alpha_offset: u32,
+    beta_offset: u32,
+    eps: f32,
+    /// 1 / n.
+    inverse: f32,
+    pad: u32,
+}
+
+/// Where an operand lies: a contiguous view, copied if it was not one.
+struct Flat {
+    value: Value,
+    offset: u32,
+}
+
+/// Rows of the last dim of x.
+struct Rows {
+    op: &'static str,
+    elem: Elem,
+    rows: u32,
+    n: u32,
+}
+
+impl Rows {
+    fn new(op: &'static str, x: View<'_>) -> Result<Self> {
+        if !FLOATS.contains(&x.elem) {
+            return Err(Error::Unsupported { op, elem: x.elem });
+        }
+        let n = x.dims.last().copied().unwrap_or(1);
+        // Rows are rounded up to whole workgroups in the shader.
+        to_u32(op, x.count() + 4 * WORKGROUP as usize)?;
+        Ok(Rows {
+            op,
+            elem: x.elem,
+            rows: x.count().checked_div(n).unwrap_or(0) as u32,
+            n: n as u32,
+        })
+    }
+
+    /// A parameter of one row.
+    fn parameter(&self, device: &Device, v: View<'_>) -> Result<Flat> {
+        if v.elem != self.elem || v.dims != [self.n as usize] {
+            return Err(Error::Invalid {
+                op: self.op,
+                message: format!(
+                    "a parameter {:?} {} for rows of {} {}",
+                    v.dims, v.elem, self.n, self.elem
+                ),
+            });
+        }
+        flat(device, self.op, v)
+    }
+
+    /// Threads that share a row: enough for a few quads each, fewer where rows alone fill the adapter.
+    fn team(&self) -> u32 {
+        let quads = self.n.div_ceil(4);
+        let each = if self.rows >= 4096 { 4 } else { 1 };
+        quads.div_ceil(each).next_power_of_two().clamp(4, WORKGROUP)
+    }
+
+    fn record(
+        &self,
+        device: &Device,
+        kernel: &'static Kernel,
+        operands: &[&Flat],
+        params: &impl bytemuck::NoUninit,
+    ) -> Result<Value> {
+        let count = self.rows as usize * self.n as usize;
+        let y = device.output(self.op, count, self.elem)?;
+        let whole = self.n % 4 == 0 && operands.iter().all(|o| o.offset % 4 == 0);
+        let rows = WORKGROUP / self.team();
+        let mut values: Vec<&Value> = operands.iter().map(|o| &o.value).collect();
+        values.push(&y);
+        device.record(
+            spec(kernel, self.elem, whole, rows),
+            &values,
+            params,
+            Grid::Linear(self.rows.div_ceil(rows).into()),
+        )?;
+        Ok(y)
+    }
+}
+
+fn flat(device: &Device, op: &'static str, v: View<'_>) -> Result<Flat> {
+    if v.is_contiguous() {
+        return Ok(Flat {
+            value: v.value.clone(),
+            offset: to_u32(op, v.offset)?,
+        });
+    }
+    let value = device.contiguous(v)?;
+    Ok(Flat { value, offset: 0 })
+}
+
+impl Device {
+    /// Softmax over the last dim.
+    pub fn softmax_last_dim(&self, x: View<'_>) -> Result<Value> {
+        let rows = Rows::new("softmax_last_dim", x)?;
+        let x = flat(self, rows.op, x)?;
+        let params = SoftmaxParams {
+            rows: rows.rows,
+            n: rows.n,
+            x_offset: x.offset,
+            pad: 0,
+        };
+        rows.record(self, &SOFTMAX, &[&x], &params)
+    }
+
+    /// `x / sqrt(mean(x^2) + eps) * alpha` over the last dim.
+    pub fn rms_norm(&self, x: View<'_>, alpha: View<'_>, eps: f32) -> Result<Value> {
+        let rows = Rows::new("rms_norm", x)?;
+        let alpha = rows.parameter(self, alpha)?;
+        let x = flat(self, rows.op, x)?;
+        let params = norm_params(&rows, [x.offset, alpha.offset, 0], eps);
+        rows.record(self, &RMS_NORM, &[&x, &alpha], &params)
+    }
+
+    /// `(x - mean) / sqrt(variance + eps) * alpha + beta` over the last dim.
+    pub fn layer_norm(
+        &self,
+        x: View<'_>,
+        alpha: View<'_>,
+        beta: View<'_>,
+        eps: f32,
+    ) -> Result<Value> {
+        let rows = Rows::new("layer_norm", x)?;
+        let alpha = rows.parameter(self, alpha)?;
+        let beta = rows.parameter(self, beta)?;
+        let x = flat(self, rows.op, x)?;
+        let params = norm_params(&rows, [x.offset, alpha.offset, beta.offset], eps);
+        rows.record(self, &LAYER_NORM, &[&x, &alpha, &beta], &params)
+    }
+}
+
+fn norm_params(rows: &Rows, [x, alpha, beta]: [u32; 3], eps: f32) -> NormParams {
+    NormParams {
+        rows: rows.rows,
+        n: rows.n,
+        x_offset: x,
+        alpha_offset: alpha,
+        beta_offset: beta,
+        eps,
+        inverse: 1.0 / rows.n as f32,
+        pad: 0,
+    }
+}

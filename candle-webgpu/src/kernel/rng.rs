@@ -1,0 +1,162 @@
+//! rng: uniform and normal numbers from a counter-based generator.
+
+use half::{bf16, f16};
+
+use crate::buffer::Value;
+use crate::device::Device;
+use crate::elem::{Compute, Elem};
+use crate::error::{Error, Result};
+use crate::kernel::{quads, WORKGROUP};
+use crate::layout::to_u32;
+use crate::link::{write, Access, Kernel, Spec};
+
+pub static RANDOM: Kernel = Kernel {
+    name: "random",
+    source: include_str!("../../wgsl/kernel/random.wgsl"),
+    bindings: &[write("y")],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots: |spec, text| {
+        text.file(include_str!("../../wgsl/lib/philox.wgsl"));
+        if spec.op == UNIFORM {
+            text.line("fn draw(bits: vec4<u32>) -> vec4<f32> { return unit(bits); }");
+            return Ok(());
+        }
+        text.ops(Compute::F32);
+        // Box and Muller: pairs of a radius from (0, 1] and an angle.
+        text.line(
+            "fn draw(bits: vec4<u32>) -> vec4<f32> {
+    let u = unit(bits);
+    let a = sqrt(max(-2.0 * ulog(u.x + 5.9604645e-8), 0.0));
+    let b = sqrt(max(-2.0 * ulog(u.z + 5.9604645e-8), 0.0));
+    let angle = u.yw * 6.2831855;
+    return vec4<f32>(a * ucos(angle.x), a * usin(angle.x), b * ucos(angle.y), b * usin(angle.y));
+}",
+        );
+        Ok(())
+    },
+};
+
+const UNIFORM: &str = "rand_uniform";
+const NORMAL: &str = "rand_normal";
+const ELEMS: [Elem; 3] = [Elem::F32, Elem::F16, Elem::Bf16];
+
+fn spec(op: &'static str, elem: Elem) -> Spec {
+    Spec::new(&RANDOM, op, &[(elem, Access::Put)])
+}
+
+pub fn catalogue() -> Vec<Spec> {
+    let both = |e| [spec(UNIFORM, e), spec(NORMAL, e)];
+    ELEMS.into_iter().flat_map(both).collect()
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct Params {
+    n: u32,
+    zero: u32,
+    seed: [u32; 2],
+    counter: [u32; 2],
+    a: f32,
+    b: f32,
+    least: f32,
+    most: f32,
+}
+
+/// Nearest value of a dtype.
+fn nearest(elem: Elem, v: f64) -> f32 {
+    match elem {
+        Elem::F16 => f16::from_f64(v).to_f32(),
+        Elem::Bf16 => bf16::from_f64(v).to_f32(),
+        _ => v as f32,
+    }
+}
+
+/// Least value of a dtype that is not below `v`.
+fn not_below(elem: Elem, v: f64) -> f32 {
+    let near = nearest(elem, v);
+    if f64::from(near) >= v {
+        near
+    } else {
+        -step_down(elem, -near)
+    }
+}
+
+/// Greatest value of a dtype below `v`.
+fn below(elem: Elem, v: f64) -> f32 {
+    let near = nearest(elem, v);
+    if f64::from(near) < v {
+        near
+    } else {
+        step_down(elem, near)
+    }
+}
+
+/// The value of a dtype before `v`, which is one too. Subnormal steps are skipped: adapters flush them.
+fn step_down(elem: Elem, v: f32) -> f32 {
+    if v == 0.0 {
+        return -match elem {
+            Elem::F16 => f16::MIN_POSITIVE.to_f32(),
+            _ => f32::MIN_POSITIVE,
+        };
+    }
+    // Floats of one sign are ordered as their bits, and a narrow float is an f32 with zeros at the end.
+    let step = match elem {
+        Elem::Bf16 => 1 << 16,
+        Elem::F16 => 1 << 13,
+        _ => 1,
+    };
+    let bits = v.to_bits();
+    f32::from_bits(if v > 0.0 { bits - step } else { bits + step })
+}
+
+impl Device {
+    /// `count` numbers from [lo, hi), contiguous. Equal seeds give equal bits on every adapter.
+    pub fn rand_uniform(&self, count: usize, elem: Elem, lo: f64, hi: f64) -> Result<Value> {
+        let least = not_below(elem, lo);
+        let most = below(elem, hi).max(least);
+        self.random(
+            UNIFORM,
+            count,
+            elem,
+            [lo as f32, (hi - lo) as f32, least, most],
+        )
+    }
+
+    /// `count` normally distributed numbers, contiguous.
+    pub fn rand_normal(&self, count: usize, elem: Elem, mean: f64, std: f64) -> Result<Value> {
+        let [mean, std] = [mean as f32, std as f32];
+        self.random(NORMAL, count, elem, [mean, std, f32::MIN, f32::MAX])
+    }
+
+    fn random(
+        &self,
+        op: &'static str,
+        count: usize,
+        elem: Elem,
+        [a, b, least, most]: [f32; 4],
+    ) -> Result<Value> {
+        if !ELEMS.contains(&elem) {
+            return Err(Error::Unsupported { op, elem });
+        }
+        let y = self.output(op, count, elem)?;
+        if count == 0 {
+            return Ok(y);
+        }
+        let (seed, counter) = self.rng_next(count.div_ceil(4) as u64);
+        let words = |v: u64| [v as u32, (v >> 32) as u32];
+        let params = Params {
+            n: to_u32(op, count)?,
+            zero: 0,
+            seed: words(seed),
+            counter: words(counter),
+            a,
+            b,
+            least,
+            most,
+        };
+        self.record(spec(op, elem), &[&y], &params, quads(count))?;
+        Ok(y)
+    }
+}

@@ -1,0 +1,269 @@
+//! rope: rotary embeddings of pairs of elements of the last dim.
+
+use crate::buffer::Value;
+use crate::device::Device;
+use crate::elem::Elem;
+use crate::error::{Error, Result};
+use crate::kernel::edge::FLOATS;
+use crate::kernel::{quads, WORKGROUP};
+use crate::layout::{to_u32, View};
+use crate::link::{read, write, Access, Kernel, Spec, Text};
+
+pub static ROPE: Kernel = Kernel {
+    name: "rope",
+    source: include_str!("../../wgsl/kernel/rope.wgsl"),
+    bindings: &[read("x"), read("c"), read("s"), write("y")],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots,
+};
+
+/// Pairs of (i, i + d / 2).
+const HALVES: &str = "halves";
+/// Pairs of neighbours.
+const NEIGHBOURS: &str = "neighbours";
+
+fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
+    let halves = spec.op == HALVES;
+    let quads = spec.operands[0].1 == Access::Quads;
+    text.line(match (halves, quads) {
+        (true, true) => {
+            "fn turn(q: u32) -> vec4<f32> {
+    let at = place(q * 4u);
+    let half = p.d / 2u;
+    let second = at.col >= half;
+    let i = at.col - select(0u, half, second);
+    let v = x_get4((at.x + at.col) / 4u);
+    let other = x_get4((at.x + select(at.col + half, i, second)) / 4u);
+    let sines = s_get4((at.s + i) / 4u);
+    return v * c_get4((at.c + i) / 4u) + select(-sines, sines, second) * other;
+}"
+        }
+        (false, true) => {
+            "fn turn(q: u32) -> vec4<f32> {
+    let at = place(q * 4u);
+    let i = at.col / 2u;
+    let v = x_get4((at.x + at.col) / 4u);
+    let cosines = vec2<f32>(c_get(at.c + i), c_get(at.c + i + 1u)).xxyy;
+    let sines = vec2<f32>(s_get(at.s + i), s_get(at.s + i + 1u)).xxyy;
+    return v * cosines + vec4<f32>(-v.y, v.x, -v.w, v.z) * sines;
+}"
+        }
+        (true, false) => {
+            "fn turn_one(index: u32) -> f32 {
+    let at = place(min(index, p.n - 1u));
+    let half = p.d / 2u;
+    let second = at.col >= half;
+    let i = at.col - select(0u, half, second);
+    let v = x_get(at.x + at.col * p.x_d);
+    let other = x_get(at.x + select(at.col + half, i, second) * p.x_d);
+    let sine = s_get(at.s + i);
+    return v * c_get(at.c + i) + select(-sine, sine, second) * other;
+}"
+        }
+        (false, false) => {
+            "fn turn_one(index: u32) -> f32 {
+    let at = place(min(index, p.n - 1u));
+    let second = at.col % 2u == 1u;
+    let v = x_get(at.x + at.col * p.x_d);
+    let other = x_get(at.x + select(at.col + 1u, at.col - 1u, second) * p.x_d);
+    let sine = s_get(at.s + at.col / 2u);
+    return v * c_get(at.c + at.col / 2u) + select(-sine, sine, second) * other;
+}"
+        }
+    });
+    if !quads {
+        text.line(
+            "fn turn(q: u32) -> vec4<f32> {
+    let i = q * 4u;
+    return vec4<f32>(turn_one(i), turn_one(i + 1u), turn_one(i + 2u), turn_one(i + 3u));
+}",
+        );
+    }
+    Ok(())
+}
+
+fn spec(elem: Elem, pairs: &'static str, whole: bool) -> Spec {
+    let (x, angles) = match (whole, pairs) {
+        (true, HALVES) => (Access::Quads, Access::Quads),
+        (true, _) => (Access::Quads, Access::Words),
+        (false, _) => (Access::Words, Access::Words),
+    };
+    let operands = [
+        (elem, x),
+        (elem, angles),
+        (elem, angles),
+        (elem, Access::Put),
+    ];
+    Spec::new(&ROPE, pairs, &operands)
+}
+
+pub fn catalogue() -> Vec<Spec> {
+    let mut all = Vec::new();
+    for elem in FLOATS {
+        for pairs in [HALVES, NEIGHBOURS] {
+            for whole in [true, false] {
+                all.push(spec(elem, pairs, whole));
+            }
+        }
+    }
+    all
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct Params {
+    n: u32,
+    d: u32,
+    x_offset: u32,
+    c_offset: u32,
+    s_offset: u32,
+    x_d: u32,
+    dims: [u32; 2],
+    x_strides: [u32; 4],
+    c_strides: [u32; 4],
+    s_strides: [u32; 4],
+}
+
+/// Where time stands among the dims of x.
+#[derive(Clone, Copy)]
+enum Time {
+    /// (b, h, t, d)
+    Third,
+    /// (b, t, h, d)
+    Second,
+}
+
+impl Device {
+    /// Rotary embedding of x (b, h, t, d) with pairs (i, i + d / 2); cosines and sines are (t, d / 2) or
+    /// (b, t, d / 2), and may be longer in t.
+    pub fn rope(&self, x: View<'_>, cos: View<'_>, sin: View<'_>) -> Result<Value> {
+        self.rotate("rope", [x, cos, sin], HALVES, Time::Third)
+    }
+
+    /// [`Device::rope`] with pairs of neighbours.
+    pub fn rope_i(&self, x: View<'_>, cos: View<'_>, sin: View<'_>) -> Result<Value> {
+        self.rotate("rope_i", [x, cos, sin], NEIGHBOURS, Time::Third)
+    }
+
+    /// [`Device::rope`] of x (b, t, h, d).
+    pub fn rope_thd(&self, x: View<'_>, cos: View<'_>, sin: View<'_>) -> Result<Value> {
+        self.rotate("rope_thd", [x, cos, sin], HALVES, Time::Second)
+    }
+
+    fn rotate(
+        &self,
+        op: &'static str,
+        views: [View<'_>; 3],
+        pairs: &'static str,
+        time: Time,
+    ) -> Result<Value> {
+        let [x, cos, sin] = views;
+        if !FLOATS.contains(&x.elem) {
+            return Err(Error::Unsupported { op, elem: x.elem });
+        }
+        let invalid = || Error::Invalid {
+            op,
+            message: format!(
+                "{:?} {} with cosines {:?} {} and sines {:?} {}",
+                x.dims, x.elem, cos.dims, cos.elem, sin.dims, sin.elem
+            ),
+        };
+        let [b, i, j, d] = <[usize; 4]>::try_from(x.dims).map_err(|_| invalid())?;
+        let t = match time {
+            Time::Third => j,
+            Time::Second => i,
+        };
+        for v in [cos, sin] {
+            let fits = match *v.dims {
+                [vt, vd] => vt >= t && vd * 2 == d,
+                [vb, vt, vd] => vb == b && vt >= t && vd * 2 == d,
+                _ => false,
+            };
+            if !fits || v.elem != x.elem {
+                return Err(invalid());
+            }
+        }
+        let y = self.output(op, x.count(), x.elem)?;
+        if x.count() == 0 {
+            return Ok(y);
+        }
+        for v in views {
+            let steps = v
+                .dims
+                .iter()
+                .zip(v.strides)
+                .map(|(d, s)| d.saturating_sub(1) * s);
+            to_u32(op, v.offset + steps.sum::<usize>())?;
+        }
+
+        let [cos, sin] = [self.rows(cos)?, self.rows(sin)?];
+        let params = Params {
+            n: to_u32(op, x.count())?,
+            d: d as u32,
+            x_offset: x.offset as u32,
+            c_offset: cos.offset,
+            s_offset: sin.offset,
+            x_d: x.strides[3] as u32,
+            dims: [i as u32, j as u32],
+            x_strides: [x.strides[0], x.strides[1], x.strides[2], 0].map(|s| s as u32),
+            c_strides: cos.strides(time),
+            s_strides: sin.strides(time),
+        };
+        let four = |v: &u32| v % 4 == 0;
+        let x_whole = d % 4 == 0
+            && params.x_d == 1
+            && four(&params.x_offset)
+            && params.x_strides.iter().all(four);
+        let whole = x_whole
+            && (pairs == NEIGHBOURS
+                || d % 8 == 0
+                    && [cos.offset, sin.offset].iter().all(four)
+                    && params.c_strides.iter().chain(&params.s_strides).all(four));
+        self.record(
+            spec(x.elem, pairs, whole),
+            &[x.value, &cos.value, &sin.value, &y],
+            &params,
+            quads(x.count()),
+        )?;
+        Ok(y)
+    }
+
+    /// The angles with their last dim contiguous, which the kernels count on.
+    fn rows(&self, v: View<'_>) -> Result<Angles> {
+        let rank = v.dims.len();
+        let (value, offset, t, b) = if v.strides[rank - 1] == 1 || v.dims[rank - 1] == 1 {
+            let b = if rank == 3 { v.strides[0] } else { 0 };
+            (v.value.clone(), v.offset, v.strides[rank - 2], b)
+        } else {
+            let (t, d) = (v.dims[rank - 2], v.dims[rank - 1]);
+            let b = if rank == 3 { t * d } else { 0 };
+            (self.contiguous(v)?, 0, d, b)
+        };
+        Ok(Angles {
+            value,
+            offset: offset as u32,
+            t: t as u32,
+            b: b as u32,
+        })
+    }
+}
+
+/// Cosines or sines, and their strides along time and the batch.
+struct Angles {
+    value: Value,
+    offset: u32,
+    t: u32,
+    b: u32,
+}
+
+impl Angles {
+    /// Strides by the first three dims of x.
+    fn strides(&self, time: Time) -> [u32; 4] {
+        match time {
+            Time::Third => [self.b, 0, self.t, 0],
+            Time::Second => [self.b, self.t, 0, 0],
+        }
+    }
+}

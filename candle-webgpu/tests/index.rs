@@ -1,0 +1,173 @@
+//! Gathering and scattering against plain loops: dtypes, ids of every dtype, layouts.
+
+mod table;
+
+use candle_webgpu::{Device, Elem};
+use table::{device, indices, read, whole, Table, ALL};
+
+const IDS: [Elem; 3] = [Elem::U8, Elem::U32, Elem::I64];
+
+fn none(elem: Elem) -> f64 {
+    match elem {
+        Elem::U8 => 255.0,
+        Elem::U32 => f64::from(u32::MAX),
+        _ => i64::MAX as f64,
+    }
+}
+
+/// Ids below `size`, some of them the one that says "none".
+fn ids(d: &Device, elem: Elem, dims: &[usize], size: usize) -> Table {
+    let n = dims.iter().product();
+    let mut data = whole(Elem::U32, 11, n, size as u64 - 1);
+    for v in data.iter_mut().skip(2).step_by(5) {
+        *v = none(elem);
+    }
+    Table::new(d, elem, dims, &data)
+}
+
+fn get(src: &Table, ids: &Table, id: f64, mut index: Vec<usize>, dim: usize) -> f64 {
+    if id == none(ids.elem) {
+        return 0.0;
+    }
+    index[dim] = id as usize;
+    src.at(&index)
+}
+
+#[test]
+fn selecting() {
+    let d = device();
+    for elem in ALL {
+        for kind in IDS {
+            for (dims, dim) in [
+                (&[10, 8][..], 0),
+                (&[10, 7], 0),
+                (&[3, 10, 5], 1),
+                (&[3, 10, 12], 1),
+                (&[4, 10], 1),
+                (&[2, 3, 10, 4], 2),
+            ] {
+                let n = ids(&d, kind, &[7], 10);
+                for src in [
+                    Table::whole(&d, elem, 3, dims, 9),
+                    Table::whole(&d, elem, 4, &[dims, &[3]].concat(), 9).narrowed(dims.len(), 1, 1),
+                    Table::whole(&d, elem, 5, &[&[2], dims].concat(), 9).narrowed(0, 1, 1),
+                ] {
+                    let dim = if src.dims[0] == 1 { dim + 1 } else { dim };
+                    let y = d.index_select(src.view(), n.view(), dim).unwrap();
+                    let mut out = src.dims.clone();
+                    out[dim] = 7;
+                    let want: Vec<f64> = indices(&out)
+                        .into_iter()
+                        .map(|i| get(&src, &n, n.at(&[i[dim]]), i, dim))
+                        .collect();
+                    assert_eq!(
+                        read(&d, elem, &y),
+                        want,
+                        "{elem} {kind} {:?} {dim}",
+                        src.dims
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn gathering() {
+    let d = device();
+    for elem in ALL {
+        for kind in IDS {
+            for dim in 0..3 {
+                let mut dims = [4, 5, 6];
+                let size = dims[dim];
+                dims[dim] = 3;
+                let n = ids(&d, kind, &dims, size);
+                for src in [
+                    Table::whole(&d, elem, 3, &[4, 5, 6], 9),
+                    Table::whole(&d, elem, 4, &[6, 5, 4], 9).transposed(0, 2),
+                ] {
+                    let y = d.gather(src.view(), n.view(), dim).unwrap();
+                    let want: Vec<f64> = indices(&dims)
+                        .into_iter()
+                        .map(|i| get(&src, &n, n.at(&i), i, dim))
+                        .collect();
+                    assert_eq!(read(&d, elem, &y), want, "{elem} {kind} {dim}");
+                }
+            }
+        }
+    }
+}
+
+/// Applies `put(old, new)` to a copy of `dst` in the order of the CPU.
+fn scattered(dst: &Table, ids: &Table, src: &Table, dim: usize, add: bool) -> Vec<f64> {
+    let all = indices(&dst.dims);
+    let mut out: Vec<f64> = all.iter().map(|i| dst.at(i)).collect();
+    for mut i in indices(&src.dims) {
+        let (id, v) = (ids.at(&i), src.at(&i));
+        if id != none(ids.elem) {
+            i[dim] = id as usize;
+            let at = i.iter().zip(&dst.dims).fold(0, |at, (i, d)| at * d + i);
+            out[at] = if add { out[at] + v } else { v };
+        }
+    }
+    out
+}
+
+#[test]
+fn scattering() {
+    let d = device();
+    for elem in ALL {
+        for kind in IDS {
+            for dim in 0..3 {
+                for add in [false, true] {
+                    let mut dims = [4, 5, 6];
+                    let size = dims[dim];
+                    dims[dim] = 9;
+                    let n = ids(&d, kind, &dims, size);
+                    let src = Table::whole(&d, elem, 3, &dims, 9);
+                    let dst = Table::whole(&d, elem, 4, &[4, 5, 6], 9);
+                    let want = scattered(&dst, &n, &src, dim, add);
+                    if add {
+                        d.scatter_add(dst.view(), n.view(), src.view(), dim)
+                            .unwrap();
+                    } else {
+                        d.scatter_set(dst.view(), n.view(), src.view(), dim)
+                            .unwrap();
+                    }
+                    assert_eq!(
+                        read(&d, elem, &dst.value),
+                        want,
+                        "{elem} {kind} {dim} {add}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn adding_rows() {
+    let d = device();
+    for elem in ALL {
+        for kind in IDS {
+            for (dims, dim) in [([11, 6], 0), ([6, 11], 1)] {
+                let mut wide = dims;
+                wide[dim] = 5;
+                let n = ids(&d, kind, &[11], 5);
+                let src = Table::whole(&d, elem, 3, &dims, 9);
+                let dst = Table::whole(&d, elem, 4, &wide, 9).transposed(0, 1);
+                let (dim, src) = (1 - dim, src.transposed(0, 1));
+                let all = Table {
+                    dims: src.dims.clone(),
+                    strides: (0..2).map(|k| usize::from(k == dim)).collect(),
+                    host: n.host.clone(),
+                    value: n.value.clone(),
+                    ..n
+                };
+                let want = scattered(&dst, &all, &src, dim, true);
+                let y = d.index_add(dst.view(), n.view(), src.view(), dim).unwrap();
+                assert_eq!(read(&d, elem, &y), want, "{elem} {kind} {dim}");
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! matmul against plain loops in f64: every kernel, layout and edge.
+
+mod support;
+
+use candle_webgpu::{Device, Elem, Error};
+use support::{close, device, epsilon, read, Array, FLOATS};
+
+/// Multiplies on the device and checks every element against its own sum of magnitudes.
+fn check(d: &Device, elem: Elem, a: &Array, b: &Array) {
+    let r = a.dims.len();
+    let (m, k, n) = (a.dims[r - 2], a.dims[r - 1], b.dims[r - 1]);
+    let batch: usize = a.dims[..r - 2].iter().product();
+    let what = format!(
+        "{elem} {:?}/{:?}+{} times {:?}/{:?}+{}",
+        a.dims, a.strides, a.offset, b.dims, b.strides, b.offset
+    );
+    let y = d
+        .matmul(a.view(), b.view(), (batch, m, n, k))
+        .unwrap_or_else(|e| panic!("{what}: {e}"));
+    let got = read(d, elem, &y, batch * m * n);
+    let (left, right) = (a.elements(), b.elements());
+    let mut expected = Vec::with_capacity(got.len());
+    let mut sizes = Vec::with_capacity(got.len());
+    for i in 0..batch {
+        for row in 0..m {
+            for col in 0..n {
+                let term = |j| left[(i * m + row) * k + j] * right[(i * k + j) * n + col];
+                expected.push((0..k).map(term).sum::<f64>());
+                sizes.push((0..k).map(|j| term(j).abs()).sum::<f64>());
+            }
+        }
+    }
+    close(&what, &got, &expected, |i| {
+        8.0 * f64::from(f32::EPSILON) * sizes[i] + epsilon(elem) * expected[i].abs() + 1e-7
+    });
+}
+
+/// Both matrices row-major and column-major, aligned and not.
+fn check_layouts(d: &Device, elem: Elem, batch: usize, (m, k, n): (usize, usize, usize)) {
+    let rows: &[usize] = &[0, 1, 2];
+    let cols: &[usize] = &[0, 2, 1];
+    for (i, layout) in [
+        [(rows, 0, 0), (rows, 0, 0)],
+        [(rows, 0, 0), (cols, 0, 0)],
+        [(cols, 0, 0), (rows, 0, 0)],
+        [(cols, 0, 8), (cols, 8, 16)],
+        [(rows, 3, 1), (cols, 1, 3)],
+        [(cols, 1, 2), (rows, 2, 1)],
+        [(&[1, 0, 2], 0, 0), (&[1, 2, 0], 0, 0)],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let a = Array::noise(d, elem, i as u64, &[batch, m, k], layout[0]);
+        let b = Array::noise(d, elem, 100 + i as u64, &[batch, k, n], layout[1]);
+        check(d, elem, &a, &b);
+    }
+}
+
+#[test]
+fn few_rows() {
+    let d = device();
+    for elem in FLOATS {
+        for m in [1, 2, 3, 4, 5, 8] {
+            check_layouts(&d, elem, 2, (m, 64, 48));
+            check_layouts(&d, elem, 1, (m, 37, 33));
+        }
+    }
+}
+
+#[test]
+fn one_row_of_many_shapes() {
+    let d = device();
+    for elem in FLOATS {
+        for k in [1, 2, 7, 8, 65, 520, 1024] {
+            for n in [1, 2, 3, 31, 64, 130] {
+                check_layouts(&d, elem, 1, (1, k, n));
+            }
+        }
+    }
+}
+
+#[test]
+fn many_columns() {
+    let d = device();
+    for elem in FLOATS {
+        let a = Array::contiguous(&d, elem, 1, &[1, 520]);
+        let b = Array::noise(&d, elem, 2, &[520, 9001], (&[1, 0], 0, 0));
+        check(&d, elem, &a, &b);
+        let a = Array::contiguous(&d, elem, 1, &[7, 520]);
+        check(&d, elem, &a, &b);
+    }
+}
+
+#[test]
+fn tiles() {
+    let d = device();
+    for elem in FLOATS {
+        check_layouts(&d, elem, 2, (64, 32, 64));
+        check_layouts(&d, elem, 1, (65, 33, 67));
+        check_layouts(&d, elem, 3, (9, 18, 21));
+        check_layouts(&d, elem, 1, (40, 1, 5));
+        check_layouts(&d, elem, 1, (33, 5, 1));
+    }
+}
+
+#[test]
+fn large_tiles() {
+    let d = device();
+    for elem in FLOATS {
+        check_layouts(&d, elem, 24, (260, 20, 200));
+    }
+    check_layouts(&d, Elem::F32, 25, (131, 17, 250));
+}
+
+#[test]
+fn a_weight_for_the_whole_batch() {
+    let d = device();
+    for elem in FLOATS {
+        for (b, m) in [(1, 1), (4, 1), (3, 2), (2, 40), (5, 7)] {
+            for order in [&[0, 1, 2], &[1, 0, 2], &[0, 2, 1]] {
+                let x = Array::noise(&d, elem, 3, &[b, m, 24], (order, 0, 0));
+                let mut w = Array::noise(&d, elem, 4, &[24, 20], (&[1, 0], 0, 0));
+                w.dims.insert(0, b);
+                w.strides.insert(0, 0);
+                check(&d, elem, &x, &w);
+            }
+        }
+    }
+}
+
+#[test]
+fn batch_dims_that_do_not_merge() {
+    let d = device();
+    for elem in FLOATS {
+        let order = &[1, 3, 0, 2, 4, 5];
+        let dims = &[2, 3, 2, 2];
+        for (m, k, n) in [(3, 8, 10), (20, 8, 12)] {
+            let a = Array::noise(&d, elem, 5, &[dims, &[m, k][..]].concat(), (order, 0, 0));
+            let b = Array::contiguous(&d, elem, 6, &[dims, &[k, n][..]].concat());
+            check(&d, elem, &a, &b);
+        }
+    }
+}
+
+#[test]
+fn more_groups_than_a_dimension_of_the_grid() {
+    let d = device();
+    for (m, k, n) in [(1, 3, 1), (1, 1, 4), (9, 2, 1)] {
+        let a = Array::contiguous(&d, Elem::F32, 7, &[70_000, m, k]);
+        let b = Array::contiguous(&d, Elem::F32, 8, &[70_000, k, n]);
+        check(&d, Elem::F32, &a, &b);
+    }
+}
+
+#[test]
+fn nothing_to_add_up() {
+    let d = device();
+    let a = Array::contiguous(&d, Elem::F16, 7, &[3, 0]);
+    let b = Array::contiguous(&d, Elem::F16, 8, &[0, 5]);
+    check(&d, Elem::F16, &a, &b);
+}
+
+#[test]
+fn refusals() {
+    let d = device();
+    let a = Array::contiguous(&d, Elem::F32, 7, &[3, 4]);
+    let b = Array::contiguous(&d, Elem::F32, 8, &[5, 6]);
+    let refused = d.matmul(a.view(), b.view(), (1, 3, 6, 4));
+    assert!(matches!(refused, Err(Error::Invalid { op: "matmul", .. })));
+    let bits = a.view().with_elem(Elem::U32);
+    let refused = d.matmul(bits, bits, (1, 3, 6, 4));
+    assert!(matches!(
+        refused,
+        Err(Error::Unsupported {
+            op: "matmul",
+            elem: Elem::U32
+        })
+    ));
+}

@@ -1,0 +1,158 @@
+//! A tensor of any dtype in host and device memory, seen through any strides. Values are f64 on the host.
+#![allow(dead_code, reason = "each test uses a part")]
+
+use candle_webgpu::{Device, Elem, Value, View};
+use half::{bf16, f16};
+
+pub const ALL: [Elem; 6] = [
+    Elem::F32,
+    Elem::F16,
+    Elem::Bf16,
+    Elem::U8,
+    Elem::U32,
+    Elem::I64,
+];
+
+pub fn device() -> Device {
+    Device::new(0).expect("an adapter (a software one will do)")
+}
+
+pub fn encode(elem: Elem, x: &[f64]) -> Vec<u8> {
+    let one = |&v: &f64| match elem {
+        Elem::F32 => (v as f32).to_le_bytes().to_vec(),
+        Elem::F16 => f16::from_f64(v).to_le_bytes().to_vec(),
+        Elem::Bf16 => bf16::from_f64(v).to_le_bytes().to_vec(),
+        Elem::U8 => vec![v as u8],
+        Elem::U32 => (v as u32).to_le_bytes().to_vec(),
+        _ => (v as i64).to_le_bytes().to_vec(),
+    };
+    x.iter().flat_map(one).collect()
+}
+
+pub fn decode(elem: Elem, bytes: &[u8]) -> Vec<f64> {
+    let one = |c: &[u8]| {
+        let mut w = [0; 8];
+        w[..c.len()].copy_from_slice(c);
+        let bits = u64::from_le_bytes(w);
+        match elem {
+            Elem::F32 => f64::from(f32::from_bits(bits as u32)),
+            Elem::F16 => f16::from_bits(bits as u16).to_f64(),
+            Elem::Bf16 => bf16::from_bits(bits as u16).to_f64(),
+            Elem::I64 => bits as i64 as f64,
+            _ => bits as f64,
+        }
+    };
+    bytes.chunks(elem.size()).map(one).collect()
+}
+
+/// Small whole numbers, negative ones where the dtype has them: exact in every dtype.
+pub fn whole(elem: Elem, seed: u64, n: usize, most: u64) -> Vec<f64> {
+    let signed = !matches!(elem, Elem::U8 | Elem::U32);
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state >> 20
+    };
+    (0..n)
+        .map(|_| {
+            let v = (next() % (most + 1)) as f64;
+            if signed && next() % 2 == 0 {
+                -v
+            } else {
+                v
+            }
+        })
+        .collect()
+}
+
+/// A strided view and the memory it shows.
+pub struct Table {
+    pub value: Value,
+    pub host: Vec<f64>,
+    pub elem: Elem,
+    pub dims: Vec<usize>,
+    pub strides: Vec<usize>,
+    pub offset: usize,
+}
+
+impl Table {
+    pub fn new(d: &Device, elem: Elem, dims: &[usize], data: &[f64]) -> Self {
+        let mut strides = vec![1; dims.len()];
+        for i in (1..dims.len()).rev() {
+            strides[i - 1] = strides[i] * dims[i];
+        }
+        let bytes = encode(elem, data);
+        Table {
+            value: d.upload(&bytes).unwrap(),
+            host: decode(elem, &bytes),
+            elem,
+            dims: dims.to_vec(),
+            strides,
+            offset: 0,
+        }
+    }
+
+    pub fn whole(d: &Device, elem: Elem, seed: u64, dims: &[usize], most: u64) -> Self {
+        Self::new(
+            d,
+            elem,
+            dims,
+            &whole(elem, seed, dims.iter().product(), most),
+        )
+    }
+
+    pub fn transposed(mut self, a: usize, b: usize) -> Self {
+        self.dims.swap(a, b);
+        self.strides.swap(a, b);
+        self
+    }
+
+    pub fn narrowed(mut self, dim: usize, start: usize, len: usize) -> Self {
+        self.offset += start * self.strides[dim];
+        self.dims[dim] = len;
+        self
+    }
+
+    pub fn repeated(mut self, dim: usize, times: usize) -> Self {
+        self.dims.insert(dim, times);
+        self.strides.insert(dim, 0);
+        self
+    }
+
+    pub fn view(&self) -> View<'_> {
+        View {
+            value: &self.value,
+            elem: self.elem,
+            dims: &self.dims,
+            strides: &self.strides,
+            offset: self.offset,
+        }
+    }
+
+    pub fn at(&self, index: &[usize]) -> f64 {
+        let at: usize = index.iter().zip(&self.strides).map(|(i, s)| i * s).sum();
+        self.host[self.offset + at]
+    }
+}
+
+/// All indices of `dims` in row-major order.
+pub fn indices(dims: &[usize]) -> Vec<Vec<usize>> {
+    let mut out = vec![vec![]];
+    for &dim in dims {
+        let longer = |i: Vec<usize>| {
+            (0..dim).map(move |k| {
+                let mut i = i.clone();
+                i.push(k);
+                i
+            })
+        };
+        out = out.into_iter().flat_map(longer).collect();
+    }
+    out
+}
+
+pub fn read(d: &Device, elem: Elem, value: &Value) -> Vec<f64> {
+    decode(elem, &d.read(value, 0, value.bytes()).unwrap())
+}

@@ -1,0 +1,78 @@
+// y[.., i, ..] = src[.., ids[.., i, ..], ..], or 0 where the id says that there is none; moves bits. A thread owns four
+// consecutive elements of y, which has the dims of ids. With ids that repeat along the other dims it selects an index.
+
+// slots: as it stands this file is the u32, 32-bit case.
+alias SRC = u32;
+alias SRCV = u32;
+alias IDS = u32;
+alias Y = vec4<u32>;
+alias YL = vec4<u32>;
+fn src_get(i: u32) -> SRCV { return src[i]; }
+fn ids_get(i: u32) -> u32 { return ids[i]; }
+fn y_quad_put(q: u32, v: YL) { y[q] = v; }
+fn id_get(at: u32) -> vec2<u32> { return vec2<u32>(ids_get(at), 0u); }
+fn id_is_none(id: vec2<u32>) -> bool { return id.x == 0xffffffffu; }
+fn id_is_within(id: vec2<u32>, size: u32) -> bool { return id.y == 0u && id.x < size; }
+// end slots
+
+struct Params {
+    n: u32,
+    rank: u32,
+    src_offset: u32,
+    ids_offset: u32,
+    size: u32, // of the dim that ids index
+    step: u32, // stride of src there; its entry in src_strides is 0
+    op: u32,
+    pad: u32,
+    dims: array<vec4<u32>, 2>,
+    src_strides: array<vec4<u32>, 2>,
+    ids_strides: array<vec4<u32>, 2>,
+}
+@group(0) @binding(0) var<uniform> p: Params;
+@group(0) @binding(1) var<storage, read> src: array<SRC>;
+@group(0) @binding(2) var<storage, read> ids: array<IDS>;
+@group(0) @binding(3) var<storage, read_write> y: array<Y>;
+@group(0) @binding(4) var<storage, read_write> fault: Fault;
+override WORKGROUP: u32 = 128u;
+
+// The first index out of range is kept for the host.
+struct Fault { count: atomic<u32>, op: u32, index_low: u32, index_high: u32, size: u32 }
+
+fn report(id: vec2<u32>) {
+    if atomicAdd(&fault.count, 1u) == 0u {
+        fault.op = p.op;
+        fault.index_low = id.x;
+        fault.index_high = id.y;
+        fault.size = p.size;
+    }
+}
+
+fn gathered(i: u32) -> SRCV {
+    var rest = min(i, p.n - 1u);
+    var src_at = p.src_offset;
+    var ids_at = p.ids_offset;
+    for (var k = p.rank; k > 0u; k--) {
+        let d = k - 1u;
+        let size = p.dims[d / 4u][d % 4u];
+        let next = rest / size;
+        let digit = rest - next * size;
+        src_at += digit * p.src_strides[d / 4u][d % 4u];
+        ids_at += digit * p.ids_strides[d / 4u][d % 4u];
+        rest = next;
+    }
+    let id = id_get(ids_at);
+    if id_is_none(id) { return SRCV(); }
+    if !id_is_within(id, p.size) {
+        report(id);
+        return SRCV();
+    }
+    return src_get(src_at + id.x * p.step);
+}
+
+@compute @workgroup_size(WORKGROUP)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+    let q = id.x + id.y * groups.x * WORKGROUP;
+    if q >= (p.n + 3u) / 4u { return; }
+    let i = q * 4u;
+    y_quad_put(q, YL(gathered(i), gathered(i + 1u), gathered(i + 2u), gathered(i + 3u)));
+}
