@@ -1,0 +1,152 @@
+//! How fast candle-transformers' LLaMA runs on a device, with random weights of a named shape.
+
+mod measure;
+mod report;
+
+use candle_core::DType;
+use candle_examples::device::{describe, DeviceArgs, Precision};
+use candle_examples::random::{self, Preset, PRESETS};
+use candle_transformers::models::llama::{Cache, Llama};
+use clap::{Parser, ValueEnum};
+use measure::Bench;
+use report::Report;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Times prefill and decoding of a LLaMA model with random weights.
+///
+/// Prefill is one pass over --prefill tokens. Decoding is a real greedy loop behind a prompt of --context tokens:
+/// each token is chosen, read back and fed to the next pass.
+#[derive(Parser, Debug)]
+#[command(version)]
+struct Args {
+    /// Architecture of the model
+    #[arg(long, default_value = "tinyllama-1.1b", value_parser = preset)]
+    shape: &'static Preset,
+
+    #[command(flatten)]
+    device: DeviceArgs,
+
+    /// Precision of weights and activations
+    #[arg(long, value_enum, default_value = "f32")]
+    dtype: Precision,
+
+    /// Tokens of the prefill pass; 0 leaves it out
+    #[arg(long, default_value_t = 512)]
+    prefill: usize,
+
+    /// Tokens to decode; 0 leaves it out
+    #[arg(long, default_value_t = 128)]
+    decode: usize,
+
+    /// Tokens of the prompt in front of the decoded ones
+    #[arg(long, default_value_t = 128)]
+    context: usize,
+
+    /// Where the likeliest token is chosen
+    #[arg(long, value_enum, default_value_t = Sample::Device)]
+    sample: Sample,
+
+    /// Measured runs, of which the median counts
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    reps: u32,
+
+    /// Runs before those
+    #[arg(long, default_value_t = 1)]
+    warmup: u32,
+
+    /// Add what the WebGPU device did, per prefill and per decoded token
+    #[arg(long)]
+    stats: bool,
+
+    /// Print one line of JSON per measurement instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Sample {
+    /// argmax on the device, one u32 read back
+    Device,
+    /// All logits read back, argmax on the host
+    Host,
+}
+
+fn preset(name: &str) -> Result<&'static Preset, String> {
+    let found = PRESETS.iter().find(|p| p.name == name);
+    let names: Vec<_> = PRESETS.iter().map(|p| p.name).collect();
+    found.ok_or_else(|| format!("not one of {}", names.join(", ")))
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("error: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> anyhow::Result<()> {
+    let config = args.shape.config();
+    let longest = args.prefill.max(args.context + args.decode);
+    let context = config.max_position_embeddings;
+    anyhow::ensure!(
+        longest <= context,
+        "{longest} tokens do not fit the context of {}, {context}",
+        args.shape.name
+    );
+    anyhow::ensure!(
+        args.decode == 0 || args.context > 0,
+        "--context must be above 0"
+    );
+
+    let device = args.device.open()?;
+    let description = describe(&device);
+    let dtype: DType = args.dtype.dtype();
+    eprintln!("device: {description}");
+
+    let start = Instant::now();
+    let model = Llama::load(random::weights(dtype, &device), &config)?;
+    let cache = Cache::new(true, dtype, &config, &device)?;
+    device.synchronize()?;
+    eprintln!(
+        "weights of {} made in {:.1} s",
+        args.shape.name,
+        start.elapsed().as_secs_f64()
+    );
+
+    let bench = Bench {
+        model,
+        cache,
+        device,
+        vocab: config.vocab_size,
+        on_host: args.sample == Sample::Host,
+    };
+    let report = Report {
+        shape: args.shape.name,
+        description,
+        dtype,
+        json: args.json,
+        stats: args.stats,
+    };
+    report.head();
+    if args.prefill > 0 {
+        let runs = repeat(args, || bench.prefill(args.prefill))?;
+        report.row("prefill", args.prefill, &runs);
+    }
+    if args.decode > 0 {
+        let runs = repeat(args, || bench.decode(args.context, args.decode))?;
+        report.row("decode", args.decode, &runs);
+    }
+    Ok(())
+}
+
+/// The warm-up runs are forgotten: they compile pipelines and fill the pools.
+fn repeat<T>(args: &Args, mut run: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<Vec<T>> {
+    for _ in 0..args.warmup {
+        run()?;
+    }
+    (0..args.reps).map(|_| run()).collect()
+}

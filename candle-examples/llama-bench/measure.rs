@@ -1,0 +1,81 @@
+//! The two measured loops.
+
+use candle_core::{Device, Tensor, D};
+use candle_examples::device::{counters, Counters};
+use candle_transformers::models::llama::{Cache, Llama};
+use std::time::{Duration, Instant};
+
+pub struct Bench {
+    pub model: Llama,
+    /// Empty; each run works on a copy.
+    pub cache: Cache,
+    pub device: Device,
+    pub vocab: usize,
+    pub on_host: bool,
+}
+
+/// One measured run.
+pub struct Run {
+    pub time: Duration,
+    /// The slowest step of it.
+    pub slowest: Duration,
+    /// What the device counted before and after, if it counts.
+    pub counters: Option<(Counters, Counters)>,
+}
+
+impl Bench {
+    /// One pass over `tokens` tokens, until the next token's id is on the host.
+    pub fn prefill(&self, tokens: usize) -> anyhow::Result<Run> {
+        let ids = self.prompt(tokens);
+        let mut cache = self.cache.clone();
+        self.device.synchronize()?;
+        let before = counters(&self.device);
+        let start = Instant::now();
+        self.step(&ids, 0, &mut cache)?;
+        let time = start.elapsed();
+        Ok(Run {
+            time,
+            slowest: time,
+            counters: before.zip(counters(&self.device)),
+        })
+    }
+
+    /// A greedy loop over `tokens` tokens behind a prompt, which is not part of the time.
+    pub fn decode(&self, context: usize, tokens: usize) -> anyhow::Result<Run> {
+        let mut cache = self.cache.clone();
+        let mut next = self.step(&self.prompt(context), 0, &mut cache)?;
+        self.device.synchronize()?;
+        let before = counters(&self.device);
+        let start = Instant::now();
+        let mut slowest = Duration::ZERO;
+        for position in context..context + tokens {
+            let step = Instant::now();
+            next = self.step(&[next], position, &mut cache)?;
+            slowest = slowest.max(step.elapsed());
+        }
+        Ok(Run {
+            time: start.elapsed(),
+            slowest,
+            counters: before.zip(counters(&self.device)),
+        })
+    }
+
+    /// A pass and the likeliest next token.
+    fn step(&self, ids: &[u32], position: usize, cache: &mut Cache) -> anyhow::Result<u32> {
+        let input = Tensor::new(ids, &self.device)?.unsqueeze(0)?;
+        let logits = self.model.forward(&input, position, cache)?.squeeze(0)?;
+        if !self.on_host {
+            return Ok(logits.argmax(D::Minus1)?.to_scalar()?);
+        }
+        let logits: Vec<f32> = logits.to_vec1()?;
+        let best = (0u32..).zip(&logits).max_by(|a, b| a.1.total_cmp(b.1));
+        Ok(best.map_or(0, |(id, _)| id))
+    }
+
+    /// Ids spread over the vocabulary, the same in each run.
+    fn prompt(&self, tokens: usize) -> Vec<u32> {
+        (0..tokens)
+            .map(|i| (i * 7919 % self.vocab) as u32)
+            .collect()
+    }
+}

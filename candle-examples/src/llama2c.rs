@@ -1,0 +1,189 @@
+//! llama2.c checkpoints (`.bin`): seven i32 and then the weights as f32.
+//!
+//! candle-transformers reads them; it trusts the header, so the header is compared with the file's size first.
+
+use crate::error::{Error, Result};
+use crate::progress;
+use candle_core::{DType, Device};
+use candle_transformers::models::llama2_c::{Cache, Config, Llama};
+use candle_transformers::models::llama2_c_weights::TransformerWeights;
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+const HEADER: u64 = 28;
+/// The first word of llama2.c's later formats, and of GGUF.
+const AK42: i32 = 0x616b_3432;
+const GGUF: i32 = i32::from_le_bytes(*b"GGUF");
+
+/// Reads the header and proves that the file holds what it promises.
+pub fn read_config(path: &Path) -> Result<Config> {
+    let mut file = File::open(path).map_err(Error::io(path))?;
+    let got = file.metadata().map_err(Error::io(path))?.len();
+    let truncated = |expected| Error::Truncated {
+        path: path.to_path_buf(),
+        expected,
+        got,
+    };
+    if got < HEADER {
+        return Err(truncated(HEADER));
+    }
+    let mut header = [0u8; HEADER as usize];
+    file.read_exact(&mut header).map_err(Error::io(path))?;
+    let mut words = [0i32; 7];
+    for (word, bytes) in words.iter_mut().zip(header.chunks_exact(4)) {
+        *word = i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    }
+    let config = check_header(words).map_err(|problem| match problem {
+        Problem::Unsupported(what) => Error::Unsupported { what: what.into() },
+        Problem::Bad(reason) => Error::Checkpoint {
+            path: path.to_path_buf(),
+            reason,
+        },
+    })?;
+    let expected = size(&config);
+    match got.cmp(&expected) {
+        std::cmp::Ordering::Less => Err(truncated(expected)),
+        std::cmp::Ordering::Equal => Ok(config),
+        std::cmp::Ordering::Greater => Err(Error::Checkpoint {
+            path: path.to_path_buf(),
+            reason: format!("it has {got} bytes where its header asks for {expected}"),
+        }),
+    }
+}
+
+enum Problem {
+    Unsupported(&'static str),
+    Bad(String),
+}
+
+fn check_header(words: [i32; 7]) -> Result<Config, Problem> {
+    match words[0] {
+        AK42 => {
+            return Err(Problem::Unsupported(
+                "llama2.c checkpoints of version 1 and 2",
+            ))
+        }
+        GGUF => return Err(Problem::Unsupported("GGUF files")),
+        _ => {}
+    }
+    if words[5] < 0 {
+        return Err(Problem::Unsupported(
+            "llama2.c checkpoints with a classifier of their own",
+        ));
+    }
+    // Far above any model, and low enough that no product of them overflows.
+    let sizes = words.map(|word| {
+        usize::try_from(word)
+            .ok()
+            .filter(|n| (1..1 << 24).contains(n))
+    });
+    let [Some(dim), Some(hidden_dim), Some(n_layers), Some(n_heads), Some(n_kv_heads), Some(vocab_size), Some(seq_len)] =
+        sizes
+    else {
+        return Err(Problem::Bad(format!(
+            "its header {words:?} is none of llama2.c's"
+        )));
+    };
+    if n_layers > 4096 || dim % n_heads != 0 || (dim / n_heads) % 2 != 0 {
+        return Err(Problem::Bad(format!(
+            "its header {words:?} is none of llama2.c's"
+        )));
+    }
+    if n_kv_heads != n_heads {
+        return Err(Problem::Unsupported(
+            "llama2.c checkpoints with fewer key and value heads than heads",
+        ));
+    }
+    Ok(Config {
+        dim,
+        hidden_dim,
+        n_layers,
+        n_heads,
+        n_kv_heads,
+        vocab_size,
+        seq_len,
+        norm_eps: 1e-5,
+    })
+}
+
+/// The bytes of a checkpoint with this header.
+fn size(c: &Config) -> u64 {
+    let [dim, hidden, layers] = [c.dim, c.hidden_dim, c.n_layers].map(|n| n as u64);
+    let layer = 2 * dim + 4 * dim * dim + 3 * dim * hidden;
+    let rope = (c.seq_len * (c.dim / c.n_heads)) as u64;
+    HEADER + 4 * (c.vocab_size as u64 * dim + layers * layer + dim + rope)
+}
+
+/// Loads the model and an empty key-value cache.
+pub fn load(path: &Path, config: Config, dtype: DType, device: &Device) -> Result<(Llama, Cache)> {
+    let file = File::open(path).map_err(Error::io(path))?;
+    let bar = progress::bytes("loading", size(&config));
+    let mut reader = bar.wrap_read(BufReader::new(file));
+    Config::from_reader(&mut reader)?;
+    let weights = TransformerWeights::from_reader(&mut reader, &config, device)?;
+    bar.finish_and_clear();
+    let vb = weights.var_builder(&config, device)?.to_dtype(dtype);
+    let cache = Cache::new(true, &config, vb.pp("rot"))?;
+    Ok((Llama::load(vb, config)?, cache))
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    const WORDS: [i32; 7] = [8, 16, 2, 2, 2, 300, 32];
+
+    fn write(dir: &Path, words: [i32; 7], extra: i64) -> Result<PathBuf> {
+        let path = dir.join("model.bin");
+        let size = check_header(WORDS).map(|c| size(&c)).unwrap_or_default();
+        let mut bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        bytes.resize((size as i64 + extra) as usize, 0);
+        std::fs::write(&path, bytes).map_err(Error::io(&path))?;
+        Ok(path)
+    }
+
+    #[test]
+    fn the_size_is_that_of_stories15m() {
+        let config = Config::tiny_15m();
+        assert_eq!(size(&config), 60_816_028);
+    }
+
+    #[test]
+    fn a_whole_file_loads_and_a_truncated_one_says_so() -> Result<()> {
+        let dir = tempfile::tempdir().map_err(Error::io("tmp"))?;
+        let path = write(dir.path(), WORDS, 0)?;
+        load(&path, read_config(&path)?, DType::F32, &Device::Cpu)?;
+        let cut = write(dir.path(), WORDS, -4)?;
+        assert!(
+            matches!(read_config(&cut), Err(Error::Truncated { expected, got, .. }) if expected == got + 4)
+        );
+        let long = write(dir.path(), WORDS, 4)?;
+        assert!(matches!(read_config(&long), Err(Error::Checkpoint { .. })));
+        std::fs::write(&path, b"short").map_err(Error::io(&path))?;
+        assert!(matches!(read_config(&path), Err(Error::Truncated { .. })));
+        Ok(())
+    }
+
+    #[test]
+    fn other_formats_are_named() -> Result<()> {
+        let dir = tempfile::tempdir().map_err(Error::io("tmp"))?;
+        for (at, word) in [(0, GGUF), (0, AK42), (4, 1), (5, -300)] {
+            let mut words = WORDS;
+            words[at] = word;
+            let result = read_config(&write(dir.path(), words, 0)?);
+            assert!(
+                matches!(result, Err(Error::Unsupported { .. })),
+                "{words:?}"
+            );
+        }
+        for (at, word) in [(0, 7), (1, 0), (2, -1), (3, 3)] {
+            let mut words = WORDS;
+            words[at] = word;
+            let result = read_config(&write(dir.path(), words, 0)?);
+            assert!(matches!(result, Err(Error::Checkpoint { .. })), "{words:?}");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,22 @@
+//! Progress bars, on stderr and only when it is a terminal: stdout belongs to the generated text.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::time::Duration;
+
+/// A bar over `bytes`; the caller increments it and calls `finish_and_clear`.
+pub fn bytes(label: &str, bytes: u64) -> ProgressBar {
+    let bar = ProgressBar::new(bytes);
+    let template = "{msg} [{bar:30}] {bytes}/{total_bytes} {bytes_per_sec}";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.set_message(label.to_string());
+    bar
+}
+
+/// A spinner for work whose length nobody tells.
+pub fn spinner(label: &str) -> ProgressBar {
+    let bar = ProgressBar::new_spinner().with_message(label.to_string());
+    bar.enable_steady_tick(Duration::from_millis(120));
+    bar
+}

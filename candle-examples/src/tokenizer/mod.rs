@@ -1,0 +1,199 @@
+//! Text to token ids and back: `tokenizer.json` through the tokenizers crate, llama2.c's `tokenizer.bin` by our own reader.
+
+mod llama2c;
+
+pub use llama2c::Vocabulary;
+
+use crate::error::{Error, Result};
+use std::path::{Path, PathBuf};
+
+pub struct Tokenizer {
+    path: PathBuf,
+    kind: Kind,
+}
+
+enum Kind {
+    Json(Box<tokenizers::Tokenizer>),
+    Llama2c(Vocabulary),
+}
+
+impl Tokenizer {
+    /// Opens a `.json` as a tokenizers file and anything else as llama2.c's `tokenizer.bin`.
+    pub fn open(path: &Path) -> Result<Self> {
+        if !path.exists() {
+            return Err(Error::Missing {
+                what: "tokenizer",
+                path: path.to_path_buf(),
+            });
+        }
+        let bad = |reason: String| Error::Tokenizer {
+            path: path.to_path_buf(),
+            reason,
+        };
+        let kind = if path.extension().is_some_and(|e| e == "json") {
+            let json = tokenizers::Tokenizer::from_file(path).map_err(|e| bad(e.to_string()))?;
+            Kind::Json(Box::new(json))
+        } else {
+            let bytes = std::fs::read(path).map_err(Error::io(path))?;
+            Kind::Llama2c(Vocabulary::parse(&bytes).map_err(bad)?)
+        };
+        Ok(Self {
+            path: path.to_path_buf(),
+            kind,
+        })
+    }
+
+    /// Fails where the tokenizer can name ids that the model's embedding does not have.
+    pub fn check_fits(&self, vocab_size: usize) -> Result<()> {
+        let size = match &self.kind {
+            Kind::Json(json) => json.get_vocab_size(true),
+            Kind::Llama2c(vocabulary) => vocabulary.len(),
+        };
+        if size <= vocab_size {
+            return Ok(());
+        }
+        Err(Error::Tokenizer {
+            path: self.path.clone(),
+            reason: format!(
+                "it has {size} tokens, the model {vocab_size}: they do not belong together"
+            ),
+        })
+    }
+
+    /// The ids of `text`, with the tokens that the model expects in front of it.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
+        match &self.kind {
+            Kind::Json(json) => match json.encode(text, true) {
+                Ok(encoding) => Ok(encoding.get_ids().to_vec()),
+                Err(e) => Err(Error::Tokenizer {
+                    path: self.path.clone(),
+                    reason: e.to_string(),
+                }),
+            },
+            Kind::Llama2c(vocabulary) => Ok(vocabulary.encode(text)),
+        }
+    }
+
+    /// The text of `ids`; a character cut in half becomes U+FFFD.
+    pub fn decode(&self, ids: &[u32]) -> Result<String> {
+        match &self.kind {
+            Kind::Json(json) => json.decode(ids, true).map_err(|e| Error::Tokenizer {
+                path: self.path.clone(),
+                reason: e.to_string(),
+            }),
+            Kind::Llama2c(vocabulary) => {
+                Ok(String::from_utf8_lossy(&vocabulary.decode(ids)).into_owned())
+            }
+        }
+    }
+
+    /// The ids that end a text in this vocabulary.
+    pub fn ends(&self) -> Vec<u32> {
+        match &self.kind {
+            Kind::Json(json) => ["</s>", "<|endoftext|>", "<|im_end|>", "<|eot_id|>"]
+                .iter()
+                .filter_map(|token| json.token_to_id(token))
+                .collect(),
+            // llama2.c's models were trained on stories that the next story's BOS ends.
+            Kind::Llama2c(_) => vec![llama2c::BOS, llama2c::EOS],
+        }
+    }
+}
+
+/// Turns ids that come one by one into text, holding back characters until they are whole.
+///
+/// Decoding depends on what stands before, so each step decodes a short window that starts at a known boundary.
+pub struct Stream<'a> {
+    tokenizer: &'a Tokenizer,
+    ids: Vec<u32>,
+    start: usize,
+    shown: usize,
+}
+
+impl<'a> Stream<'a> {
+    /// Starts after `prompt`, whose text is not repeated.
+    pub fn new(tokenizer: &'a Tokenizer, prompt: &[u32]) -> Self {
+        Self {
+            tokenizer,
+            ids: prompt.to_vec(),
+            start: 0,
+            shown: prompt.len(),
+        }
+    }
+
+    /// The text that `id` completes; empty while a character is still incomplete.
+    pub fn push(&mut self, id: u32) -> Result<String> {
+        self.ids.push(id);
+        let text = self.pending()?;
+        if text.is_empty() || text.ends_with(char::REPLACEMENT_CHARACTER) {
+            return Ok(String::new());
+        }
+        self.start = self.shown;
+        self.shown = self.ids.len();
+        Ok(text)
+    }
+
+    /// What is still held back at the end.
+    pub fn finish(self) -> Result<String> {
+        self.pending()
+    }
+
+    fn pending(&self) -> Result<String> {
+        let shown = self.tokenizer.decode(&self.ids[self.start..self.shown])?;
+        let text = self.tokenizer.decode(&self.ids[self.start..])?;
+        Ok(text.get(shown.len()..).unwrap_or_default().to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes_only() -> Tokenizer {
+        let vocabulary = Vocabulary::parse(&llama2c::tests::file(&[])).expect("a valid file");
+        Tokenizer {
+            path: PathBuf::from("tokenizer.bin"),
+            kind: Kind::Llama2c(vocabulary),
+        }
+    }
+
+    #[test]
+    fn a_character_is_held_back_until_it_is_whole() -> Result<()> {
+        let tokenizer = bytes_only();
+        let mut stream = Stream::new(&tokenizer, &[llama2c::BOS]);
+        let mut pieces = Vec::new();
+        for byte in "a\u{e9}\u{1f600}b".bytes() {
+            pieces.push(stream.push(u32::from(byte) + 3)?);
+        }
+        assert_eq!(pieces, ["a", "", "\u{e9}", "", "", "", "\u{1f600}", "b"]);
+        assert_eq!(stream.finish()?, "");
+        Ok(())
+    }
+
+    #[test]
+    fn an_incomplete_end_is_not_lost() -> Result<()> {
+        let tokenizer = bytes_only();
+        let mut stream = Stream::new(&tokenizer, &[]);
+        assert_eq!(stream.push(0xc3 + 3)?, "");
+        assert_eq!(stream.finish()?, "\u{fffd}");
+        Ok(())
+    }
+
+    #[test]
+    fn bad_files_are_typed_errors() -> Result<()> {
+        let dir = tempfile::tempdir().map_err(Error::io("tmp"))?;
+        let missing = Tokenizer::open(&dir.path().join("tokenizer.json"));
+        assert!(matches!(missing, Err(Error::Missing { .. })));
+        for name in ["tokenizer.json", "tokenizer.bin"] {
+            let path = dir.path().join(name);
+            std::fs::write(&path, "{}").map_err(Error::io(&path))?;
+            let opened = Tokenizer::open(&path);
+            assert!(matches!(opened, Err(Error::Tokenizer { .. })), "{name}");
+        }
+        assert!(matches!(
+            bytes_only().check_fits(100),
+            Err(Error::Tokenizer { .. })
+        ));
+        Ok(())
+    }
+}

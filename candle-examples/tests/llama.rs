@@ -1,0 +1,165 @@
+//! The program `llama` from its command line to its text, on a small model made here.
+
+#![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const VOCAB: i32 = 300;
+
+/// A llama2.c checkpoint with weights from a fixed sequence, and a tokenizer.bin of bytes beside it.
+fn model(dir: &Path) -> PathBuf {
+    let [dim, hidden, layers, heads, seq] = [32, 48, 2, 4, 64];
+    let header = [dim, hidden, layers, heads, heads, VOCAB, seq];
+    let norms = |n: i32| std::iter::repeat_n(1f32, n as usize);
+    let mut state = 1u32;
+    let mut random = |n: i32| -> Vec<f32> {
+        let next = || {
+            state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+            (state >> 8) as f32 / (1 << 24) as f32 - 0.5
+        };
+        std::iter::repeat_with(next).take(n as usize).collect()
+    };
+    let mut weights = random(VOCAB * dim);
+    weights.extend(norms(layers * dim));
+    weights.extend(random(4 * layers * dim * dim));
+    weights.extend(norms(layers * dim));
+    weights.extend(random(3 * layers * hidden * dim));
+    weights.extend(norms(dim));
+    let half = dim / heads / 2;
+    let angle = |i: i32| {
+        let frequency = 10000f32.powf(-((i % half) as f32) / half as f32);
+        (i / half) as f32 * frequency
+    };
+    weights.extend((0..seq * half).map(|i| angle(i).cos()));
+    weights.extend((0..seq * half).map(|i| angle(i).sin()));
+    let words = header.iter().flat_map(|word| word.to_le_bytes());
+    let bytes: Vec<u8> = words
+        .chain(weights.iter().flat_map(|w| w.to_le_bytes()))
+        .collect();
+    let path = dir.join("model.bin");
+    std::fs::write(&path, bytes).unwrap();
+
+    let mut tokenizer = 8u32.to_le_bytes().to_vec();
+    for id in 0..VOCAB {
+        let piece = format!("<{id}>");
+        tokenizer.extend(0f32.to_le_bytes());
+        tokenizer.extend((piece.len() as u32).to_le_bytes());
+        tokenizer.extend(piece.as_bytes());
+    }
+    std::fs::write(dir.join("tokenizer.bin"), tokenizer).unwrap();
+    path
+}
+
+fn llama(model: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_llama"));
+    command.arg("--model").arg(model).args(args);
+    command.output().unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+const GREEDY: [&str; 5] = ["--temperature", "0", "--json", "-n", "24"];
+
+fn greedy(model: &Path, device: &str) -> Value {
+    let args = [&GREEDY[..], &["--device", device, "some words"]].concat();
+    json(&llama(model, &args))
+}
+
+#[test]
+fn json_is_one_line_with_everything_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = model(dir.path());
+    let line = greedy(&model, "cpu");
+    assert_eq!(line["device"], "cpu");
+    assert_eq!(line["dtype"], "f32");
+    assert_eq!(line["prompt_ids"].as_array().unwrap().len(), 12);
+    assert_eq!(line["ids"].as_array().unwrap().len(), 24);
+    for figure in ["load_ms", "ttft_ms", "prompt_tok_s", "decode_tok_s"] {
+        assert!(line[figure].as_f64().is_some_and(|f| f > 0.), "{figure}");
+    }
+}
+
+#[test]
+fn equal_seeds_give_equal_texts() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = model(dir.path());
+    let run = |seed| {
+        json(&llama(
+            &model,
+            &["--device", "cpu", "--json", "--seed", seed],
+        ))
+    };
+    assert_eq!(run("1")["ids"], run("1")["ids"]);
+    assert_ne!(run("1")["ids"], run("2")["ids"]);
+}
+
+#[test]
+fn the_context_ends_the_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = model(dir.path());
+    let args = [
+        "--device",
+        "cpu",
+        "--json",
+        "-n",
+        "999",
+        "--repeat-penalty",
+        "1.1",
+    ];
+    let line = json(&llama(&model, &args));
+    let [ids, prompt] = ["ids", "prompt_ids"].map(|key| line[key].as_array().unwrap().len());
+    assert!(line["stop"] == "end" || ids + prompt == 65, "{line}");
+}
+
+#[test]
+fn errors_are_one_message_and_no_panic() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = model(dir.path());
+    let long = "word ".repeat(100);
+    let failing = |args: &[&str]| {
+        let output = llama(&model, &[&["--device", "cpu"], args].concat());
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(failing(&[&long]).contains("context only 64"));
+    assert!(failing(&["--tokenizer", "nowhere.json"]).contains("tokenizer not found"));
+    let bytes = std::fs::read(&model).unwrap();
+    std::fs::write(&model, &bytes[..bytes.len() / 2]).unwrap();
+    let message = failing(&[]);
+    assert!(message.contains("truncated") && !message.contains("panicked"));
+}
+
+#[cfg(feature = "webgpu")]
+#[test]
+fn webgpu_says_what_the_cpu_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = model(dir.path());
+    let webgpu = greedy(&model, "webgpu");
+    assert_eq!(webgpu["ids"], greedy(&model, "cpu")["ids"]);
+    assert!(webgpu["adapter"].is_string());
+}
+
+#[test]
+#[ignore = "downloads 112 MB unless stories15m is cached"]
+fn stories15m_tells_its_story() {
+    let devices = if cfg!(feature = "webgpu") {
+        &["cpu", "webgpu"][..]
+    } else {
+        &["cpu"]
+    };
+    for device in devices {
+        let args = [&GREEDY[..], &["--device", device, "Once upon a time"]].concat();
+        let line = json(&llama(Path::new("stories15m"), &args));
+        let text = line["text"].as_str().unwrap();
+        assert!(
+            text.starts_with(", there was a little girl named Lily."),
+            "{text}"
+        );
+    }
+}
