@@ -11,6 +11,10 @@ pub fn cargo() -> Command {
     if let Ok(root) = crate::root() {
         command.current_dir(root);
     }
+    // Without it Mesa complains on stderr for each device that is opened.
+    if cfg!(target_os = "linux") && std::env::var_os("XDG_RUNTIME_DIR").is_none() {
+        command.env("XDG_RUNTIME_DIR", std::env::temp_dir());
+    }
     // These speak of xtask's own package and would reach build scripts below.
     for (name, _) in std::env::vars_os() {
         let own = name.to_str().is_some_and(|name| {
