@@ -47,10 +47,11 @@ impl Report {
         let slowest = slowest.fold(0., f64::max);
         let per_token = median / tokens as f64;
         let rate = 1e3 / per_token;
-        // The last run is the steadiest: whatever grows lazily has grown.
-        let counted = runs.last().and_then(|r| r.counters).filter(|_| self.stats);
         // A prefill is one pass over all its tokens.
         let passes = if test == "prefill" { 1 } else { tokens };
+        // The last run is the steadiest: whatever grows lazily has grown.
+        let counted = runs.last().and_then(|r| r.counters).filter(|_| self.stats);
+        let work = counted.map(|counted| Work::new(counted, passes));
         if self.json {
             let line = json!({
                 "test": test, "shape": self.shape, "dtype": self.dtype.as_str(),
@@ -58,7 +59,7 @@ impl Report {
                 "tokens": tokens, "reps": runs.len(),
                 "ms": { "median": median, "min": min, "max": max },
                 "ms_per_token": per_token, "worst_step_ms": slowest, "tok_s": rate,
-                "stats": counted.map(|c| stats(c, passes)),
+                "stats": work.map(|w| w.json()),
             });
             println!("{line}");
             return;
@@ -67,8 +68,8 @@ impl Report {
         println!(
             "{test:<8} {tokens:>7} {median:>11.2} {spread:>23} {per_token:>11.3} {slowest:>11.2} {rate:>11.1}"
         );
-        if let Some(counted) = counted {
-            println!("{:<8} per pass: {}", "", words(&stats(counted, passes)));
+        if let Some(work) = work {
+            println!("{:<8} per pass: {}", "", work.words());
         }
     }
 }
@@ -82,27 +83,49 @@ fn median(sorted: &[f64]) -> f64 {
     }
 }
 
-/// What a device did per pass; memory is not per pass, it is what the device holds.
-fn stats((before, after): (Counters, Counters), passes: usize) -> serde_json::Value {
-    let per_pass =
-        |count: fn(&Counters) -> u64| (count(&after) - count(&before)) as f64 / passes as f64;
-    json!({
-        "dispatches": per_pass(|c| c.dispatches),
-        "submits": per_pass(|c| c.submits),
-        "uploads": per_pass(|c| c.uploads),
-        "readbacks": per_pass(|c| c.readbacks),
-        "pipelines": per_pass(|c| c.pipelines),
-        "cpu_fallbacks": per_pass(|c| c.cpu_fallbacks),
-        "allocated_mib": after.allocated_bytes as f64 / 1048576.,
-        "peak_mib": after.peak_bytes as f64 / 1048576.,
-    })
+type Count = (&'static str, fn(&Counters) -> u64);
+
+/// What is counted per pass, in the order of the report.
+const COUNTS: [Count; 6] = [
+    ("dispatches", |c| c.dispatches),
+    ("submits", |c| c.submits),
+    ("uploads", |c| c.uploads),
+    ("readbacks", |c| c.readbacks),
+    ("pipelines", |c| c.pipelines),
+    ("cpu_fallbacks", |c| c.cpu_fallbacks),
+];
+
+/// A run's counts per pass, and the memory that the device holds after it.
+struct Work {
+    counts: Vec<(&'static str, f64)>,
+    held_mib: f64,
+    peak_mib: f64,
 }
 
-fn words(stats: &serde_json::Value) -> String {
-    let fields = stats.as_object().into_iter().flatten();
-    let words = fields.map(|(name, value)| {
-        let value = value.as_f64().unwrap_or_default();
-        format!("{name} {value:.1}")
-    });
-    words.collect::<Vec<_>>().join(", ")
+impl Work {
+    fn new((before, after): (Counters, Counters), passes: usize) -> Self {
+        let mib = |bytes: u64| bytes as f64 / 1048576.;
+        let per_pass = |count: fn(&Counters) -> u64| {
+            count(&after).saturating_sub(count(&before)) as f64 / passes as f64
+        };
+        Self {
+            counts: COUNTS.map(|(name, count)| (name, per_pass(count))).into(),
+            held_mib: mib(after.allocated_bytes),
+            peak_mib: mib(after.peak_bytes),
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let mut json = json!({ "held_mib": self.held_mib, "peak_mib": self.peak_mib });
+        for (name, count) in &self.counts {
+            json[*name] = json!(count);
+        }
+        json
+    }
+
+    fn words(&self) -> String {
+        let words = self.counts.iter().map(|(name, n)| format!("{name} {n:.1}"));
+        let words: Vec<_> = words.collect();
+        format!("{}; holds {:.1} MiB", words.join(", "), self.held_mib)
+    }
 }

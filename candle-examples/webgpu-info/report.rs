@@ -100,7 +100,7 @@ fn bytes(n: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let fitting = units.iter().find(|(shift, _)| n >= 1 << shift);
     match fitting {
-        Some((shift, unit)) if n % (1 << shift) == 0 => format!("{} {unit}", n >> shift),
+        Some((shift, unit)) if n.is_multiple_of(1 << shift) => format!("{} {unit}", n >> shift),
         Some((shift, unit)) => format!("{:.2} {unit}", n as f64 / (1u64 << shift) as f64),
         None => format!("{n} B"),
     }
