@@ -1,4 +1,5 @@
 //! Reductions against plain loops: every dtype, layouts, lengths around the kernels' limits.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod table;
 

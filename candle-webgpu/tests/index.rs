@@ -1,4 +1,5 @@
 //! Gathering and scattering against plain loops: dtypes, ids of every dtype, layouts.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod table;
 

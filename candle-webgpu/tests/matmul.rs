@@ -105,12 +105,22 @@ fn tiles() {
 }
 
 #[test]
+fn few_tiles_and_a_long_k() {
+    let d = device();
+    for elem in FLOATS {
+        check_layouts(&d, elem, 1, (12, 1024, 70));
+        check_layouts(&d, elem, 1, (40, 272, 64));
+        check_layouts(&d, elem, 2, (10, 256, 9));
+    }
+}
+
+#[test]
 fn large_tiles() {
     let d = device();
     for elem in FLOATS {
-        check_layouts(&d, elem, 24, (260, 20, 200));
+        check_layouts(&d, elem, 43, (260, 20, 200));
     }
-    check_layouts(&d, Elem::F32, 25, (131, 17, 250));
+    check_layouts(&d, Elem::F32, 64, (131, 17, 250));
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! Elementwise ops and casts against plain loops in f64, over ranges where shaders' builtins fail.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use candle_webgpu::{Device, Elem, Value, View};
 use half::{bf16, f16};
@@ -72,6 +73,9 @@ fn check(name: &str, x: &[f32], y: &[f32], f: impl Fn(f64) -> f64, ulps: f64, fl
                 "{name}({x}) = {y}, not {want}"
             );
             continue;
+        }
+        if y == 0.0 && want.abs() < f32::MIN_POSITIVE as f64 {
+            continue; // the adapter flushes subnormals
         }
         let scale = want.abs().max(floor).max(f32::MIN_POSITIVE as f64) * f32::EPSILON as f64;
         let error = (y as f64 - want).abs() / scale;
@@ -483,4 +487,20 @@ fn comparisons_with_nan() {
     assert_eq!(compare("gt"), [0, 0, 0, 0]);
     let y: Vec<f32> = zip(&d, "bmaximum", Elem::F32, &a, &b);
     assert!(y[0] == 1.0 && y[1].is_nan() && y[2].is_nan());
+    for op in [
+        "uexp",
+        "ulog",
+        "usin",
+        "ucos",
+        "utanh",
+        "uerf",
+        "usilu",
+        "usigmoid",
+        "ugelu",
+        "ugelu_erf",
+        "uround",
+    ] {
+        let y = map(&d, op, Elem::F32, &[f32::NAN, -f32::NAN], [0.0; 2]);
+        assert!(y.iter().all(|v| v.is_nan()), "{op}: {y:?}");
+    }
 }

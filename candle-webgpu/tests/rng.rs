@@ -1,5 +1,6 @@
 //! Random numbers: the generator's published vectors, the bounds, the moments. Alone in its process, since
 //! the seed belongs to the device.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod table;
 

@@ -1,4 +1,5 @@
 //! Sorting: every dtype, lengths around a workgroup's block, ties, NaN.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod table;
 

@@ -7,6 +7,7 @@ alias B = vec4<f32>;
 alias Y = vec4<f32>;
 const TM = 4u;
 const TQ = 1u;
+const BK = 16u;
 fn a_four(m: u32, k: u32, base: u32) -> vec4<f32> { return a[(base + m * p.a_m + k * p.a_k) / 4u]; }
 fn b_four(k: u32, n: u32, base: u32) -> vec4<f32> { return b[(base + k * p.b_k + n * p.b_n) / 4u]; }
 fn y_put(at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
@@ -40,9 +41,8 @@ override PAD: u32 = 4u;         // keeps stores that run along k off one memory 
 
 const BM = 16u * TM;
 const BN = 64u * TQ;
-const BK = 16u;
 const A_HOLD = (BM * BK / 4u + 255u) / 256u;
-const B_HOLD = BN * BK / 4u / 256u;
+const B_HOLD = (BN * BK / 4u + 255u) / 256u;
 var<workgroup> a_tile: array<f32, BK * (BM + PAD)>;
 var<workgroup> b_tile: array<f32, BK * (BN + PAD)>;
 var<private> a_hold: array<vec4<f32>, A_HOLD>;
@@ -82,13 +82,16 @@ fn stage(thread: u32) {
         }
     }
     for (var i = 0u; i < B_HOLD; i++) {
-        let at = place(thread + i * 256u, B_ALONG_K, BN);
-        let step = select(1u, BN + PAD, B_ALONG_K == 1u);
-        let first = at.y * (BN + PAD) + at.x;
-        b_tile[first] = b_hold[i].x;
-        b_tile[first + step] = b_hold[i].y;
-        b_tile[first + 2u * step] = b_hold[i].z;
-        b_tile[first + 3u * step] = b_hold[i].w;
+        let q = thread + i * 256u;
+        if q < BN * BK / 4u {
+            let at = place(q, B_ALONG_K, BN);
+            let step = select(1u, BN + PAD, B_ALONG_K == 1u);
+            let first = at.y * (BN + PAD) + at.x;
+            b_tile[first] = b_hold[i].x;
+            b_tile[first + step] = b_hold[i].y;
+            b_tile[first + 2u * step] = b_hold[i].z;
+            b_tile[first + 3u * step] = b_hold[i].w;
+        }
     }
 }
 

@@ -71,21 +71,20 @@ fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups)
     var rows: array<u32, ROWS>;
     for (var r = 0u; r < ROWS; r++) { rows[r] = a_base + min(r, p.m - 1u) * p.a_m; }
 
-    var acc: array<vec4<f32>, ROWS * COLS>;
+    var acc: array<f32, ROWS * COLS>;
     for (var k = ids.thread % SPAN * 8u; k < p.k; k += SPAN * 8u) {
         var right: array<Eight, COLS>;
         for (var c = 0u; c < COLS; c++) { right[c] = b_eight(cols[c], k); }
         for (var r = 0u; r < ROWS; r++) {
             let left = a_eight(rows[r], k);
             for (var c = 0u; c < COLS; c++) {
-                acc[r * COLS + c] += left.low * right[c].low + left.high * right[c].high;
+                acc[r * COLS + c] += dot(left.low, right[c].low) + dot(left.high, right[c].high);
             }
         }
     }
 
     for (var i = 0u; i < ROWS * COLS; i++) {
-        let v = acc[i];
-        let sum = sum_of((v.x + v.y) + (v.z + v.w));
+        let sum = sum_of(acc[i]);
         if leads(ids) { part[i * WORKGROUP + part_at(ids)] = sum; }
     }
     workgroupBarrier();

@@ -26,7 +26,9 @@ fn uexp(v: f32) -> f32 {
     let c = select(select(v, 89.0, v > 89.0), -104.0, v < -104.0);
     let n = round(c * 1.442695);
     // ln(2) in two parts, the first short enough that its product with n is exact.
-    return f32_exp_scaled(f32_kept(c - n * 0.693359375, n) + n * 0.00021219444, n);
+    let e = f32_exp_scaled(f32_kept(c - n * 0.693359375, n) + n * 0.00021219444, n);
+    // Some drivers make a minimum of the selection above, which drops NaN.
+    return select(e, v, f32_is_nan(v));
 }
 
 // e^v - 1.
@@ -213,9 +215,9 @@ fn badd(a: f32, b: f32) -> f32 { return a + b; }
 fn bsub(a: f32, b: f32) -> f32 { return a - b; }
 fn bmul(a: f32, b: f32) -> f32 { return a * b; }
 fn bdiv(a: f32, b: f32) -> f32 { return a / b; }
-// A NaN on the right is dropped, one on the left stays.
-fn bminimum(a: f32, b: f32) -> f32 { return select(a, b, a > b); }
-fn bmaximum(a: f32, b: f32) -> f32 { return select(a, b, a < b); }
+// A NaN on the right is dropped, one on the left stays; by bits, since drivers drop both.
+fn bminimum(a: f32, b: f32) -> f32 { return select(select(a, b, a > b), a, f32_is_nan(a)); }
+fn bmaximum(a: f32, b: f32) -> f32 { return select(select(a, b, a < b), a, f32_is_nan(a)); }
 
 fn eq(a: f32, b: f32) -> u32 { return u32(a == b); }
 // naga makes an ordered comparison of `!=`, false for NaN.

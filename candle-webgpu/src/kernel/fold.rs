@@ -166,7 +166,7 @@ impl Plan {
         let neighbours = params.strides[inner] == 1
             && params.dims[inner] >= 16
             && params.m_strides[m_inner] != 1;
-        let column = m <= 32 || neighbours;
+        let column = m <= 32 || (m <= 256 && words >= BUSY_THREADS) || neighbours;
         let chunks = if column {
             (m / THREAD_WORK).min(BUSY_THREADS / words)
         } else {

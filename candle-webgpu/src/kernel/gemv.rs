@@ -55,10 +55,9 @@ struct Form {
 #[rustfmt::skip]
 const FORMS: &[Form] = &[
     Form { name: "1x2", rows: 1, cols: 2 },
-    Form { name: "1x4", rows: 1, cols: 4 },
-    Form { name: "2x2", rows: 2, cols: 2 },
-    Form { name: "4x2", rows: 4, cols: 2 },
-    Form { name: "8x2", rows: 8, cols: 2 },
+    Form { name: "2x4", rows: 2, cols: 4 },
+    Form { name: "4x4", rows: 4, cols: 4 },
+    Form { name: "8x4", rows: 8, cols: 4 },
 ];
 
 fn form(spec: &Spec) -> &'static Form {
@@ -72,7 +71,7 @@ fn form(spec: &Spec) -> &'static Form {
 pub(crate) const GEMV_N_COLS: u32 = 32;
 
 /// A specialisation for b contiguous along k, and the columns that a workgroup owns. `wide` tells of a
-/// and b whether they can be read by 16 bytes.
+/// and b whether they can be read by 16 bytes; more rows than one need that.
 pub(crate) fn spec_k(
     elem: Elem,
     (m, n, k): (u32, u32, u32),
@@ -82,14 +81,14 @@ pub(crate) fn spec_k(
 ) -> (Spec, u32) {
     let form = match m {
         1 => &FORMS[0],
-        2 => &FORMS[2],
-        3 | 4 => &FORMS[3],
-        _ => &FORMS[4],
+        2 => &FORMS[1],
+        3 | 4 => &FORMS[2],
+        _ => &FORMS[3],
     };
     let eights = k.div_ceil(8);
     let kernel = if !subgroups || eights < 64 {
         &GEMV_K
-    } else if u64::from(n) * batch >= 8192 {
+    } else if u64::from(n) * batch >= 4096 {
         &GEMV_K_SUB32
     } else {
         &GEMV_K_SUB128
@@ -206,7 +205,7 @@ pub fn catalogue() -> Vec<Spec> {
     for elem in FLOATS {
         for x in [true, false] {
             for y in [true, false] {
-                for form in FORMS {
+                for form in FORMS.iter().filter(|f| f.rows == 1 || x && y) {
                     for kernel in [&GEMV_K, &GEMV_K_SUB32, &GEMV_K_SUB128] {
                         let span = kernel.workgroup;
                         all.push(spec_of(kernel, form.name, elem, [x, y]).with("SPAN", span));

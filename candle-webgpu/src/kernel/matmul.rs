@@ -16,8 +16,12 @@ const OP: &str = "matmul";
 /// Dims of the batch that the kernels' parameters hold, once merged.
 const BATCH_DIMS: usize = 4;
 
-/// Tiles that keep an adapter of some size busy: with fewer, smaller tiles are better.
-const BUSY: u64 = 96;
+/// Tiles that keep a large adapter busy: with fewer, smaller tiles are better, or cutting along k.
+const BUSY: u64 = 256;
+
+/// The most parts that k is cut into, and the least k of a part.
+const MAX_PARTS: u32 = 8;
+const MIN_PART: u32 = 128;
 
 #[repr(C)]
 #[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
@@ -89,11 +93,13 @@ struct Problem {
     b: Side,
 }
 
-/// A kernel, the workgroups of one matrix of the batch, and how many of them lie along m.
+/// A kernel, the workgroups of one matrix of the batch, how many of them lie along m, and into how many
+/// parts k is cut, whose products are still to be added up.
 struct Plan {
     spec: Spec,
     groups: u32,
     rows: u32,
+    parts: u32,
 }
 
 impl Device {
@@ -112,22 +118,45 @@ impl Device {
             });
         }
         check(a, b, [batch, m, n, k])?;
-        let y = self.output(OP, batch * m * n, a.elem)?;
-        if batch * m * n == 0 {
-            return Ok(y);
+        let count = batch * m * n;
+        if count == 0 || k == 0 {
+            return self.fill(count, a.elem, 0);
         }
-        if k == 0 {
-            return self.fill(batch * m * n, a.elem, 0);
-        }
-        let problem = Problem::new(a, b, [batch, m, n, k])?;
+        let mut problem = Problem::new(a, b, [batch, m, n, k])?;
         let plan = problem.plan(self);
+        problem.cut(plan.parts);
+        let parts = plan.parts as usize;
+        let elem = plan.spec.elem(2);
+        let y = self.output(OP, parts * count, elem)?;
         self.record(
             plan.spec.clone(),
             &[a.value, b.value, &y],
             &problem.params(&plan),
             Grid::Linear(u64::from(plan.groups) * u64::from(problem.batch)),
         )?;
-        Ok(y)
+        if parts == 1 {
+            return Ok(y);
+        }
+        let dims = [parts, count];
+        let parts = View {
+            value: &y,
+            elem,
+            dims: &dims,
+            strides: &[count, 1],
+            offset: 0,
+        };
+        let sum = self.fold("sum", parts, &[0])?;
+        if a.elem == elem {
+            return Ok(sum);
+        }
+        let sum = View {
+            value: &sum,
+            elem,
+            dims: &[count],
+            strides: &[1],
+            offset: 0,
+        };
+        self.cast(sum, a.elem)
     }
 }
 
@@ -218,10 +247,10 @@ impl Problem {
         let elem = self.elem;
         let whole = self.n % 4 == 0;
         if self.m <= MAX_ROWS {
-            let (spec, cols) = if self.b.k == 1 {
-                let by_16_bytes = 16 / elem.size() as u32;
-                let wide = [&self.a, &self.b]
-                    .map(|s| self.k % 8 == 0 && s.aligned(by_16_bytes, true, self.k));
+            let by_16_bytes = 16 / elem.size() as u32;
+            let wide =
+                [&self.a, &self.b].map(|s| self.k % 8 == 0 && s.aligned(by_16_bytes, true, self.k));
+            let (spec, cols) = if self.b.k == 1 && (self.m == 1 || wide == [true, true]) {
                 gemv::spec_k(
                     elem,
                     (self.m, self.n, self.k),
@@ -237,6 +266,7 @@ impl Problem {
                 spec,
                 groups: self.n.div_ceil(cols),
                 rows: 1,
+                parts: 1,
             };
         }
         let limit = device.limits().max_compute_workgroup_storage_size;
@@ -248,15 +278,50 @@ impl Problem {
         let tile = TILES[..last]
             .iter()
             .find(|t| {
-                self.m > t.m() / 2 && self.n > t.n() / 2 && count(t) >= BUSY && t.shared(0) <= limit
+                self.m > t.m() / 2
+                    && self.n > t.n() / 2
+                    && count(t) >= BUSY
+                    && t.shared(elem, 0) <= limit
             })
             .unwrap_or(&TILES[last]);
         let readings = [&self.a, &self.b].map(|side| side.reading(self.k));
         let rows = self.m.div_ceil(tile.m());
+        let parts = self.parts(count(tile));
+        let y = (
+            if parts == 1 { elem } else { Elem::F32 },
+            if whole { Access::Put } else { Access::Set },
+        );
         Plan {
-            spec: gemm::spec(elem, tile, readings, whole, limit),
+            spec: gemm::spec(elem, tile, readings, y, limit),
             groups: rows * self.n.div_ceil(tile.n()),
             rows,
+            parts,
+        }
+    }
+
+    /// Into how many parts to cut k, so that `tiles` that are too few for the adapter become enough.
+    fn parts(&self, tiles: u64) -> u32 {
+        let mut parts = if self.batch == 1 { MAX_PARTS } else { 1 };
+        let fits = |parts| {
+            self.k % (16 * parts) == 0
+                && self.k / parts >= MIN_PART
+                && tiles * u64::from(parts) <= BUSY
+        };
+        while parts > 1 && !fits(parts) {
+            parts /= 2;
+        }
+        parts
+    }
+
+    /// Takes the parts along k for a batch.
+    fn cut(&mut self, parts: u32) {
+        if parts > 1 {
+            self.batch = parts;
+            self.k /= parts;
+            self.dims[0] = parts;
+            for side in [&mut self.a, &mut self.b] {
+                side.batch[0] = side.k * self.k;
+            }
         }
     }
 

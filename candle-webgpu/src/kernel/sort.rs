@@ -137,7 +137,7 @@ impl Device {
         if count == 0 {
             return self.output(OP, 0, Elem::U32);
         }
-        if length == 0 || count % length != 0 {
+        if length == 0 || !count.is_multiple_of(length) {
             return Err(Error::Invalid {
                 op: OP,
                 message: format!("{count} elements in rows of {length}"),
