@@ -1,7 +1,19 @@
 //! What [`Device`] offers for WebGPU; the backend itself is [`crate::webgpu_backend`].
 
 use crate::backend::BackendDevice;
-use crate::{Device, Result, WebGpuDevice};
+use crate::{CpuStorage, DType, Device, Error, Result, Storage, WebGpuDevice};
+
+/// The bytes of a dtype without arithmetic, as they come from a file.
+pub(crate) fn raw_storage(device: &WebGpuDevice, dtype: DType, bytes: &[u8]) -> Result<Storage> {
+    let storage = match dtype {
+        DType::F6E2M3 => CpuStorage::F6E2M3(bytes.to_vec()),
+        DType::F6E3M2 => CpuStorage::F6E3M2(bytes.to_vec()),
+        DType::F4 => CpuStorage::F4(bytes.to_vec()),
+        DType::F8E8M0 => CpuStorage::F8E8M0(bytes.to_vec()),
+        dtype => return Err(Error::UnsupportedDTypeForOp(dtype, "load raw bytes").bt()),
+    };
+    Ok(Storage::WebGpu(device.storage_from_cpu_storage_owned(storage)?))
+}
 
 impl Device {
     /// The WebGPU device of the adapter with this rank: discrete GPUs come first, software adapters last.

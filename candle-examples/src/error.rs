@@ -34,6 +34,9 @@ pub enum Error {
     #[error("{path} is not a usable tokenizer: {reason}")]
     Tokenizer { path: PathBuf, reason: String },
 
+    #[error("{path} is not usable audio: {reason}")]
+    Audio { path: PathBuf, reason: String },
+
     #[error("this example cannot run {what}")]
     Unsupported { what: String },
 

@@ -3,10 +3,12 @@
 //! The models themselves come unmodified from candle-transformers; nothing here touches a GPU API.
 
 pub mod archive;
+pub mod bundle;
 pub mod catalogue;
 pub mod checkpoint;
 pub mod device;
 pub mod error;
+pub mod exit;
 pub mod fetch;
 pub mod generate;
 pub mod hub;

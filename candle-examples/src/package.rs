@@ -1,7 +1,8 @@
-//! Downloads a package of npm or PyPI by its name and version.
+//! Downloads a package of npm, PyPI or crates.io by its name and version.
 //!
 //! The ordinary clients go first, since they honour the user's registry, proxy and certificates;
-//! where they are not installed, the registries' public endpoints serve the same files.
+//! where they are not installed, the registries' public endpoints serve the same files. Cargo has no command that
+//! downloads a crate and leaves it at that, so crates always come from the endpoint.
 
 use crate::error::{Error, Result};
 use crate::progress;
@@ -16,6 +17,7 @@ use std::time::Duration;
 pub enum Registry {
     Npm,
     PyPi,
+    Crates,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +32,7 @@ impl fmt::Display for Package {
         match self.registry {
             Registry::Npm => write!(f, "npm {}@{}", self.name, self.version),
             Registry::PyPi => write!(f, "PyPI {}=={}", self.name, self.version),
+            Registry::Crates => write!(f, "crate {}@{}", self.name, self.version),
         }
     }
 }
@@ -87,6 +90,7 @@ impl Package {
                     command("python3", &["-m", "pip"]),
                 ]
             }
+            Registry::Crates => Vec::new(),
         }
     }
 
@@ -105,6 +109,10 @@ impl Package {
                 let index: serde_json::Value = agent.get(&index).call()?.body_mut().read_json()?;
                 wheel_url(&index, self.version).ok_or("the index lists no file of this version")?
             }
+            Registry::Crates => format!(
+                "https://static.crates.io/crates/{0}/{0}-{1}.crate",
+                self.name, self.version
+            ),
         };
         let name = url.rsplit('/').next().unwrap_or("package");
         let path = dir.join(name);

@@ -20,3 +20,14 @@ pub fn spinner(label: &str) -> ProgressBar {
     bar.enable_steady_tick(Duration::from_millis(120));
     bar
 }
+
+/// A bar over a count of steps.
+pub fn steps(label: &str, steps: u64) -> ProgressBar {
+    let bar = ProgressBar::new(steps);
+    let template = "[{bar:30}] {pos}/{len} {per_sec} {msg}";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.set_message(label.to_string());
+    bar
+}

@@ -232,7 +232,7 @@ impl Device {
 
     /// A fresh value for `count` elements. Its contents are undefined until an op writes them.
     pub fn output(&self, op: &'static str, count: usize, elem: Elem) -> Result<Value> {
-        let bytes = count as u64 * elem.size() as u64;
+        let bytes = (count as u64).saturating_mul(elem.size() as u64);
         self.0.pool.check(op, bytes)?;
         Ok(Value::logical(&self.0.pool, bytes))
     }

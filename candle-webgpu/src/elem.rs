@@ -23,8 +23,11 @@ pub enum Elem {
 pub enum Compute {
     F32,
     U32,
+    I32,
     /// 64-bit integers as (low, high) words: works everywhere, browsers included.
     I64,
+    /// 64-bit floats as (low, high) words, computed in integer arithmetic: the same bits everywhere.
+    F64,
 }
 
 impl Compute {
@@ -33,7 +36,8 @@ impl Compute {
         match self {
             Compute::F32 => "f32",
             Compute::U32 => "u32",
-            Compute::I64 => "vec2<u32>",
+            Compute::I32 => "i32",
+            Compute::I64 | Compute::F64 => "vec2<u32>",
         }
     }
 
@@ -42,7 +46,20 @@ impl Compute {
         match self {
             Compute::F32 => "vec4<f32>",
             Compute::U32 => "vec4<u32>",
+            Compute::I32 => "vec4<i32>",
             Compute::I64 => "I64x4",
+            Compute::F64 => "F64x4",
+        }
+    }
+
+    /// The dtype that holds values as they are computed.
+    pub const fn elem(self) -> Elem {
+        match self {
+            Compute::F32 => Elem::F32,
+            Compute::U32 => Elem::U32,
+            Compute::I32 => Elem::I32,
+            Compute::I64 => Elem::I64,
+            Compute::F64 => Elem::F64,
         }
     }
 
@@ -51,7 +68,9 @@ impl Compute {
         match self {
             Compute::F32 => "f32",
             Compute::U32 => "u32",
+            Compute::I32 => "i32",
             Compute::I64 => "i64",
+            Compute::F64 => "f64",
         }
     }
 }
@@ -90,14 +109,18 @@ macro_rules! row {
 /// indexed: those move bits (see [`Elem::bits`]).
 #[rustfmt::skip]
 pub const ELEMS: &[ElemRow] = &[
-    //   elem  name    word         lanes quad         compute
-    row!(F32,  "f32",  "f32",       1,    "vec4<f32>", F32),
-    row!(F16,  "f16",  "u32",       2,    "vec2<u32>", F32),
-    row!(Bf16, "bf16", "u32",       2,    "vec2<u32>", F32),
-    row!(U8,   "u8",   "u32",       4,    "u32",       U32),
-    row!(U16,  "u16",  "u32",       2,    "vec2<u32>", U32),
-    row!(U32,  "u32",  "u32",       1,    "vec4<u32>", U32),
-    row!(I64,  "i64",  "vec2<u32>", 1,    "I64x4",     I64),
+    //   elem    name      word         lanes quad         compute
+    row!(F32,    "f32",    "f32",       1,    "vec4<f32>", F32),
+    row!(F16,    "f16",    "u32",       2,    "vec2<u32>", F32),
+    row!(Bf16,   "bf16",   "u32",       2,    "vec2<u32>", F32),
+    row!(F8E4M3, "f8e4m3", "u32",       4,    "u32",       F32),
+    row!(F64,    "f64",    "vec2<u32>", 1,    "F64x4",     F64),
+    row!(U8,     "u8",     "u32",       4,    "u32",       U32),
+    row!(U16,    "u16",    "u32",       2,    "vec2<u32>", U32),
+    row!(U32,    "u32",    "u32",       1,    "vec4<u32>", U32),
+    row!(I16,    "i16",    "u32",       2,    "vec2<u32>", I32),
+    row!(I32,    "i32",    "i32",       1,    "vec4<i32>", I32),
+    row!(I64,    "i64",    "vec2<u32>", 1,    "I64x4",     I64),
 ];
 
 impl Elem {

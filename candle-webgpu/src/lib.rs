@@ -9,6 +9,7 @@ mod device;
 mod disk;
 pub mod elem;
 mod error;
+mod f8e4m3;
 pub mod kernel;
 mod layout;
 pub mod link;

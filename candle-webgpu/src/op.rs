@@ -44,11 +44,11 @@ const fn op(name: &'static str, family: Family, output: Output, elems: &'static 
     }
 }
 
-use Elem::{Bf16, F16, F32, I64, U32, U8};
+use Elem::{Bf16, F16, F32, F64, F8E4M3, I16, I32, I64, U32, U8};
 use Family::{Fold, Zip};
 use Output::{Bool, Index, Same};
-const FLOAT: &[Elem] = &[F32, F16, Bf16];
-const ALL: &[Elem] = &[F32, F16, Bf16, U8, U32, I64];
+const FLOAT: &[Elem] = &[F32, F16, Bf16, F8E4M3, F64];
+const ALL: &[Elem] = &[F32, F16, Bf16, F8E4M3, F64, U8, U32, I16, I32, I64];
 const MAP: Family = Family::Map { scalars: 0 };
 const MAP1: Family = Family::Map { scalars: 1 };
 const MAP2: Family = Family::Map { scalars: 2 };
@@ -121,7 +121,9 @@ pub(crate) fn op_source(compute: Compute) -> &'static str {
     match compute {
         Compute::F32 => include_str!("../wgsl/op/f32.wgsl"),
         Compute::U32 => include_str!("../wgsl/op/u32.wgsl"),
+        Compute::I32 => include_str!("../wgsl/op/i32.wgsl"),
         Compute::I64 => include_str!("../wgsl/op/i64.wgsl"),
+        Compute::F64 => include_str!("../wgsl/op/f64.wgsl"),
     }
 }
 
@@ -129,17 +131,36 @@ pub(crate) fn op_source(compute: Compute) -> &'static str {
 pub(crate) const CAST: &str = include_str!("../wgsl/op/cast.wgsl");
 
 /// The function of `wgsl/op/cast.wgsl` that turns a computed `from` into what `to` packs, if one is needed.
-/// Narrowing to u8 differs by source: floats saturate, integers wrap (Rust's `as`); packing masks.
+/// Narrowing to 8 and 16 bits differs by source: floats saturate, integers wrap (Rust's `as`); packing masks.
 pub(crate) fn cast(from: Elem, to: Elem) -> Result<Option<&'static str>> {
     let (f, t) = (from.row("to_dtype")?, to.row("to_dtype")?);
     Ok(match (f.compute, t.compute) {
+        (a, b) if a == b => None,
         (Compute::F32, Compute::U32) if to == U8 => Some("f32_to_u8"),
         (Compute::F32, Compute::U32) => Some("f32_to_u32"),
+        (Compute::F32, Compute::I32) if to == I16 => Some("f32_to_i16"),
+        (Compute::F32, Compute::I32) => Some("f32_to_i32"),
         (Compute::F32, Compute::I64) => Some("f32_to_i64"),
+        (Compute::F32, Compute::F64) => Some("f32_to_f64"),
         (Compute::U32, Compute::F32) => Some("u32_to_f32"),
+        (Compute::U32, Compute::I32) => Some("u32_to_i32"),
         (Compute::U32, Compute::I64) => Some("u32_to_i64"),
+        (Compute::U32, Compute::F64) => Some("u32_to_f64"),
+        (Compute::I32, Compute::F32) => Some("i32_to_f32"),
+        (Compute::I32, Compute::U32) => Some("i32_to_u32"),
+        (Compute::I32, Compute::I64) => Some("i32_to_i64"),
+        (Compute::I32, Compute::F64) => Some("i32_to_f64"),
         (Compute::I64, Compute::F32) => Some("i64_to_f32"),
         (Compute::I64, Compute::U32) => Some("i64_to_u32"),
-        _ => None,
+        (Compute::I64, Compute::I32) => Some("i64_to_i32"),
+        (Compute::I64, Compute::F64) => Some("i64_to_f64"),
+        (Compute::F64, Compute::F32) if to == F32 => Some("f64_to_f32"),
+        (Compute::F64, Compute::F32) => Some("f64_to_f32_odd"),
+        (Compute::F64, Compute::U32) if to == U8 => Some("f64_to_u8"),
+        (Compute::F64, Compute::U32) => Some("f64_to_u32"),
+        (Compute::F64, Compute::I32) if to == I16 => Some("f64_to_i16"),
+        (Compute::F64, Compute::I32) => Some("f64_to_i32"),
+        (Compute::F64, Compute::I64) => Some("f64_to_i64"),
+        (_, _) => None,
     })
 }

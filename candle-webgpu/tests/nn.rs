@@ -198,7 +198,7 @@ fn check_rope(d: &Device, kind: Rope, x: &Array, cos: &Array, sin: &Array) {
         Rope::Neighbours => Device::rope_i,
         Rope::TimeSecond => Device::rope_thd,
     };
-    let y = op(d, x.view(), cos.view(), sin.view()).unwrap();
+    let y = op(d, x.view(), cos.view(), sin.view()).expect("a rotation");
     let mut expected = Vec::new();
     let half = x.dims[3] / 2;
     for b in 0..x.dims[0] {

@@ -1,7 +1,7 @@
 // y[b, o, i] = sum over c, t of w[o, c, t] x[b, c, source(i, t)], a convolution or a transposed one. A thread owns a
 // word of y: for few output channels, and for integers.
 
-// slots: as it stands this file is the f32 case.
+// slots: as it stands this file is the f32 convolution.
 alias W = f32;
 alias X = f32;
 alias Y = f32;
@@ -11,6 +11,8 @@ const Y_LANES = 1u;
 fn w_get(at: u32) -> f32 { return w[at]; }
 fn x_get(at: u32) -> f32 { return x[at]; }
 fn y_word_put(i: u32, v: YL) { y[i] = v.x; }
+// Where a tap of position i reads x, past the end for nowhere.
+fn source(i: vec2<u32>, tap: vec2<u32>) -> vec2<u32> { return i * p.stride + tap * p.dilation - p.padding; }
 fn more(sum: YV, a: YV, b: YV) -> YV { return sum + a * b; }
 // end slots
 
@@ -37,15 +39,6 @@ struct Params {
 @group(0) @binding(2) var<storage, read> x: array<X>;
 @group(0) @binding(3) var<storage, read_write> y: array<Y>;
 override WORKGROUP: u32 = 128u;
-override TRANSPOSED: u32 = 0u;
-
-// Where a tap of position i reads x, past the end for nowhere.
-fn source(i: vec2<u32>, tap: vec2<u32>) -> vec2<u32> {
-    if TRANSPOSED == 0u { return i * p.stride + tap * p.dilation - p.padding; }
-    let at = i + p.padding - tap * p.dilation;
-    let hit = (at < vec2<u32>(0x80000000u)) & (at % p.stride == vec2<u32>(0u));
-    return select(vec2<u32>(0xffffffffu), at / p.stride, hit);
-}
 
 fn convolve(n: u32) -> YV {
     let row = n / p.out.y;
@@ -57,9 +50,9 @@ fn convolve(n: u32) -> YV {
     var sum: YV;
     for (var h = 0u; h < p.taps.x; h++) {
         for (var v = 0u; v < p.taps.y; v++) {
-            let from = source(i, vec2<u32>(h, v));
-            if all(from < p.size) {
-                var x_at = x_base + from.x * p.x_strides.z + from.y * p.x_strides.w;
+            let at = source(i, vec2<u32>(h, v));
+            if all(at < p.size) {
+                var x_at = x_base + at.x * p.x_strides.z + at.y * p.x_strides.w;
                 var w_at = w_base + h * p.w_strides.z + v * p.w_strides.w;
                 for (var c = 0u; c < p.c_in; c++) {
                     sum = more(sum, x_get(x_at), w_get(w_at));

@@ -2,22 +2,32 @@
 // matrices that gathers x while it stages it. A workgroup owns 16 TM channels o of 64 TQ positions (b, i), a thread
 // TM channels of TQ times four positions.
 
-// slots: as it stands this file is the f32 case with a contiguous w and y of whole quads.
+// slots: as it stands this file is the f32 convolution with a contiguous w and y of whole quads.
 alias W = vec4<f32>;
 alias X = f32;
 alias Y = vec4<f32>;
 const TM = 4u;
 const TQ = 1u;
 fn x_get(at: u32) -> f32 { return x[at]; }
+// The place of position i before the tap counts, and where a tap reads x: past the end for nowhere.
+fn origin(i: vec4<u32>, stride: u32, padding: u32) -> vec4<u32> { return i * stride - padding; }
+fn source(place: vec4<u32>, tap: u32, stride: u32) -> vec4<u32> { return place + tap; }
 fn w_four(o: u32, k: u32) -> vec4<f32> { return w[(p.w_offset + o * p.w_strides.x + k) / 4u]; }
 fn y_put(at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
+// Written out, so that no sum is reached by an index that is not constant: that would keep all of them in memory.
+fn finish(sums: array<vec4<f32>, 4>, o: u32, column: u32) {
+    store(o, column, sums[0]);
+    store(o + 1u, column, sums[1]);
+    store(o + 2u, column, sums[2]);
+    store(o + 3u, column, sums[3]);
+}
 // end slots
 
 struct Params {
     c_in: u32,
     c_out: u32,
     k: u32,          // c_in times the taps
-    columns: u32,    // positions of the whole batch
+    columns: u32,    // positions of the whole batch, those of an image rounded up to quads
     size: vec2<u32>, // of x; pairs are along h and along w
     out: vec2<u32>,
     taps: vec2<u32>,
@@ -36,7 +46,6 @@ struct Params {
 @group(0) @binding(2) var<storage, read> x: array<X>;
 @group(0) @binding(3) var<storage, read_write> y: array<Y>;
 override WORKGROUP: u32 = 256u; // 16 x 16 threads, whatever the tile
-override TRANSPOSED: u32 = 0u;
 override PAD: u32 = 4u; // keeps stores that run along k off one memory bank
 
 const BM = 16u * TM;
@@ -48,23 +57,10 @@ var<workgroup> w_tile: array<f32, BK * (BM + PAD)>;
 var<workgroup> x_tile: array<f32, BK * BN>;
 var<private> w_hold: array<vec4<f32>, W_HOLD>;
 var<private> x_hold: array<vec4<f32>, X_HOLD>;
-// The four positions that the thread gathers: where their image begins, and their place in it before the tap counts.
-var<private> image: vec4<u32>;
+// The four positions that the thread gathers: where their image begins, and their places in it.
+var<private> image: u32;
 var<private> place_h: vec4<u32>;
 var<private> place_w: vec4<u32>;
-
-fn origin(i: vec4<u32>, stride: u32, padding: u32) -> vec4<u32> {
-    if TRANSPOSED == 1u { return i + padding; }
-    return i * stride - padding;
-}
-
-// Where a tap reads x, past the end for nowhere.
-fn source(from: vec4<u32>, tap: u32, stride: u32) -> vec4<u32> {
-    if TRANSPOSED == 0u { return from + tap; }
-    let at = from - tap;
-    let hit = (at < vec4<u32>(0x80000000u)) & (at % stride == vec4<u32>(0u));
-    return select(vec4<u32>(0xffffffffu), at / stride, hit);
-}
 
 // The channel and the tap of k.
 fn tap_of(k: u32) -> vec3<u32> {
@@ -73,13 +69,19 @@ fn tap_of(k: u32) -> vec3<u32> {
     return vec3<u32>(c, row - c * p.taps.x, k - row * p.taps.y);
 }
 
+// The image and the first position of a quad of columns.
+fn position(column: u32) -> vec2<u32> {
+    let quads = (p.out.x * p.out.y + 3u) / 4u * 4u;
+    let b = column / quads;
+    return vec2<u32>(b, column - b * quads);
+}
+
 fn locate(column: u32) {
-    // Columns past the end repeat the last one; nothing is stored for them.
-    let j = min(vec4<u32>(0u, 1u, 2u, 3u) + column, vec4<u32>(p.columns - 1u));
-    let b = j / (p.out.x * p.out.y);
-    let i = j - b * (p.out.x * p.out.y);
+    // Past the end the last one repeats; nothing is stored for it.
+    let at = position(min(column, p.columns - 4u));
+    let i = min(vec4<u32>(0u, 1u, 2u, 3u) + at.y, vec4<u32>(p.out.x * p.out.y - 1u));
     let h = i / p.out.y;
-    image = b * p.x_strides.x + p.x_offset;
+    image = at.x * p.x_strides.x + p.x_offset;
     place_h = origin(h, p.stride.x, p.padding.x);
     place_w = origin(i - h * p.out.y, p.stride.y, p.padding.y);
 }
@@ -88,7 +90,7 @@ fn x_four(k: u32) -> vec4<f32> {
     let tap = tap_of(k);
     let h = source(place_h, tap.y * p.dilation.x, p.stride.x);
     let w = source(place_w, tap.z * p.dilation.y, p.stride.y);
-    let at = image + tap.x * p.x_strides.y + h * p.x_strides.z + w * p.x_strides.w;
+    let at = h * p.x_strides.z + w * p.x_strides.w + (image + tap.x * p.x_strides.y);
     let inside = (h < vec4<u32>(p.size.x)) & (w < vec4<u32>(p.size.y));
     var v = vec4<f32>();
     if inside.x { v.x = x_get(at.x); }
@@ -119,29 +121,25 @@ fn stage(thread: u32) {
         let q = thread + i * 256u;
         if q < BM * BK / 4u {
             let first = q % (BK / 4u) * 4u * (BM + PAD) + q / (BK / 4u);
-            for (var j = 0u; j < 4u; j++) { w_tile[first + j * (BM + PAD)] = w_hold[i][j]; }
+            w_tile[first] = w_hold[i].x;
+            w_tile[first + BM + PAD] = w_hold[i].y;
+            w_tile[first + 2u * (BM + PAD)] = w_hold[i].z;
+            w_tile[first + 3u * (BM + PAD)] = w_hold[i].w;
         }
     }
     for (var i = 0u; i < X_HOLD; i++) {
         let first = (thread + i * 256u) * 4u;
-        for (var j = 0u; j < 4u; j++) { x_tile[first + j] = x_hold[i][j]; }
+        x_tile[first] = x_hold[i].x;
+        x_tile[first + 1u] = x_hold[i].y;
+        x_tile[first + 2u] = x_hold[i].z;
+        x_tile[first + 3u] = x_hold[i].w;
     }
 }
 
-// Four values of channel o from a column on: as a run, or one by one where they lie in two images.
 fn store(o: u32, column: u32, v: vec4<f32>) {
+    let at = position(column);
     let area = p.out.x * p.out.y;
-    let b = column / area;
-    let i = column - b * area;
-    let left = min(4u, p.columns - column);
-    if i + left <= area {
-        y_put((b * p.c_out + o) * area + i, left, v);
-        return;
-    }
-    for (var j = 0u; j < left; j++) {
-        let at = (column + j) / area;
-        y_put((at * p.c_out + o) * area + column + j - at * area, 1u, vec4<f32>(v[j]));
-    }
+    if o < p.c_out && column < p.columns { y_put((at.x * p.c_out + o) * area + at.y, min(4u, area - at.y), v); }
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -177,11 +175,5 @@ fn main(
         }
         workgroupBarrier();
     }
-    for (var j = 0u; j < TQ; j++) {
-        let column = column0 + j * 64u + col;
-        if column >= p.columns { continue; }
-        for (var i = 0u; i < TM; i++) {
-            if o0 + row + i < p.c_out { store(o0 + row + i, column, acc[i * TQ + j]); }
-        }
-    }
+    finish(acc, o0 + row, column0 + col);
 }

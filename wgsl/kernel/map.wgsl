@@ -9,7 +9,7 @@ alias XL = vec4<f32>;
 alias YL = vec4<f32>;
 fn x_quad(q: u32) -> XL { return x[p.x_offset / 4u + q]; }
 fn y_quad_put(q: u32, v: YL) { y[q] = v; }
-fn op(v: XV) -> YV { return v; }
+fn each(v: XL) -> YL { return v; }
 // end slots
 
 struct Params {
@@ -31,6 +31,5 @@ override WORKGROUP: u32 = 64u;
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
     let q = id.x + id.y * groups.x * WORKGROUP;
     if q >= (p.n + 3u) / 4u { return; }
-    let v = x_quad(q);
-    y_quad_put(q, YL(op(v[0]), op(v[1]), op(v[2]), op(v[3])));
+    y_quad_put(q, each(x_quad(q)));
 }

@@ -4,10 +4,16 @@
 // slots: as it stands this file is the f32 case.
 alias X = f32;
 alias Y = f32;
+alias XV = f32;
+alias YV = f32;
 alias YL = vec4<f32>;
+alias V = f32; // what is added up
 const Y_LANES = 1u;
-fn x_get(at: u32) -> f32 { return x[at]; }
+fn x_get(at: u32) -> XV { return x[at]; }
 fn y_word_put(i: u32, v: YL) { y[i] = v.x; }
+fn widen(v: XV) -> V { return v; }
+fn narrow(v: V) -> YV { return v; }
+fn mix_two(a: V, near: V, b: V, far: V) -> V { return a * near + b * far; }
 // end slots
 
 struct Params {
@@ -20,7 +26,7 @@ struct Params {
     x_strides: vec4<u32>, // b, c, h, w
 }
 // Two neighbours along a dim and their weights.
-struct Place { i: vec2<u32>, weights: vec2<f32> }
+struct Place { low: u32, high: u32, near: V, far: V }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> x: array<X>;
 // For each place along h, then along w: the host rounds as f64 does.
@@ -28,18 +34,20 @@ struct Place { i: vec2<u32>, weights: vec2<f32> }
 @group(0) @binding(3) var<storage, read_write> y: array<Y>;
 override WORKGROUP: u32 = 128u;
 
-fn blend(n: u32) -> f32 {
+fn blend(n: u32) -> YV {
     let row = n / p.out.y;
     let plane = row / p.out.x;
     let b = plane / p.channels;
     let base = p.x_offset + b * p.x_strides.x + (plane - b * p.channels) * p.x_strides.y;
     let h = places[row - plane * p.out.x];
     let w = places[p.out.x + n - row * p.out.y];
-    let at_h = h.i * p.x_strides.z + base;
-    let at_w = w.i * p.x_strides.w;
-    let top = x_get(at_h.x + at_w.x) * w.weights.x + x_get(at_h.x + at_w.y) * w.weights.y;
-    let bottom = x_get(at_h.y + at_w.x) * w.weights.x + x_get(at_h.y + at_w.y) * w.weights.y;
-    return top * h.weights.x + bottom * h.weights.y;
+    var rows = array<V, 2>();
+    for (var i = 0u; i < 2u; i++) {
+        let at = base + select(h.low, h.high, i == 1u) * p.x_strides.z;
+        let a = widen(x_get(at + w.low * p.x_strides.w));
+        rows[i] = mix_two(a, w.near, widen(x_get(at + w.high * p.x_strides.w)), w.far);
+    }
+    return narrow(mix_two(rows[0], h.near, rows[1], h.far));
 }
 
 @compute @workgroup_size(WORKGROUP)

@@ -1,8 +1,8 @@
-use candle_webgpu::{AdapterReport, Device as Runtime, Elem, Stats};
+use candle_webgpu::{AdapterReport, Device as Runtime, Stats};
 
 use super::{elem, WebGpuStorage};
-use crate::backend::BackendDevice;
-use crate::{CpuStorage, DType, DeviceLocation, Error, Result, Shape, WithDType};
+use crate::backend::{BackendDevice, BackendStorage};
+use crate::{CpuStorage, DType, DeviceLocation, Result, Shape, WithDType};
 
 /// A WebGPU device: one per adapter and process.
 #[derive(Clone)]
@@ -42,13 +42,6 @@ impl WebGpuDevice {
 fn bytes_of<T: WithDType>(data: &[T]) -> &[u8] {
     // SAFETY: every Candle element type is a plain number without padding.
     unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), std::mem::size_of_val(data)) }
-}
-
-fn random_elem(op: &'static str, dtype: DType) -> Result<Elem> {
-    match elem(op, dtype)? {
-        e @ (Elem::F32 | Elem::F16 | Elem::Bf16) => Ok(e),
-        elem => Err(candle_webgpu::Error::Unsupported { op, elem }.into()),
-    }
 }
 
 impl BackendDevice for WebGpuDevice {
@@ -99,13 +92,11 @@ impl BackendDevice for WebGpuDevice {
             CpuStorage::F32(data) => self.storage_from_slice(data),
             CpuStorage::F64(data) => self.storage_from_slice(data),
             CpuStorage::F8E4M3(data) => self.storage_from_slice(data),
-            CpuStorage::F6E2M3(_)
-            | CpuStorage::F6E3M2(_)
-            | CpuStorage::F4(_)
-            | CpuStorage::F8E8M0(_) => {
-                use crate::backend::BackendStorage;
-                Err(Error::UnsupportedDTypeForOp(storage.dtype(), "upload").bt())
-            }
+            // Raw bytes, whatever the shape says: some of these elements are smaller than a byte.
+            CpuStorage::F6E2M3(data)
+            | CpuStorage::F6E3M2(data)
+            | CpuStorage::F4(data)
+            | CpuStorage::F8E8M0(data) => self.from_bytes(data, storage.dtype(), data.len()),
         }
     }
 
@@ -114,13 +105,13 @@ impl BackendDevice for WebGpuDevice {
     }
 
     fn rand_uniform(&self, shape: &Shape, dtype: DType, lo: f64, up: f64) -> Result<WebGpuStorage> {
-        let (count, e) = (shape.elem_count(), random_elem("rand_uniform", dtype)?);
+        let (count, e) = (shape.elem_count(), elem("rand_uniform", dtype)?);
         let value = self.runtime.rand_uniform(count, e, lo, up)?;
         Ok(WebGpuStorage::new(value, self.clone(), dtype, count))
     }
 
     fn rand_normal(&self, shape: &Shape, dtype: DType, mean: f64, std: f64) -> Result<WebGpuStorage> {
-        let (count, e) = (shape.elem_count(), random_elem("rand_normal", dtype)?);
+        let (count, e) = (shape.elem_count(), elem("rand_normal", dtype)?);
         let value = self.runtime.rand_normal(count, e, mean, std)?;
         Ok(WebGpuStorage::new(value, self.clone(), dtype, count))
     }

@@ -37,3 +37,11 @@ pub(crate) fn elem(op: &'static str, dtype: DType) -> Result<Elem> {
         }
     })
 }
+
+/// The element type that moves a dtype: those without arithmetic are raw bytes.
+pub(crate) fn moved(op: &'static str, dtype: DType) -> Result<Elem> {
+    match dtype {
+        DType::F6E2M3 | DType::F6E3M2 | DType::F4 | DType::F8E8M0 => Ok(Elem::U8),
+        dtype => elem(op, dtype),
+    }
+}

@@ -1,6 +1,8 @@
+use candle_webgpu::kernel::conv::Window;
+use candle_webgpu::kernel::upsample::Corners;
 use candle_webgpu::{Value, View};
 
-use super::{elem, WebGpuDevice};
+use super::{elem, moved, WebGpuDevice};
 use crate::backend::BackendStorage;
 use crate::conv::{ParamsConv1D, ParamsConv2D, ParamsConvTranspose1D, ParamsConvTranspose2D};
 use crate::op::{BinaryOpT, CmpOp, ReduceOp, UnaryOpT};
@@ -14,11 +16,6 @@ pub struct WebGpuStorage {
     device: WebGpuDevice,
     dtype: DType,
     count: usize,
-}
-
-/// Why an op has no row yet.
-fn missing<T>(op: &'static str) -> Result<T> {
-    Err(candle_webgpu::Error::UnsupportedOp { op }.into())
 }
 
 impl WebGpuStorage {
@@ -47,6 +44,24 @@ impl WebGpuStorage {
         })
     }
 
+    /// The same where elements only move. Those smaller than a byte have fewer bytes than elements: a view
+    /// that reaches past the bytes is refused.
+    fn moved<'a>(&'a self, op: &'static str, l: &'a Layout) -> Result<View<'a>> {
+        let elem = moved(op, self.dtype)?;
+        let steps = l.dims().iter().zip(l.stride());
+        let last: usize = steps.map(|(d, s)| d.saturating_sub(1) * s).sum();
+        if l.shape().elem_count() > 0 && l.start_offset() + last >= self.count {
+            crate::bail!("{op}: {l:?} reaches past {} elements of {:?}", self.count, self.dtype)
+        }
+        Ok(View {
+            value: &self.value,
+            elem,
+            dims: l.dims(),
+            strides: l.stride(),
+            offset: l.start_offset(),
+        })
+    }
+
     /// A new storage of `count` elements.
     pub(crate) fn with(&self, value: Value, dtype: DType, count: usize) -> Self {
         Self::new(value, self.device.clone(), dtype, count)
@@ -55,6 +70,12 @@ impl WebGpuStorage {
     /// A new storage of the shape that `l` shows.
     pub(crate) fn shaped(&self, value: Value, dtype: DType, l: &Layout) -> Self {
         self.with(value, dtype, l.shape().elem_count())
+    }
+
+    /// A new storage of this dtype, of as many elements as `value` holds.
+    fn all_of(&self, value: Value) -> Self {
+        let count = value.bytes() as usize / self.dtype.size_in_bytes();
+        self.with(value, self.dtype, count)
     }
 
     fn map(&self, op: &'static str, l: &Layout, scalars: [f64; 2]) -> Result<Self> {
@@ -75,6 +96,16 @@ impl WebGpuStorage {
             out.set_len(self.count);
         }
         Ok(out)
+    }
+}
+
+/// How a convolution's kernel moves.
+fn window(stride: usize, padding: usize, dilation: usize, output_padding: usize) -> Window {
+    Window {
+        stride,
+        padding,
+        dilation,
+        output_padding,
     }
 }
 
@@ -102,7 +133,7 @@ impl BackendStorage for WebGpuStorage {
         let value = self
             .device
             .runtime()
-            .contiguous(self.view("clone", &all)?)?;
+            .contiguous(self.moved("clone", &all)?)?;
         Ok(self.with(value, self.dtype, self.count))
     }
 
@@ -126,9 +157,10 @@ impl BackendStorage for WebGpuStorage {
             DType::F32 => CpuStorage::F32(self.read()?),
             DType::F64 => CpuStorage::F64(self.read()?),
             DType::F8E4M3 => CpuStorage::F8E4M3(self.read()?),
-            dtype @ (DType::F6E2M3 | DType::F6E3M2 | DType::F4 | DType::F8E8M0) => {
-                return Err(crate::Error::UnsupportedDTypeForOp(dtype, "readback").bt())
-            }
+            DType::F6E2M3 => CpuStorage::F6E2M3(self.read()?),
+            DType::F6E3M2 => CpuStorage::F6E3M2(self.read()?),
+            DType::F4 => CpuStorage::F4(self.read()?),
+            DType::F8E8M0 => CpuStorage::F8E8M0(self.read()?),
         })
     }
 
@@ -208,60 +240,92 @@ impl BackendStorage for WebGpuStorage {
         Ok(self.shaped(value, t.dtype, l))
     }
 
-    fn conv1d(&self, _: &Layout, _: &Self, _: &Layout, _: &ParamsConv1D) -> Result<Self> {
-        missing("conv1d")
+    fn conv1d(&self, l: &Layout, k: &Self, k_l: &Layout, p: &ParamsConv1D) -> Result<Self> {
+        const OP: &str = "conv1d";
+        let (x, w) = (self.view(OP, l)?, k.view(OP, k_l)?);
+        // Channels that do not divide into the groups are left out, as on the CPU.
+        let dims = [p.c_out, p.c_in, p.k_size];
+        let w = View { dims: &dims, ..w };
+        let window = window(p.stride, p.padding, p.dilation, 0);
+        Ok(self.all_of(self.device.runtime().conv(x, w, window)?))
     }
 
     fn conv_transpose1d(
         &self,
-        _: &Layout,
-        _: &Self,
-        _: &Layout,
-        _: &ParamsConvTranspose1D,
+        l: &Layout,
+        k: &Self,
+        k_l: &Layout,
+        p: &ParamsConvTranspose1D,
     ) -> Result<Self> {
-        missing("conv_transpose1d")
+        const OP: &str = "conv_transpose1d";
+        let (x, w) = (self.view(OP, l)?, k.view(OP, k_l)?);
+        let window = window(p.stride, p.padding, p.dilation, p.output_padding);
+        let value = self.device.runtime().conv_transpose(x, w, window)?;
+        Ok(self.all_of(value))
     }
 
-    fn conv2d(&self, _: &Layout, _: &Self, _: &Layout, _: &ParamsConv2D) -> Result<Self> {
-        missing("conv2d")
+    fn conv2d(&self, l: &Layout, k: &Self, k_l: &Layout, p: &ParamsConv2D) -> Result<Self> {
+        const OP: &str = "conv2d";
+        let (x, w) = (self.view(OP, l)?, k.view(OP, k_l)?);
+        let dims = [p.c_out, p.c_in, p.k_h, p.k_w];
+        let w = View { dims: &dims, ..w };
+        let window = window(p.stride, p.padding, p.dilation, 0);
+        Ok(self.all_of(self.device.runtime().conv(x, w, window)?))
     }
 
     fn conv_transpose2d(
         &self,
-        _: &Layout,
-        _: &Self,
-        _: &Layout,
-        _: &ParamsConvTranspose2D,
+        l: &Layout,
+        k: &Self,
+        k_l: &Layout,
+        p: &ParamsConvTranspose2D,
     ) -> Result<Self> {
-        missing("conv_transpose2d")
+        const OP: &str = "conv_transpose2d";
+        let (x, w) = (self.view(OP, l)?, k.view(OP, k_l)?);
+        let window = window(p.stride, p.padding, p.dilation, p.output_padding);
+        let value = self.device.runtime().conv_transpose(x, w, window)?;
+        Ok(self.all_of(value))
     }
 
-    fn avg_pool2d(&self, _: &Layout, _: (usize, usize), _: (usize, usize)) -> Result<Self> {
-        missing("avg_pool2d")
+    fn avg_pool2d(&self, l: &Layout, k: (usize, usize), stride: (usize, usize)) -> Result<Self> {
+        let x = self.view("avg_pool2d", l)?;
+        let runtime = self.device.runtime();
+        Ok(self.all_of(runtime.avg_pool2d(x, k.into(), stride.into())?))
     }
 
-    fn max_pool2d(&self, _: &Layout, _: (usize, usize), _: (usize, usize)) -> Result<Self> {
-        missing("max_pool2d")
+    fn max_pool2d(&self, l: &Layout, k: (usize, usize), stride: (usize, usize)) -> Result<Self> {
+        let x = self.view("max_pool2d", l)?;
+        let runtime = self.device.runtime();
+        Ok(self.all_of(runtime.max_pool2d(x, k.into(), stride.into())?))
     }
 
-    fn upsample_nearest1d(&self, _: &Layout, _: usize) -> Result<Self> {
-        missing("upsample_nearest1d")
+    fn upsample_nearest1d(&self, l: &Layout, size: usize) -> Result<Self> {
+        let x = self.view("upsample_nearest1d", l)?;
+        Ok(self.all_of(self.device.runtime().upsample_nearest1d(x, size)?))
     }
 
-    fn upsample_nearest2d(&self, _: &Layout, _: usize, _: usize) -> Result<Self> {
-        missing("upsample_nearest2d")
+    fn upsample_nearest2d(&self, l: &Layout, h: usize, w: usize) -> Result<Self> {
+        let x = self.view("upsample_nearest2d", l)?;
+        Ok(self.all_of(self.device.runtime().upsample_nearest2d(x, [h, w])?))
     }
 
     fn upsample_bilinear2d(
         &self,
-        _: &Layout,
-        _: usize,
-        _: usize,
-        _: bool,
-        _: Option<f64>,
-        _: Option<f64>,
+        l: &Layout,
+        h: usize,
+        w: usize,
+        align_corners: bool,
+        scale_h: Option<f64>,
+        scale_w: Option<f64>,
     ) -> Result<Self> {
-        missing("upsample_bilinear2d")
+        let x = self.view("upsample_bilinear2d", l)?;
+        let corners = if align_corners {
+            Corners::Aligned
+        } else {
+            Corners::Areas([scale_h, scale_w])
+        };
+        let runtime = self.device.runtime();
+        Ok(self.all_of(runtime.upsample_bilinear2d(x, [h, w], corners)?))
     }
 
     fn gather(&self, l: &Layout, ids: &Self, ids_l: &Layout, dim: usize) -> Result<Self> {
@@ -353,7 +417,7 @@ impl BackendStorage for WebGpuStorage {
         Ok(self
             .device
             .runtime()
-            .copy_into(self.view("copy", l)?, dst.view("copy", &dst_l)?)?)
+            .copy_into(self.moved("copy", l)?, dst.moved("copy", &dst_l)?)?)
     }
 
     fn copy2d(
@@ -371,7 +435,7 @@ impl BackendStorage for WebGpuStorage {
         Ok(self
             .device
             .runtime()
-            .copy_into(self.view("copy", &src_l)?, dst.view("copy", &dst_l)?)?)
+            .copy_into(self.moved("copy", &src_l)?, dst.moved("copy", &dst_l)?)?)
     }
 
     fn const_set(&mut self, v: Scalar, l: &Layout) -> Result<()> {

@@ -87,6 +87,14 @@ impl Tokenizer {
         }
     }
 
+    /// The id of a token by its name; llama2.c's vocabularies name none.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        match &self.kind {
+            Kind::Json(json) => json.token_to_id(token),
+            Kind::Llama2c(_) => None,
+        }
+    }
+
     /// The ids that end a text in this vocabulary.
     pub fn ends(&self) -> Vec<u32> {
         match &self.kind {

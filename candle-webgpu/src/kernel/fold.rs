@@ -22,7 +22,7 @@ pub static FOLD_ROW: Kernel = Kernel {
     workgroup: ROW_WORKGROUP,
     shared: |spec| {
         let value = match spec.row(0).map(|row| row.compute) {
-            Ok(Compute::I64) => 8,
+            Ok(Compute::I64 | Compute::F64) => 8,
             _ => 4,
         };
         // A struct with a position is padded to its alignment.
@@ -91,11 +91,7 @@ fn acc_end(a: Acc, first: bool, v: XV) -> YV {{ return select(a.r, 0u, first && 
 
 /// What partial results are stored as: the type in which values are computed.
 fn wide(elem: Elem) -> Result<Elem> {
-    Ok(match elem.row("fold")?.compute {
-        Compute::F32 => Elem::F32,
-        Compute::U32 => Elem::U32,
-        Compute::I64 => Elem::I64,
-    })
+    Ok(elem.row("fold")?.compute.elem())
 }
 
 pub fn catalogue() -> Vec<Spec> {

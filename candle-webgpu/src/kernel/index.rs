@@ -51,7 +51,7 @@ const SET: &str = "set";
 const ADD: &str = "add";
 
 /// Dtypes of ids.
-const IDS: [Elem; 3] = [Elem::U8, Elem::U32, Elem::I64];
+const IDS: [Elem; 5] = [Elem::U8, Elem::U32, Elem::I16, Elem::I32, Elem::I64];
 /// Dtypes that moves are reduced to.
 const BITS: [Elem; 4] = [Elem::U8, Elem::U16, Elem::U32, Elem::I64];
 

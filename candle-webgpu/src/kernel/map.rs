@@ -4,6 +4,7 @@ use crate::buffer::Value;
 use crate::device::Device;
 use crate::elem::{Compute, Elem, ELEMS};
 use crate::error::{Error, Result};
+use crate::f8e4m3;
 use crate::kernel::{quads, Strided, WORKGROUP};
 use crate::layout::{merge, to_u32, View};
 use crate::link::{read, write, Access, Kernel, Spec, Text};
@@ -40,7 +41,8 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
             let scalar = |s: &str| match compute {
                 Compute::F32 => format!("bitcast<f32>(p.{s}.x)"),
                 Compute::U32 => format!("p.{s}.x"),
-                Compute::I64 => format!("p.{s}"),
+                Compute::I32 => format!("bitcast<i32>(p.{s}.x)"),
+                Compute::I64 | Compute::F64 => format!("p.{s}"),
             };
             match Op::find(name, spec.elem(0))?.family {
                 Family::Map { scalars: 0 } => format!("{name}(v)"),
@@ -50,6 +52,17 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
         }
     };
     text.line(format!("fn op(v: XV) -> YV {{ return {call}; }}"));
+    // Long operators are written out once, not four times.
+    text.line(if compute == Compute::F64 && spec.op != COPY {
+        "fn each(v: XL) -> YL {
+    var u = v;
+    var w: YL;
+    for (var i = 0u; i < 4u; i++) { w[i] = op(u[i]); }
+    return w;
+}"
+    } else {
+        "fn each(v: XL) -> YL { return YL(op(v[0]), op(v[1]), op(v[2]), op(v[3])); }"
+    });
     Ok(())
 }
 
@@ -65,10 +78,12 @@ pub fn catalogue() -> Vec<Spec> {
             }
         }
         for x in ELEMS {
-            all.push(spec(COPY, x.elem.bits(), access, x.elem.bits()));
-            let casts = ELEMS.iter().filter(|y| {
-                x.elem != y.elem && x.elem != Elem::U16 && y.elem != Elem::U16
-            });
+            if x.elem == x.elem.bits() {
+                all.push(spec(COPY, x.elem, access, x.elem));
+            }
+            let casts = ELEMS
+                .iter()
+                .filter(|y| x.elem != y.elem && x.elem != Elem::U16 && y.elem != Elem::U16);
             all.extend(casts.map(|y| spec(CAST_OP, x.elem, access, y.elem)));
         }
     }
@@ -76,17 +91,19 @@ pub fn catalogue() -> Vec<Spec> {
 }
 
 /// A scalar of Candle's API as the bits of a compute value, rounded to the dtype first as on the CPU.
-fn scalar(elem: Elem, v: f64) -> [u32; 2] {
+pub(crate) fn scalar(elem: Elem, v: f64) -> [u32; 2] {
     let float = |v: f32| [v.to_bits(), 0];
+    let words = |bits: u64| [bits as u32, (bits >> 32) as u32];
     match elem {
         Elem::F16 => float(half::f16::from_f64(v).to_f32()),
         Elem::Bf16 => float(half::bf16::from_f64(v).to_f32()),
+        Elem::F8E4M3 => float(f8e4m3::to_f32(f8e4m3::from_f64(v))),
+        Elem::F64 => words(v.to_bits()),
         Elem::U8 => [u32::from(v as u8), 0],
         Elem::U32 => [v as u32, 0],
-        Elem::I64 => {
-            let bits = v as i64 as u64;
-            [bits as u32, (bits >> 32) as u32]
-        }
+        Elem::I16 => [i32::from(v as i16) as u32, 0],
+        Elem::I32 => [v as i32 as u32, 0],
+        Elem::I64 => words(v as i64 as u64),
         _ => float(v as f32),
     }
 }
@@ -137,10 +154,7 @@ impl Device {
         let spec = Spec::new(
             &MAP,
             op,
-            &[
-                (x.elem, merged.access(0, x.offset)),
-                (out, Access::Put),
-            ],
+            &[(x.elem, merged.access(0, x.offset)), (out, Access::Put)],
         );
         let mut params = Strided::new(
             to_u32(op, n)?,

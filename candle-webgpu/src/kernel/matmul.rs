@@ -7,6 +7,8 @@ use crate::elem::Elem;
 use crate::error::{Error, Result};
 use crate::kernel::gemm::{self, Reading, TILES};
 use crate::kernel::gemv::{self, GEMV_N_COLS, MAX_ROWS};
+use crate::kernel::threads;
+use crate::kernel::wide::matmul_spec;
 use crate::layout::{merge, to_u32, View};
 use crate::link::{Access, Spec};
 use crate::queue::Grid;
@@ -65,7 +67,7 @@ impl Side {
             && [run, across, self.offset]
                 .iter()
                 .chain(&self.batch)
-                .all(|v| v % n == 0)
+                .all(|v| v.is_multiple_of(n))
     }
 
     fn reading(&self, k: u32) -> Reading {
@@ -103,7 +105,7 @@ struct Plan {
 }
 
 impl Device {
-    /// `y[.., m, n] = sum over k of a[.., m, k] b[.., k, n]`, contiguous, added up in f32. The dims of
+    /// `y[.., m, n] = sum over k of a[.., m, k] b[.., k, n]`, contiguous, added up in f32, or in f64 for f64. The dims of
     /// `a` and `b` before the last two are `batch` matrices in all.
     pub fn matmul(
         &self,
@@ -111,7 +113,7 @@ impl Device {
         b: View<'_>,
         (batch, m, n, k): (usize, usize, usize, usize),
     ) -> Result<Value> {
-        if !matches!(a.elem, Elem::F32 | Elem::F16 | Elem::Bf16) {
+        if !matches!(a.elem, Elem::F32 | Elem::F16 | Elem::Bf16 | Elem::F64) {
             return Err(Error::Unsupported {
                 op: OP,
                 elem: a.elem,
@@ -123,6 +125,17 @@ impl Device {
             return self.fill(count, a.elem, 0);
         }
         let mut problem = Problem::new(a, b, [batch, m, n, k])?;
+        if a.elem == Elem::F64 {
+            let y = self.output(OP, count, a.elem)?;
+            let operands = [a.value, b.value, &y];
+            self.record(
+                matmul_spec(a.elem),
+                &operands,
+                &problem.params(1, 1),
+                threads(count),
+            )?;
+            return Ok(y);
+        }
         let plan = problem.plan(self);
         problem.cut(plan.parts);
         let parts = plan.parts as usize;
@@ -131,7 +144,7 @@ impl Device {
         self.record(
             plan.spec.clone(),
             &[a.value, b.value, &y],
-            &problem.params(&plan),
+            &problem.params(plan.groups, plan.rows),
             Grid::Linear(u64::from(plan.groups) * u64::from(problem.batch)),
         )?;
         if parts == 1 {
@@ -245,11 +258,11 @@ impl Problem {
     /// The table of variants, from the most to the least particular.
     fn plan(&self, device: &Device) -> Plan {
         let elem = self.elem;
-        let whole = self.n % 4 == 0;
+        let whole = self.n.is_multiple_of(4);
         if self.m <= MAX_ROWS {
             let by_16_bytes = 16 / elem.size() as u32;
-            let wide =
-                [&self.a, &self.b].map(|s| self.k % 8 == 0 && s.aligned(by_16_bytes, true, self.k));
+            let wide = [&self.a, &self.b]
+                .map(|s| self.k.is_multiple_of(8) && s.aligned(by_16_bytes, true, self.k));
             let (spec, cols) = if self.b.k == 1 && (self.m == 1 || wide == [true, true]) {
                 gemv::spec_k(
                     elem,
@@ -303,7 +316,7 @@ impl Problem {
     fn parts(&self, tiles: u64) -> u32 {
         let mut parts = if self.batch == 1 { MAX_PARTS } else { 1 };
         let fits = |parts| {
-            self.k % (16 * parts) == 0
+            self.k.is_multiple_of(16 * parts)
                 && self.k / parts >= MIN_PART
                 && tiles * u64::from(parts) <= BUSY
         };
@@ -325,14 +338,14 @@ impl Problem {
         }
     }
 
-    fn params(&self, plan: &Plan) -> Params {
+    fn params(&self, groups: u32, rows: u32) -> Params {
         Params {
             m: self.m,
             n: self.n,
             k: self.k,
             batch: self.batch,
-            groups: plan.groups,
-            rows: plan.rows,
+            groups,
+            rows,
             a_offset: self.a.offset,
             b_offset: self.b.offset,
             a_m: self.a.other,

@@ -1,19 +1,25 @@
 //! One file per family: the Kernel rows, the parameters as the shader sees them, and the ops that
 //! record them.
 
+pub mod conv;
+mod conv_spec;
 pub mod copy;
 mod edge;
 pub mod fold;
 pub mod gemm;
 pub mod gemv;
+mod image;
 pub mod index;
 pub mod map;
 pub mod matmul;
 pub mod norm;
 pub mod pick;
+pub mod pool;
 pub mod rng;
 pub mod rope;
 pub mod sort;
+pub mod upsample;
+pub mod wide;
 pub mod zip;
 
 use crate::layout::{Merged, MAX_RANK};
@@ -26,6 +32,8 @@ pub fn catalogue() -> Vec<Spec> {
         map::catalogue(),
         zip::catalogue(),
         pick::catalogue(),
+        pool::catalogue(),
+        conv_spec::catalogue(),
         copy::catalogue(),
         fold::catalogue(),
         gemm::catalogue(),
@@ -35,6 +43,8 @@ pub fn catalogue() -> Vec<Spec> {
         rng::catalogue(),
         rope::catalogue(),
         sort::catalogue(),
+        wide::catalogue(),
+        upsample::catalogue(),
     ]
     .concat()
 }

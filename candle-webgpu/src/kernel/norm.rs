@@ -191,7 +191,7 @@ impl Rows {
     ) -> Result<Value> {
         let count = self.rows as usize * self.n as usize;
         let y = device.output(self.op, count, self.elem)?;
-        let whole = self.n % 4 == 0 && operands.iter().all(|o| o.offset % 4 == 0);
+        let whole = self.n.is_multiple_of(4) && operands.iter().all(|o| o.offset.is_multiple_of(4));
         let rows = WORKGROUP / self.team();
         let mut values: Vec<&Value> = operands.iter().map(|o| &o.value).collect();
         values.push(&y);
@@ -219,6 +219,14 @@ fn flat(device: &Device, op: &'static str, v: View<'_>) -> Result<Flat> {
 impl Device {
     /// Softmax over the last dim.
     pub fn softmax_last_dim(&self, x: View<'_>) -> Result<Value> {
+        if x.elem == Elem::F64 {
+            let flat = flat(self, "softmax_last_dim", x)?;
+            return self.softmax_in_steps(View {
+                value: &flat.value,
+                offset: flat.offset as usize,
+                ..x
+            });
+        }
         let rows = Rows::new("softmax_last_dim", x)?;
         let x = flat(self, rows.op, x)?;
         let params = SoftmaxParams {

@@ -19,11 +19,12 @@ pub static PICK: Kernel = Kernel {
 };
 
 /// Dtypes of a condition.
-const CONDITIONS: [Elem; 3] = [Elem::U8, Elem::U32, Elem::I64];
+const CONDITIONS: [Elem; 5] = [Elem::U8, Elem::U32, Elem::I16, Elem::I32, Elem::I64];
 
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
     let test = match spec.row(0)?.compute {
         Compute::I64 => "(c.x | c.y) != 0u",
+        Compute::I32 => "c != 0i",
         _ => "c != 0u",
     };
     text.line(format!("fn holds(c: CV) -> bool {{ return {test}; }}"));

@@ -6,6 +6,7 @@ use crate::buffer::Value;
 use crate::device::Device;
 use crate::elem::{Compute, Elem};
 use crate::error::{Error, Result};
+use crate::f8e4m3;
 use crate::kernel::{quads, WORKGROUP};
 use crate::layout::to_u32;
 use crate::link::{write, Access, Kernel, Spec};
@@ -38,12 +39,54 @@ pub static RANDOM: Kernel = Kernel {
     },
 };
 
+/// f64: two numbers a draw.
+pub static RANDOM_WIDE: Kernel = Kernel {
+    name: "random_wide",
+    source: include_str!("../../wgsl/kernel/random_wide.wgsl"),
+    bindings: &[write("y")],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots: |spec, text| {
+        text.file(include_str!("../../wgsl/lib/philox.wgsl"));
+        text.ops(Compute::F64);
+        text.line(
+            "// Multiples of 2^-53 from 0 up to, but not, 1.
+fn unit(bits: vec2<u32>) -> YV {
+    let m = bits & vec2<u32>(0xfffff800u, 0xffffffffu);
+    if (m.x | m.y) == 0u { return m; }
+    let zeros = f64_zeros(m);
+    return f64_round(0u, 1022i - i32(zeros), f64_up(m, zeros));
+}
+fn finish(u: YV) -> YV { return bminimum(bmaximum(badd(bmul(u, p.b), p.a), p.least), p.most); }",
+        );
+        text.line(if spec.op == UNIFORM {
+            "fn draw(bits: vec4<u32>) -> array<YV, 2> { return array<YV, 2>(unit(bits.xy), unit(bits.zw)); }"
+        } else {
+            // Box and Muller: a radius from (0, 1] and an angle.
+            "fn draw(bits: vec4<u32>) -> array<YV, 2> {
+    let u = badd(unit(bits.xy), vec2<u32>(0u, 0x3ca00000u));
+    let radius = usqrt(uabs(f64_scaled(ulog(u), 1i)));
+    let angle = bmul(unit(bits.zw), vec2<u32>(0x54442d18u, 0x401921fbu));
+    let turn = f64_turn(angle);
+    let cosine = f64_sin_quarter(turn, turn.quarter + 1u);
+    return array<YV, 2>(bmul(radius, cosine), bmul(radius, f64_sin_quarter(turn, turn.quarter)));
+}"
+        });
+        Ok(())
+    },
+};
+
 const UNIFORM: &str = "rand_uniform";
 const NORMAL: &str = "rand_normal";
-const ELEMS: [Elem; 3] = [Elem::F32, Elem::F16, Elem::Bf16];
+const ELEMS: [Elem; 5] = [Elem::F32, Elem::F16, Elem::Bf16, Elem::F8E4M3, Elem::F64];
 
 fn spec(op: &'static str, elem: Elem) -> Spec {
-    Spec::new(&RANDOM, op, &[(elem, Access::Put)])
+    let kernel = match elem {
+        Elem::F64 => &RANDOM_WIDE,
+        _ => &RANDOM,
+    };
+    Spec::new(kernel, op, &[(elem, Access::Put)])
 }
 
 pub fn catalogue() -> Vec<Spec> {
@@ -64,11 +107,26 @@ struct Params {
     most: f32,
 }
 
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct WideParams {
+    n: u32,
+    pad: u32,
+    seed: [u32; 2],
+    counter: [u32; 2],
+    a: f64,
+    b: f64,
+    least: f64,
+    most: f64,
+    end: [u32; 2],
+}
+
 /// Nearest value of a dtype.
 fn nearest(elem: Elem, v: f64) -> f32 {
     match elem {
         Elem::F16 => f16::from_f64(v).to_f32(),
         Elem::Bf16 => bf16::from_f64(v).to_f32(),
+        Elem::F8E4M3 => f8e4m3::to_f32(f8e4m3::from_f64(v)),
         _ => v as f32,
     }
 }
@@ -98,8 +156,18 @@ fn step_down(elem: Elem, v: f32) -> f32 {
     if v == 0.0 {
         return -match elem {
             Elem::F16 => f16::MIN_POSITIVE.to_f32(),
+            Elem::F8E4M3 => f8e4m3::to_f32(1),
             _ => f32::MIN_POSITIVE,
         };
+    }
+    if elem == Elem::F8E4M3 {
+        let bits = f8e4m3::from_f64(v.into());
+        let least = bits == f8e4m3::from_f64(-f8e4m3::MAX);
+        return f8e4m3::to_f32(if v > 0.0 {
+            bits - 1
+        } else {
+            bits + u8::from(!least)
+        });
     }
     // Floats of one sign are ordered as their bits, and a narrow float is an f32 with zeros at the end.
     let step = match elem {
@@ -111,9 +179,18 @@ fn step_down(elem: Elem, v: f32) -> f32 {
     f32::from_bits(if v > 0.0 { bits - step } else { bits + step })
 }
 
+/// Low word first.
+fn words(v: u64) -> [u32; 2] {
+    [v as u32, (v >> 32) as u32]
+}
+
 impl Device {
     /// `count` numbers from [lo, hi), contiguous. Equal seeds give equal bits on every adapter.
     pub fn rand_uniform(&self, count: usize, elem: Elem, lo: f64, hi: f64) -> Result<Value> {
+        if elem == Elem::F64 {
+            let most = hi.next_down().max(lo);
+            return self.random_wide(UNIFORM, count, [lo, hi - lo, lo, most]);
+        }
         let least = not_below(elem, lo);
         let most = below(elem, hi).max(least);
         self.random(
@@ -126,8 +203,37 @@ impl Device {
 
     /// `count` normally distributed numbers, contiguous.
     pub fn rand_normal(&self, count: usize, elem: Elem, mean: f64, std: f64) -> Result<Value> {
+        if elem == Elem::F64 {
+            return self.random_wide(NORMAL, count, [mean, std, f64::MIN, f64::MAX]);
+        }
         let [mean, std] = [mean as f32, std as f32];
         self.random(NORMAL, count, elem, [mean, std, f32::MIN, f32::MAX])
+    }
+
+    fn random_wide(
+        &self,
+        op: &'static str,
+        count: usize,
+        [a, b, least, most]: [f64; 4],
+    ) -> Result<Value> {
+        let y = self.output(op, count, Elem::F64)?;
+        if count == 0 {
+            return Ok(y);
+        }
+        let (seed, counter) = self.rng_next(2 * count.div_ceil(4) as u64);
+        let params = WideParams {
+            n: to_u32(op, count)?,
+            pad: 0,
+            seed: words(seed),
+            counter: words(counter),
+            a,
+            b,
+            least,
+            most,
+            end: [0; 2],
+        };
+        self.record(spec(op, Elem::F64), &[&y], &params, quads(count))?;
+        Ok(y)
     }
 
     fn random(
@@ -145,7 +251,6 @@ impl Device {
             return Ok(y);
         }
         let (seed, counter) = self.rng_next(count.div_ceil(4) as u64);
-        let words = |v: u64| [v as u32, (v >> 32) as u32];
         let params = Params {
             n: to_u32(op, count)?,
             zero: 0,

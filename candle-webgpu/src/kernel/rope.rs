@@ -160,7 +160,7 @@ impl Device {
         time: Time,
     ) -> Result<Value> {
         let [x, cos, sin] = views;
-        if !FLOATS.contains(&x.elem) {
+        if !FLOATS.contains(&x.elem) && x.elem != Elem::F64 {
             return Err(Error::Unsupported { op, elem: x.elem });
         }
         let invalid = || Error::Invalid {
@@ -198,6 +198,18 @@ impl Device {
             to_u32(op, v.offset + steps.sum::<usize>())?;
         }
 
+        if x.elem == Elem::F64 {
+            let strides = [cos, sin].map(|v| {
+                let rank = v.strides.len();
+                let batch = if rank == 3 { v.strides[0] } else { 0 };
+                let (along, last) = (v.strides[rank - 2], v.strides[rank - 1]);
+                match time {
+                    Time::Third => [batch, 0, along, last],
+                    Time::Second => [batch, along, 0, last],
+                }
+            });
+            return self.rotate_in_steps(views, strides, pairs == HALVES);
+        }
         let [cos, sin] = [self.rows(cos)?, self.rows(sin)?];
         let params = Params {
             n: to_u32(op, x.count())?,
@@ -211,14 +223,14 @@ impl Device {
             c_strides: cos.strides(time),
             s_strides: sin.strides(time),
         };
-        let four = |v: &u32| v % 4 == 0;
-        let x_whole = d % 4 == 0
+        let four = |v: &u32| v.is_multiple_of(4);
+        let x_whole = d.is_multiple_of(4)
             && params.x_d == 1
             && four(&params.x_offset)
             && params.x_strides.iter().all(four);
         let whole = x_whole
             && (pairs == NEIGHBOURS
-                || d % 8 == 0
+                || d.is_multiple_of(8)
                     && [cos.offset, sin.offset].iter().all(four)
                     && params.c_strides.iter().chain(&params.s_strides).all(four));
         self.record(

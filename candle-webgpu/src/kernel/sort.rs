@@ -66,7 +66,7 @@ fn keys_of(spec: &Spec) -> Compute {
 }
 
 fn shared(keys: Result<Compute>) -> u32 {
-    let key = if matches!(keys, Ok(Compute::I64)) {
+    let key = if matches!(keys, Ok(Compute::I64 | Compute::F64)) {
         8
     } else {
         4
@@ -76,7 +76,7 @@ fn shared(keys: Result<Compute>) -> u32 {
 
 fn key_slots(compute: Compute, text: &mut Text) {
     text.line(match compute {
-        Compute::I64 => {
+        Compute::I64 | Compute::F64 => {
             "alias K = vec2<u32>;
 fn key_less(a: K, b: K) -> bool { return a.y < b.y || (a.y == b.y && a.x < b.x); }"
         }
@@ -87,12 +87,16 @@ fn key_less(a: K, b: K) -> bool { return a < b; }"
     });
 }
 
-const ELEMS: [Elem; 6] = [
+const ELEMS: [Elem; 10] = [
     Elem::F32,
     Elem::F16,
     Elem::Bf16,
+    Elem::F8E4M3,
+    Elem::F64,
     Elem::U8,
     Elem::U32,
+    Elem::I16,
+    Elem::I32,
     Elem::I64,
 ];
 const RAW: (Elem, Access) = (Elem::U32, Access::Raw);
@@ -157,7 +161,7 @@ impl Device {
         let padded = length.next_power_of_two().max(2);
         let block = padded.min(BLOCK);
         let all = count / length * padded;
-        let wide = x.elem.row(OP)?.compute == Compute::I64;
+        let wide = x.elem.size() == 8;
         let one = padded == block;
         let key = if wide { Elem::I64 } else { Elem::U32 };
         let keys = self.output(OP, if one { 1 } else { all }, key)?;

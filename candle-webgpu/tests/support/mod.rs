@@ -81,7 +81,7 @@ impl Array {
     ) -> Self {
         let bytes = encode(elem, data);
         Array {
-            value: d.upload(&bytes).unwrap(),
+            value: d.upload(&bytes).expect("memory"),
             host: decode(elem, &bytes),
             elem,
             dims: dims.to_vec(),
@@ -147,7 +147,9 @@ impl Array {
 }
 
 pub fn read(d: &Device, elem: Elem, value: &Value, count: usize) -> Vec<f64> {
-    let bytes = d.read(value, 0, (count * elem.size()) as u64).unwrap();
+    let bytes = d
+        .read(value, 0, (count * elem.size()) as u64)
+        .expect("a readback");
     decode(elem, &bytes)
 }
 

@@ -2,14 +2,19 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use candle_webgpu::{Device, Elem, Value, View};
+use float8::F8E4M3;
 use half::{bf16, f16};
 
-pub const ALL: [Elem; 6] = [
+pub const ALL: [Elem; 10] = [
     Elem::F32,
     Elem::F16,
     Elem::Bf16,
+    Elem::F8E4M3,
+    Elem::F64,
     Elem::U8,
     Elem::U32,
+    Elem::I16,
+    Elem::I32,
     Elem::I64,
 ];
 
@@ -24,6 +29,10 @@ pub fn encode(elem: Elem, x: &[f64]) -> Vec<u8> {
         Elem::Bf16 => bf16::from_f64(v).to_le_bytes().to_vec(),
         Elem::U8 => vec![v as u8],
         Elem::U32 => (v as u32).to_le_bytes().to_vec(),
+        Elem::I16 => (v as i16).to_le_bytes().to_vec(),
+        Elem::I32 => (v as i32).to_le_bytes().to_vec(),
+        Elem::F64 => v.to_le_bytes().to_vec(),
+        Elem::F8E4M3 => vec![F8E4M3::from_f64(v).to_bits()],
         _ => (v as i64).to_le_bytes().to_vec(),
     };
     x.iter().flat_map(one).collect()
@@ -39,6 +48,10 @@ pub fn decode(elem: Elem, bytes: &[u8]) -> Vec<f64> {
             Elem::F16 => f16::from_bits(bits as u16).to_f64(),
             Elem::Bf16 => bf16::from_bits(bits as u16).to_f64(),
             Elem::I64 => bits as i64 as f64,
+            Elem::I16 => f64::from(bits as i16),
+            Elem::I32 => f64::from(bits as i32),
+            Elem::F64 => f64::from_bits(bits),
+            Elem::F8E4M3 => F8E4M3::from_bits(bits as u8).to_f64(),
             _ => bits as f64,
         }
     };
@@ -48,6 +61,12 @@ pub fn decode(elem: Elem, bytes: &[u8]) -> Vec<f64> {
 /// Small whole numbers, negative ones where the dtype has them: exact in every dtype.
 pub fn whole(elem: Elem, seed: u64, n: usize, most: u64) -> Vec<f64> {
     let signed = !matches!(elem, Elem::U8 | Elem::U32);
+    // f8e4m3 has the whole numbers up to 16: their sums fit as well.
+    let most = if elem == Elem::F8E4M3 {
+        most.min(2)
+    } else {
+        most
+    };
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
         state ^= state << 13;

@@ -108,6 +108,9 @@ fn run_part(part: Part, name: &str, args: &Args) -> Result<Counts> {
             if part == Part::Conformance {
                 what.extend(["--test", "errors"]);
             }
+            if part == Part::Models {
+                what.extend(["--test", "zoo"]);
+            }
             test(args, &what)
         }
     }

@@ -1,0 +1,114 @@
+//! The loop: a batch, the loss, its gradients, a step of AdamW.
+
+use crate::data::{Random, Text};
+use crate::model::{Config, Llama};
+use candle_core::{DType, Device, IndexOp, Result, Tensor, D};
+use candle_nn::{loss, AdamW, Optimizer, ParamsAdamW, VarBuilder, VarMap};
+
+pub struct Options {
+    pub steps: usize,
+    pub batch: usize,
+    pub context: usize,
+    pub learning_rate: f64,
+    pub seed: u64,
+}
+
+pub struct Training<'a> {
+    text: &'a Text,
+    options: &'a Options,
+    device: &'a Device,
+    model: Llama,
+    optimizer: AdamW,
+    random: Random,
+    done: usize,
+}
+
+impl<'a> Training<'a> {
+    pub fn new(text: &'a Text, options: &'a Options, device: &'a Device) -> Result<Self> {
+        let config = Config {
+            vocab: text.vocab(),
+            hidden: 64,
+            inner: 176,
+            layers: 2,
+            heads: 4,
+            context: options.context,
+        };
+        let variables = VarMap::new();
+        let vb = VarBuilder::from_varmap(&variables, DType::F32, device);
+        let model = Llama::new(&config, vb)?;
+        let mut random = Random::new(options.seed);
+        init(&variables, &mut random)?;
+        let params = ParamsAdamW {
+            lr: options.learning_rate,
+            weight_decay: 0.1,
+            beta2: 0.99,
+            ..Default::default()
+        };
+        Ok(Self {
+            text,
+            options,
+            device,
+            model,
+            optimizer: AdamW::new(variables.all_vars(), params)?,
+            random,
+            done: 0,
+        })
+    }
+
+    /// One step; gives the loss before it.
+    pub fn step(&mut self) -> Result<f32> {
+        let shape = [self.options.batch, self.options.context];
+        let (inputs, targets) = self.text.pieces(shape, &mut self.random, self.device)?;
+        let logits = self.model.forward(&inputs)?;
+        let loss = loss::cross_entropy(&logits.flatten_to(1)?, &targets.flatten_all()?)?;
+        self.optimizer.set_learning_rate(self.learning_rate());
+        self.optimizer.backward_step(&loss)?;
+        self.done += 1;
+        loss.to_scalar()
+    }
+
+    /// Up over the first tenth of the steps, then down to a tenth of the highest, as a cosine.
+    fn learning_rate(&self) -> f64 {
+        let [done, steps] = [self.done + 1, self.options.steps].map(|n| n as f64);
+        let warmup = (steps / 10.).max(1.);
+        let factor = if done < warmup {
+            done / warmup
+        } else {
+            let way = (done - warmup) / (steps - warmup).max(1.);
+            0.55 + 0.45 * (std::f64::consts::PI * way).cos()
+        };
+        self.options.learning_rate * factor
+    }
+
+    /// The likeliest `letters` letters after the beginning of the text.
+    pub fn sample(&self, letters: usize) -> Result<String> {
+        let mut ids: Vec<u32> = self.text.first().into_iter().collect();
+        while !ids.is_empty() && ids.len() < letters {
+            let seen = &ids[ids.len().saturating_sub(self.options.context)..];
+            let logits = self
+                .model
+                .forward(&Tensor::new(seen, self.device)?.unsqueeze(0)?)?;
+            let last = logits.i((0, seen.len() - 1))?;
+            ids.push(last.argmax(D::Minus1)?.to_scalar()?);
+        }
+        Ok(self.text.decode(&ids))
+    }
+}
+
+/// Draws the weights on the host, in the order of their names, which is the same everywhere.
+fn init(variables: &VarMap, random: &mut Random) -> Result<()> {
+    let data = variables.data().lock();
+    let data = data.unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut named: Vec<_> = data.iter().collect();
+    named.sort_by_key(|(name, _)| name.as_str());
+    for (_, var) in named {
+        // The scales of norms stay one.
+        if let [rows, columns] = *var.dims() {
+            let spread = (3. / columns as f32).sqrt();
+            let draw = || spread * random.signed();
+            let values: Vec<f32> = std::iter::repeat_with(draw).take(rows * columns).collect();
+            var.set(&Tensor::from_vec(values, (rows, columns), var.device())?)?;
+        }
+    }
+    Ok(())
+}

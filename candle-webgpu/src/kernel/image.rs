@@ -1,0 +1,76 @@
+//! Views of images and lines, as convolutions, pools and upsampling take them.
+
+use crate::buffer::Value;
+use crate::elem::Elem;
+use crate::error::{Error, Result};
+use crate::layout::{to_u32, View};
+
+/// Dtypes that hold numbers.
+pub(crate) const NUMBERS: [Elem; 10] = [
+    Elem::F32,
+    Elem::F16,
+    Elem::Bf16,
+    Elem::F8E4M3,
+    Elem::F64,
+    Elem::U8,
+    Elem::U32,
+    Elem::I16,
+    Elem::I32,
+    Elem::I64,
+];
+
+/// A view of four dims (b, c, h, w). One of three, (b, c, w), gets an h of 1.
+#[derive(Clone, Copy)]
+pub(crate) struct Image<'a> {
+    pub value: &'a Value,
+    pub dims: [usize; 4],
+    pub strides: [usize; 4],
+    pub offset: usize,
+}
+
+impl<'a> Image<'a> {
+    pub fn new(op: &'static str, v: View<'a>) -> Result<Self> {
+        let four = |s: &[usize]| match *s {
+            [b, c, w] => Some([b, c, 1, w]),
+            [b, c, h, w] => Some([b, c, h, w]),
+            _ => None,
+        };
+        let (Some(dims), Some(strides)) = (four(v.dims), four(v.strides)) else {
+            return Err(Error::Invalid {
+                op,
+                message: format!("takes three or four dims, not {:?}", v.dims),
+            });
+        };
+        Ok(Image {
+            value: v.value,
+            dims,
+            strides,
+            offset: v.offset,
+        })
+    }
+
+    /// The offset and the strides as kernels take them, which address with 32 bits.
+    pub fn steps(&self, op: &'static str) -> Result<(u32, [u32; 4])> {
+        let mut strides = [0; 4];
+        let mut last = self.offset;
+        for (d, step) in strides.iter_mut().enumerate() {
+            // The stride of a dim of size 1 counts for nothing and may be anything.
+            if self.dims[d] > 1 {
+                last = last.saturating_add((self.dims[d] - 1).saturating_mul(self.strides[d]));
+                *step = to_u32(op, self.strides[d])?;
+            }
+        }
+        to_u32(op, last)?;
+        Ok((self.offset as u32, strides))
+    }
+}
+
+/// Elements of an output that a kernel can address.
+pub(crate) fn count(op: &'static str, dims: [usize; 4]) -> Result<usize> {
+    let n = dims
+        .iter()
+        .try_fold(1usize, |n, d| n.checked_mul(*d))
+        .unwrap_or(usize::MAX);
+    to_u32(op, n)?;
+    Ok(n)
+}

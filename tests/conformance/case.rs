@@ -1,0 +1,52 @@
+//! A case, and how it is run: on the device, beside the CPU, or alone if it touches what all cases share.
+
+use std::sync::{PoisonError, RwLock};
+
+use anyhow::Result;
+use candle_core::Device;
+
+type Run = Box<dyn Fn(&Device) -> Result<()> + Send>;
+
+pub struct Case {
+    pub name: String,
+    pub run: Run,
+    /// The case provokes a fault or seeds the generator: state of the device, so no other case may run.
+    pub alone: bool,
+}
+
+/// The list under construction.
+#[derive(Default)]
+pub struct Cases(pub Vec<Case>);
+
+impl Cases {
+    pub fn add<F>(&mut self, name: impl Into<String>, run: F)
+    where
+        F: Fn(&Device) -> Result<()> + Send + 'static,
+    {
+        self.push(name.into(), Box::new(run), false);
+    }
+
+    pub fn alone<F>(&mut self, name: impl Into<String>, run: F)
+    where
+        F: Fn(&Device) -> Result<()> + Send + 'static,
+    {
+        self.push(name.into(), Box::new(run), true);
+    }
+
+    fn push(&mut self, name: String, run: Run, alone: bool) {
+        self.0.push(Case { name, run, alone });
+    }
+}
+
+static DEVICE_STATE: RwLock<()> = RwLock::new(());
+
+impl Case {
+    pub fn run(&self, device: &Device) -> Result<()> {
+        if self.alone {
+            let _guard = DEVICE_STATE.write().unwrap_or_else(PoisonError::into_inner);
+            return (self.run)(device);
+        }
+        let _guard = DEVICE_STATE.read().unwrap_or_else(PoisonError::into_inner);
+        (self.run)(device)
+    }
+}

@@ -1,0 +1,254 @@
+//! unary, binary, cmp, where_cond, affine, powf, elu.
+
+use candle_core::{DType, Tensor};
+
+use crate::bound::{Bound, AFFINE, ARITH, EXACT, FUNCTION, PERIODIC, POWF};
+use crate::case::Cases;
+use crate::input::{
+    check, named, same, tensor, Fill, Layout, Operand, ALL, LAYOUTS, REALS, SHAPES, WHOLES,
+};
+
+type Unary = fn(&Tensor) -> candle_core::Result<Tensor>;
+type Binary = fn(&Tensor, &Tensor) -> candle_core::Result<Tensor>;
+
+/// Candle's KERNEL string, the method, its bound.
+#[rustfmt::skip]
+const UNARY: &[(&str, Unary, Bound)] = &[
+    ("uexp",      Tensor::exp,              FUNCTION),
+    ("ulog",      Tensor::log,              FUNCTION),
+    ("usin",      Tensor::sin,              PERIODIC),
+    ("ucos",      Tensor::cos,              PERIODIC),
+    ("utanh",     Tensor::tanh,             FUNCTION),
+    ("uneg",      Tensor::neg,              EXACT),
+    ("urecip",    Tensor::recip,            ARITH),
+    ("usqr",      Tensor::sqr,              ARITH),
+    ("usqrt",     Tensor::sqrt,             ARITH),
+    ("ugelu",     Tensor::gelu,             FUNCTION),
+    ("ugelu_erf", Tensor::gelu_erf,         FUNCTION),
+    ("uerf",      Tensor::erf,              FUNCTION),
+    ("usilu",     Tensor::silu,             FUNCTION),
+    ("usigmoid",  candle_nn::ops::sigmoid,  FUNCTION),
+    ("uabs",      Tensor::abs,              EXACT),
+    ("uceil",     Tensor::ceil,             EXACT),
+    ("ufloor",    Tensor::floor,            EXACT),
+    ("uround",    Tensor::round,            EXACT),
+    ("urelu",     Tensor::relu,             EXACT),
+    ("usign",     Tensor::sign,             EXACT),
+];
+
+/// Those that Candle's CPU backend has for integers.
+const OF_INTS: [&str; 6] = ["uabs", "uceil", "ufloor", "uround", "urelu", "usign"];
+
+#[rustfmt::skip]
+const BINARY: &[(&str, Binary, Bound)] = &[
+    ("badd",     |a, b| a.add(b),     ARITH),
+    ("bsub",     |a, b| a.sub(b),     ARITH),
+    ("bmul",     |a, b| a.mul(b),     ARITH),
+    ("bdiv",     |a, b| a.div(b),     ARITH),
+    ("bminimum", |a, b| a.minimum(b), EXACT),
+    ("bmaximum", |a, b| a.maximum(b), EXACT),
+];
+
+#[rustfmt::skip]
+const CMP: &[(&str, Binary)] = &[
+    ("eq", |a, b| a.eq(b)),
+    ("ne", |a, b| a.ne(b)),
+    ("le", |a, b| a.le(b)),
+    ("ge", |a, b| a.ge(b)),
+    ("lt", |a, b| a.lt(b)),
+    ("gt", |a, b| a.gt(b)),
+];
+
+/// Layouts of two operands of one shape.
+const PAIRS: &[(&str, &str)] = &[
+    ("contiguous", "contiguous"),
+    ("contiguous", "broadcast"),
+    ("transposed", "contiguous"),
+    ("offset", "strided"),
+    ("rows", "scalar"),
+    ("scalar", "permuted"),
+    ("rows", "contiguous"),
+    ("odd", "odd_transposed"),
+    ("empty", "empty"),
+    ("rank0", "rank0"),
+    ("rank8", "rank8"),
+];
+
+fn layouts() -> impl Iterator<Item = &'static Layout> {
+    LAYOUTS.iter().chain(&SHAPES)
+}
+
+pub fn add(cases: &mut Cases) {
+    unary(cases);
+    scalars(cases);
+    binary(cases);
+    where_cond(cases);
+}
+
+fn unary(cases: &mut Cases) {
+    for &(name, op, bound) in UNARY {
+        for dtype in REALS {
+            for l in layouts() {
+                let case = format!("unary/{name}/{}/{}", dtype.as_str(), l.name);
+                cases.add(case, move |d| {
+                    let x = Operand::new(l, dtype, 1, Fill::Special)?;
+                    check(d, &[x], bound, |t| op(&t[0]))
+                });
+            }
+        }
+    }
+    for &(name, op, _) in UNARY.iter().filter(|(n, ..)| OF_INTS.contains(n)) {
+        for dtype in WHOLES {
+            for l in ["contiguous", "transposed", "offset", "odd", "rank0"].map(named) {
+                let case = format!("unary/{name}/{}/{}", dtype.as_str(), l.name);
+                cases.add(case, move |d| {
+                    // The least i64 has no absolute value.
+                    let fill = match name {
+                        "uabs" => Fill::Small,
+                        _ => Fill::Special,
+                    };
+                    let x = Operand::new(l, dtype, 1, fill)?;
+                    same(d, &[x], EXACT, |t| op(&t[0]))
+                });
+            }
+        }
+    }
+}
+
+fn scalars(cases: &mut Cases) {
+    for dtype in ALL {
+        for l in layouts() {
+            let fill = if dtype.is_float() {
+                Fill::Special
+            } else {
+                Fill::Positive
+            };
+            cases.add(format!("affine/{}/{}", dtype.as_str(), l.name), move |d| {
+                let x = Operand::new(l, dtype, 2, fill)?;
+                // Exact in bf16, so that the scalars are the same in f64. 12 * 3 + 7 fits in a u8.
+                let (mul, add) = if dtype.is_float() {
+                    (1.5, -0.25)
+                } else {
+                    (3., 7.)
+                };
+                check(d, &[x], AFFINE, |t| t[0].affine(mul, add))
+            });
+        }
+    }
+    for dtype in REALS {
+        for l in layouts() {
+            cases.add(format!("elu/{}/{}", dtype.as_str(), l.name), move |d| {
+                let x = Operand::new(l, dtype, 3, Fill::Special)?;
+                check(d, &[x], FUNCTION, |t| t[0].elu(0.75))
+            });
+        }
+        for e in [0., 1., 2., 3., 5., 0.5, -1., -2., -0.5, 0.25, 1.5, 10., -3.] {
+            for l in ["contiguous", "transposed", "offset"].map(named) {
+                let case = format!("powf/{e}/{}/{}", dtype.as_str(), l.name);
+                cases.add(case, move |d| {
+                    let x = Operand::new(l, dtype, 4, Fill::Special)?;
+                    check(d, &[x], POWF, |t| t[0].powf(e))
+                });
+            }
+        }
+    }
+}
+
+/// Fills of two integer operands whose results fit in the dtype, as Rust's checked arithmetic asks on the CPU.
+fn fills(name: &str, dtype: DType) -> (Fill, Fill) {
+    match name {
+        _ if dtype.is_float() => (Fill::Special, Fill::Special),
+        "badd" | "bsub" | "bmul" | "bdiv" => (Fill::Large, Fill::Positive),
+        _ => (Fill::Special, Fill::Special),
+    }
+}
+
+fn binary(cases: &mut Cases) {
+    for dtype in ALL {
+        for &(a, b) in PAIRS {
+            let what = format!("{}/{a}+{b}", dtype.as_str());
+            let operands = move |fill: (Fill, Fill), seed| -> anyhow::Result<[Operand; 2]> {
+                Ok([
+                    Operand::new(named(a), dtype, seed, fill.0)?,
+                    Operand::new(named(b), dtype, seed + 1, fill.1)?,
+                ])
+            };
+            for &(name, op, bound) in BINARY {
+                cases.add(format!("binary/{name}/{what}"), move |d| {
+                    let operands = operands(fills(name, dtype), 5)?;
+                    check(d, &operands, bound, |t| op(&t[0], &t[1]))
+                });
+            }
+            for &(name, op) in CMP {
+                cases.add(format!("cmp/{name}/{what}"), move |d| {
+                    for fill in [Fill::Special, Fill::Ties] {
+                        let operands = operands((fill, fill), 7)?;
+                        check(d, &operands, EXACT, |t| op(&t[0], &t[1]))?;
+                    }
+                    Ok(())
+                });
+            }
+        }
+    }
+    for dtype in WHOLES {
+        cases.add(format!("binary/wrap/{}", dtype.as_str()), move |d| {
+            // The CPU's debug build refuses to wrap, so the truth is written down.
+            let max = match dtype {
+                DType::U8 => 255i64,
+                DType::U32 => 0xffff_ffff,
+                DType::I16 => i16::MAX.into(),
+                DType::I32 => i32::MAX.into(),
+                _ => i64::MAX,
+            };
+            let to = |v: i64| Tensor::new(&[v], &candle_core::Device::Cpu)?.to_dtype(dtype);
+            let (max, two) = (to(max)?.to_device(d)?, to(2)?.to_device(d)?);
+            let sum = match dtype {
+                DType::I16 => to(i64::from(i16::MIN) + 1)?,
+                DType::I32 => to(i64::from(i32::MIN) + 1)?,
+                DType::I64 => to(i64::MIN + 1)?,
+                _ => to(1)?,
+            };
+            crate::bound::close(&sum, &max.add(&two)?, EXACT)?;
+            crate::bound::close(
+                &max.to_device(&candle_core::Device::Cpu)?,
+                &sum.to_device(d)?.sub(&two)?,
+                EXACT,
+            )
+        });
+    }
+}
+
+fn where_cond(cases: &mut Cases) {
+    let layouts = [
+        ("contiguous", "contiguous", "contiguous"),
+        ("broadcast", "transposed", "scalar"),
+        ("offset", "strided", "rows"),
+        ("permuted", "offset", "broadcast"),
+        ("odd", "odd_transposed", "odd"),
+        ("empty", "empty", "empty"),
+        ("rank0", "rank0", "rank0"),
+    ];
+    for cond in WHOLES {
+        for dtype in ALL {
+            for (c, t, f) in layouts {
+                let (cn, dn) = (cond.as_str(), dtype.as_str());
+                cases.add(format!("where_cond/{cn}/{dn}/{c}+{t}+{f}"), move |d| {
+                    let operands = [
+                        Operand::new(named(c), cond, 9, Fill::Ties)?,
+                        Operand::new(named(t), dtype, 10, Fill::Special)?,
+                        Operand::new(named(f), dtype, 11, Fill::Special)?,
+                    ];
+                    check(d, &operands, EXACT, |t| t[0].where_cond(&t[1], &t[2]))
+                });
+            }
+        }
+    }
+    cases.add("where_cond/i64/high_word", |d| {
+        // True by its high word alone.
+        let cond = Tensor::new(&[0i64, 1 << 32, -(1 << 40), 0], &candle_core::Device::Cpu)?;
+        let t = tensor(DType::F32, &[4], 1, Fill::Small)?;
+        let f = tensor(DType::F32, &[4], 2, Fill::Small)?;
+        let operands = [cond, t, f].map(Operand::of);
+        check(d, &operands, EXACT, |t| t[0].where_cond(&t[1], &t[2]))
+    });
+}

@@ -1,0 +1,149 @@
+//! matmul: shapes around every tile edge, layouts of both sides, batches.
+
+use candle_core::{DType, Device, Tensor};
+
+use crate::bound::{Bound, MATMUL};
+use crate::case::Cases;
+use crate::input::{check, tensor, Fill, Operand, FLOATS};
+
+type View = fn(Tensor) -> candle_core::Result<Tensor>;
+
+const MS: [usize; 14] = [1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 64, 65, 130, 33];
+const NK: [(usize, usize); 12] = [
+    (1, 1),
+    (3, 5),
+    (8, 4),
+    (17, 33),
+    (32, 64),
+    (64, 32),
+    (63, 65),
+    (128, 16),
+    (130, 66),
+    (288, 288),
+    (100, 1000),
+    (257, 7),
+];
+
+/// Partial sums of some thousand products are rounded at some tens.
+const LONG: Bound = Bound {
+    abs: 4e-4,
+    ..MATMUL
+};
+
+/// Numbers within 1: products of long rows stay small.
+fn operand(dtype: DType, dims: &[usize], seed: u64) -> anyhow::Result<Tensor> {
+    let t = tensor(DType::F32, dims, seed, Fill::Small)?;
+    Ok((t * 0.5)?.to_dtype(dtype)?)
+}
+
+pub fn add(cases: &mut Cases) {
+    for dtype in FLOATS {
+        let name = dtype.as_str();
+        for m in MS {
+            for (n, k) in NK {
+                cases.add(format!("matmul/{name}/{m}x{k}x{n}"), move |d| {
+                    let (a, b) = (operand(dtype, &[m, k], 1)?, operand(dtype, &[k, n], 2)?);
+                    check(d, &[a, b].map(Operand::of), MATMUL, |t| t[0].matmul(&t[1]))?;
+                    // As a linear layer has it: the rows of the weights are the columns of b.
+                    let (a, b) = (operand(dtype, &[m, k], 3)?, operand(dtype, &[n, k], 4)?);
+                    let operands = [Operand::of(a), Operand::viewed(b, |t| t.t())];
+                    check(d, &operands, MATMUL, |t| t[0].matmul(&t[1]))
+                });
+            }
+        }
+        sides(cases, dtype);
+        batches(cases, dtype);
+        cases.add(format!("matmul/{name}/zero"), move |d| {
+            for (m, n, k) in [(0, 3, 4), (3, 0, 4), (3, 4, 0)] {
+                let (a, b) = (operand(dtype, &[m, k], 1)?, operand(dtype, &[k, n], 2)?);
+                check(d, &[a, b].map(Operand::of), MATMUL, |t| t[0].matmul(&t[1]))?;
+            }
+            Ok(())
+        });
+        cases.add(format!("matmul/{name}/long_k"), move |d| {
+            for (m, n) in [(1, 5), (3, 8), (20, 20)] {
+                let (a, b) = (
+                    operand(dtype, &[m, 5001], 5)?,
+                    operand(dtype, &[n, 5001], 6)?,
+                );
+                let operands = [Operand::of(a), Operand::viewed(b, |t| t.t())];
+                check(d, &operands, LONG, |t| t[0].matmul(&t[1]))?;
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Each way an m x k matrix lies in memory, by the storage's dims.
+#[rustfmt::skip]
+const SIDES: [(&str, fn(usize, usize) -> Vec<usize>, fn(Tensor, usize, usize) -> candle_core::Result<Tensor>); 7] = [
+    ("plain",      |r, c| vec![r, c],         |t, _, _| Ok(t)),
+    ("transposed", |r, c| vec![c, r],         |t, _, _| t.t()),
+    ("offset",     |r, c| vec![r + 1, c],     |t, r, _| t.narrow(0, 1, r)),
+    ("inner",      |r, c| vec![r, c + 3],     |t, _, c| t.narrow(1, 3, c)),
+    ("rows",       |r, c| vec![r, c + 8],     |t, _, c| t.narrow(1, 4, c)),
+    ("repeated",   |_, c| vec![1, c],         |t, r, c| t.broadcast_as((r, c))),
+    ("stepped",    |r, c| vec![r, c, 2],      |t, _, _| t.narrow(2, 1, 1)?.squeeze(2)),
+];
+
+fn sides(cases: &mut Cases, dtype: DType) {
+    for (an, a_dims, a_view) in SIDES {
+        for (bn, b_dims, b_view) in SIDES {
+            let name = format!("matmul/{}/{an}*{bn}", dtype.as_str());
+            cases.add(name, move |d| {
+                for (m, n, k) in [
+                    (1, 16, 12),
+                    (1, 9, 7),
+                    (6, 16, 24),
+                    (70, 68, 36),
+                    (13, 11, 19),
+                ] {
+                    let a = operand(dtype, &a_dims(m, k), 7)?;
+                    let b = operand(dtype, &b_dims(k, n), 8)?;
+                    check(d, &[a, b].map(Operand::of), MATMUL, |t| {
+                        let (a, b) = (t[0].clone(), t[1].clone());
+                        let (a, b) = (a_view(a, m, k)?, b_view(b, k, n)?);
+                        // The CPU has defects with strides; only the device gets the views.
+                        if matches!(a.device(), Device::Cpu) {
+                            return a.contiguous()?.matmul(&b.contiguous()?);
+                        }
+                        a.matmul(&b)
+                    })?;
+                }
+                Ok(())
+            });
+        }
+    }
+}
+
+#[rustfmt::skip]
+const BATCHES: &[(&str, &[usize], View, &[usize], View)] = &[
+    ("plain",           &[3, 5, 8],     Ok,                               &[3, 8, 7],     Ok),
+    ("rank4",           &[2, 3, 5, 8],  Ok,                               &[2, 3, 8, 4],  Ok),
+    ("vectors",         &[6, 1, 33],    Ok,                               &[6, 33, 20],   Ok),
+    ("shared_rhs",      &[4, 5, 8],     Ok,                               &[1, 8, 6],     |t| t.broadcast_as((4, 8, 6))),
+    ("shared_rhs_of_transposed_lhs", &[4, 8, 5], |t| t.transpose(1, 2),   &[1, 8, 6],     |t| t.broadcast_as((4, 8, 6))),
+    ("shared_lhs",      &[1, 5, 8],     |t| t.broadcast_as((4, 5, 8)),    &[4, 8, 6],     Ok),
+    ("transposed_rhs",  &[3, 5, 8],     Ok,                               &[3, 6, 8],     |t| t.transpose(1, 2)),
+    ("heads",           &[1, 5, 4, 8],  |t| t.transpose(1, 2),            &[1, 7, 4, 8],  |t| t.transpose(1, 2)?.transpose(2, 3)),
+    ("two_dims_of_heads", &[2, 5, 4, 8], |t| t.transpose(1, 2),           &[2, 7, 4, 8],  |t| t.transpose(1, 2)?.transpose(2, 3)),
+    ("grouped",         &[2, 4, 1, 8],  Ok,                               &[2, 2, 1, 8, 9], |t| t.broadcast_as((2, 2, 2, 8, 9))?.reshape((2, 4, 8, 9))),
+    ("offset",          &[5, 5, 8],     |t| t.narrow(0, 2, 3),            &[3, 10, 7],    |t| t.narrow(1, 1, 8)),
+    ("cached",          &[3, 2, 8],     Ok,                               &[3, 16, 8],    |t| t.narrow(1, 0, 9)?.transpose(1, 2)),
+    ("tiles",           &[2, 70, 40],   Ok,                               &[2, 40, 66],   Ok),
+];
+
+fn batches(cases: &mut Cases, dtype: DType) {
+    for &(name, a, a_view, b, b_view) in BATCHES {
+        cases.add(
+            format!("matmul/{}/batch/{name}", dtype.as_str()),
+            move |d| {
+                let operands = [
+                    Operand::viewed(operand(dtype, a, 9)?, a_view),
+                    Operand::viewed(operand(dtype, b, 10)?, b_view),
+                ];
+                check(d, &operands, MATMUL, |t| t[0].matmul(&t[1]))
+            },
+        );
+    }
+}

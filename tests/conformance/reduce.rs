@@ -1,0 +1,123 @@
+//! sum, min, max, argmin, argmax.
+
+use candle_core::Tensor;
+
+use crate::bound::{EXACT, SUM};
+use crate::case::Cases;
+use crate::input::{check, named, tensor, Fill, Layout, Operand, ALL, LAYOUTS};
+
+type Along = fn(&Tensor, usize) -> candle_core::Result<Tensor>;
+
+#[rustfmt::skip]
+const WINNERS: &[(&str, Along)] = &[
+    ("min",    |t, d| t.min(d)),
+    ("max",    |t, d| t.max(d)),
+    ("argmin", |t, d| t.argmin(d)),
+    ("argmax", |t, d| t.argmax(d)),
+];
+
+const SETS: [&[usize]; 7] = [&[0], &[1], &[2], &[0, 1], &[0, 2], &[1, 2], &[0, 1, 2]];
+
+/// Long and short rows and columns.
+const DIMS: [(&str, [usize; 3]); 6] = [
+    ("row_2049", [3, 1, 2049]),
+    ("row_65", [7, 2, 65]),
+    ("column_1000", [1, 1000, 5]),
+    ("first_300", [300, 3, 4]),
+    ("wide_1", [9, 1, 1]),
+    ("even", [4, 64, 128]),
+];
+
+pub fn add(cases: &mut Cases) {
+    for dtype in ALL {
+        let name = dtype.as_str();
+        let odd = ["odd", "odd_transposed"].map(named);
+        let layouts: Vec<&'static Layout> = LAYOUTS.iter().chain(odd).collect();
+        for l in layouts {
+            for dims in SETS {
+                let set: Vec<String> = dims.iter().map(usize::to_string).collect();
+                let case = format!("reduce/sum/{name}/{}/dims{}", l.name, set.join("_"));
+                cases.add(case, move |d| {
+                    let fill = if dtype.is_float() {
+                        Fill::Small
+                    } else {
+                        Fill::Ties
+                    };
+                    let x = Operand::new(l, dtype, 71, fill)?;
+                    check(d, &[x], SUM, |t| t[0].sum(dims))
+                });
+            }
+            for &(op, f) in WINNERS {
+                for dim in 0..3 {
+                    let case = format!("reduce/{op}/{name}/{}/dim{dim}", l.name);
+                    cases.add(case, move |d| {
+                        for fill in [Fill::Special, Fill::Ties] {
+                            let x = Operand::new(l, dtype, 72, fill)?;
+                            check(d, &[x], EXACT, |t| f(&t[0], dim))?;
+                        }
+                        Ok(())
+                    });
+                }
+            }
+        }
+        for (shape, dims) in DIMS {
+            cases.add(format!("reduce/sum/{name}/{shape}"), move |d| {
+                // Sums of u8 stay below 256.
+                let fill = if dtype.is_float() {
+                    Fill::Small
+                } else {
+                    Fill::Ties
+                };
+                let x = tensor(dtype, &dims, 73, fill)?;
+                let x = match dtype {
+                    candle_core::DType::U8 | candle_core::DType::I16 => x.affine(0., 0.)?,
+                    _ => x,
+                };
+                for set in SETS {
+                    check(d, &[Operand::of(x.clone())], SUM, |t| t[0].sum(set))?;
+                }
+                Ok(())
+            });
+            for &(op, f) in WINNERS {
+                cases.add(format!("reduce/{op}/{name}/{shape}"), move |d| {
+                    for (dim, fill) in [(0, Fill::Wide), (1, Fill::Ties), (2, Fill::Wide)] {
+                        let x = Operand::of(tensor(dtype, &dims, 74, fill)?);
+                        check(d, &[x], EXACT, |t| f(&t[0], dim))?;
+                    }
+                    Ok(())
+                });
+            }
+        }
+        cases.add(format!("reduce/empty/{name}"), move |d| {
+            // A sum over nothing is 0; a winner of nothing is an error, as on the CPU.
+            let x = Operand::of(tensor(dtype, &[3, 0], 75, Fill::Small)?);
+            check(d, &[x.clone()], EXACT, |t| t[0].sum(1))?;
+            check(d, &[x.clone()], EXACT, |t| t[0].sum(0))?;
+            for &(op, f) in WINNERS {
+                anyhow::ensure!(f(&x.on(d)?, 1).is_err(), "{op} of nothing");
+            }
+            Ok(())
+        });
+    }
+    cases.add("reduce/sum/u32/exact", |d| {
+        let x = Tensor::new(
+            &[16_777_217u32, 32, 4_000_000_000],
+            &candle_core::Device::Cpu,
+        )?;
+        check(d, &[Operand::of(x)], EXACT, |t| t[0].sum(0))
+    });
+    cases.add("reduce/sum/i64/carries", |d| {
+        let values: Vec<i64> = (0..1000)
+            .map(|i| (1i64 << 52) + i * 0xffff_fff1 - (i << 50))
+            .collect();
+        let values: Vec<i64> = values.into_iter().map(|v| v >> 8).collect();
+        let x = Tensor::new(values, &candle_core::Device::Cpu)?;
+        check(d, &[Operand::of(x)], EXACT, |t| t[0].sum(0))
+    });
+    cases.add("reduce/mean_var/f32", |d| {
+        let x = Operand::of(tensor(candle_core::DType::F32, &[5, 333], 76, Fill::Small)?);
+        check(d, &[x.clone()], SUM, |t| t[0].mean(1))?;
+        check(d, &[x.clone()], SUM, |t| t[0].var(1))?;
+        check(d, &[x], SUM, |t| t[0].mean_all())
+    });
+}

@@ -1,0 +1,328 @@
+//! Every file of wgsl/ as it stands, and every specialisation that the backend can ask for. No GPU needed.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{bail, ensure, Context, Result};
+use candle_webgpu::kernel::catalogue;
+use candle_webgpu::link::{link, Access, Spec, Target};
+use candle_webgpu::op::{Family, OPS};
+use naga::{AddressSpace, StorageAccess};
+
+/// Parses and validates; the message shows the line.
+fn validate(text: &str) -> Result<naga::Module> {
+    let show = |e: String| anyhow::anyhow!(e);
+    let module = naga::front::wgsl::parse_str(text).map_err(|e| show(e.emit_to_string(text)))?;
+    let all = naga::valid::Capabilities::all();
+    naga::valid::Validator::new(naga::valid::ValidationFlags::all(), all)
+        .validate(&module)
+        .map_err(|e| show(e.emit_to_string(text)))?;
+    Ok(module)
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+#[test]
+fn files_stand_alone() -> Result<()> {
+    let mut count = 0;
+    for folder in std::fs::read_dir(root().join("wgsl"))? {
+        let folder = folder?.path();
+        if !folder.is_dir() {
+            continue;
+        }
+        for file in std::fs::read_dir(folder)? {
+            let path = file?.path();
+            validate(&std::fs::read_to_string(&path)?)
+                .with_context(|| path.display().to_string())?;
+            count += 1;
+        }
+    }
+    ensure!(count > 15, "only {count} files");
+    Ok(())
+}
+
+#[test]
+fn names_are_unique() -> Result<()> {
+    let mut names = HashSet::new();
+    for spec in catalogue() {
+        ensure!(names.insert(spec.name()), "{} is listed twice", spec.name());
+    }
+    ensure!(names.len() > 500, "only {} specialisations", names.len());
+    Ok(())
+}
+
+/// Every specialisation validates, and its Kernel row tells the truth about it.
+#[test]
+fn specialisations_validate() -> Result<()> {
+    let mut wrong = Vec::new();
+    for spec in catalogue() {
+        if let Err(e) = check(&spec) {
+            wrong.push(format!("{}: {e:#}", spec.name()));
+        }
+    }
+    ensure!(
+        wrong.is_empty(),
+        "{} wrong: {}",
+        wrong.len(),
+        wrong[..wrong.len().min(5)].join("\n")
+    );
+    Ok(())
+}
+
+fn check(spec: &Spec) -> Result<()> {
+    let module = validate(&link(spec, Target::Naga)?)?;
+    ensure!(
+        !module.overrides.is_empty(),
+        "no override: wgpu would ignore the options that turn its checks off"
+    );
+    let known: HashSet<&str> = module
+        .overrides
+        .iter()
+        .filter_map(|(_, o)| o.name.as_deref())
+        .collect();
+    ensure!(known.contains("WORKGROUP"), "no override WORKGROUP");
+    for (name, _) in &spec.overrides {
+        ensure!(known.contains(name), "no override {name}");
+    }
+    ensure!(
+        module.entry_points.len() == 1 && module.entry_points[0].name == "main",
+        "its entry point is not main"
+    );
+    bindings(spec, &module)?;
+    shared(spec, module)
+}
+
+/// The bindings of the text are those of the row; the uniform block fits in a slot of the ring.
+fn bindings(spec: &Spec, module: &naga::Module) -> Result<()> {
+    let mut layouter = naga::proc::Layouter::default();
+    layouter.update(module.to_ctx())?;
+    let mut storage = BTreeMap::new();
+    for (_, var) in module.global_variables.iter() {
+        match var.space {
+            AddressSpace::Uniform => {
+                let size = layouter[var.ty].size;
+                let at = var.binding.as_ref().map(|b| (b.group, b.binding));
+                ensure!(at == Some((0, 0)), "the parameters are bound at {at:?}");
+                ensure!(size <= 256, "the parameters take {size} bytes");
+            }
+            AddressSpace::Storage { access } => {
+                let binding = var.binding.as_ref().context("a buffer without a binding")?;
+                ensure!(binding.group == 0, "group {}", binding.group);
+                let name = var.name.clone().unwrap_or_default();
+                storage.insert(
+                    binding.binding,
+                    (name, access.contains(StorageAccess::STORE)),
+                );
+            }
+            _ => {}
+        }
+    }
+    let rows = spec.kernel.bindings.iter();
+    let expected: BTreeMap<u32, (String, bool)> = (1..)
+        .zip(rows.map(|b| (b.name.to_string(), b.write)))
+        .collect();
+    ensure!(
+        storage == expected,
+        "bindings {storage:?}, the row says {expected:?}"
+    );
+    ensure!(storage.len() <= 8, "{} storage buffers", storage.len());
+    ensure!(
+        spec.operands.len() == storage.len(),
+        "{} operands",
+        spec.operands.len()
+    );
+    Ok(())
+}
+
+/// The row's bytes of workgroup memory are an upper bound of what the text takes with its overrides.
+fn shared(spec: &Spec, module: naga::Module) -> Result<()> {
+    let all = naga::valid::Capabilities::all();
+    let info =
+        naga::valid::Validator::new(naga::valid::ValidationFlags::all(), all).validate(&module)?;
+    let mut values: naga::back::PipelineConstants = spec
+        .overrides
+        .iter()
+        .map(|(name, value)| (name.to_string(), f64::from(*value)))
+        .collect();
+    values.insert("WORKGROUP".into(), f64::from(spec.kernel.workgroup));
+    let (module, _) =
+        naga::back::pipeline_constants::process_overrides(&module, &info, None, &values)?;
+    let mut layouter = naga::proc::Layouter::default();
+    layouter.update(module.to_ctx())?;
+    let taken: u32 = module
+        .global_variables
+        .iter()
+        .filter(|(_, v)| v.space == AddressSpace::WorkGroup)
+        .map(|(_, v)| layouter[v.ty].size.next_multiple_of(16))
+        .sum();
+    let row = (spec.kernel.shared)(spec);
+    // Of each variable the row need not count the padding.
+    let padding = 15 * module.global_variables.len() as u32;
+    ensure!(
+        row + padding >= taken,
+        "takes {taken} bytes of workgroup memory, the row says {row}"
+    );
+    let size = module.entry_points[0].workgroup_size;
+    let invocations: u32 = size.iter().product();
+    ensure!(
+        invocations == spec.kernel.workgroup,
+        "{size:?} invocations, the row says {}",
+        spec.kernel.workgroup
+    );
+    Ok(())
+}
+
+/// Names of ops are Candle's KERNEL strings, so that the trait methods find their rows.
+#[test]
+fn ops_have_candles_names() -> Result<()> {
+    use candle_core::op::{
+        Abs, Add, BinaryOpT, Ceil, Cos, Div, Erf, Exp, Floor, Gelu, GeluErf, Log, Maximum, Minimum,
+        Mul, Neg, Recip, Relu, Round, Sign, Silu, Sin, Sqr, Sqrt, Sub, Tanh, UnaryOpT,
+    };
+    let unary = [
+        Exp::KERNEL,
+        Log::KERNEL,
+        Sin::KERNEL,
+        Cos::KERNEL,
+        Tanh::KERNEL,
+        Neg::KERNEL,
+        Recip::KERNEL,
+        Sqr::KERNEL,
+        Sqrt::KERNEL,
+        Gelu::KERNEL,
+        GeluErf::KERNEL,
+        Erf::KERNEL,
+        Silu::KERNEL,
+        Abs::KERNEL,
+        Ceil::KERNEL,
+        Floor::KERNEL,
+        Round::KERNEL,
+        Relu::KERNEL,
+        Sign::KERNEL,
+    ];
+    let of = |family: fn(Family) -> bool| -> BTreeSet<&str> {
+        OPS.iter()
+            .filter(|o| family(o.family))
+            .map(|o| o.name)
+            .collect()
+    };
+    let mut expected: BTreeSet<&str> = unary.into();
+    expected.insert("usigmoid"); // a custom op of candle-nn
+    ensure!(of(|f| f == Family::Map { scalars: 0 }) == expected);
+    let mut zips: BTreeSet<&str> = [
+        Add::KERNEL,
+        Sub::KERNEL,
+        Mul::KERNEL,
+        Div::KERNEL,
+        Minimum::KERNEL,
+        Maximum::KERNEL,
+    ]
+    .into();
+    zips.extend(["eq", "ne", "le", "ge", "lt", "gt"]);
+    ensure!(of(|f| f == Family::Zip) == zips);
+    Ok(())
+}
+
+fn hash(hash: u64, text: &str) -> u64 {
+    // FNV-1a: five lines, and the same in ten years.
+    text.bytes().fold(hash, |h, b| {
+        (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// A change of a shader shows in the diff of golden/index.txt: a line per kernel and op with the hash of its texts.
+/// `UPDATE_GOLDEN=1` writes it anew.
+#[test]
+fn golden_index() -> Result<()> {
+    let mut lines: BTreeMap<String, (usize, u64)> = BTreeMap::new();
+    let mut specs = catalogue();
+    specs.sort_by_key(Spec::name);
+    for spec in specs {
+        let group = match spec.op {
+            "" => spec.kernel.name.to_string(),
+            op => format!("{}.{op}", spec.kernel.name),
+        };
+        let line = lines.entry(group).or_insert((0, 0xcbf2_9ce4_8422_2325));
+        let text = link(&spec, Target::Naga)? + &link(&spec, Target::Tint)?;
+        *line = (line.0 + 1, hash(line.1, &text));
+    }
+    let text: String = lines
+        .iter()
+        .map(|(name, (count, hash))| format!("{name} {count} {hash:016x}\n"))
+        .collect();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/index.txt");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        return Ok(std::fs::write(path, text)?);
+    }
+    let golden = std::fs::read_to_string(&path).unwrap_or_default();
+    let (old, new): (BTreeSet<&str>, BTreeSet<&str>) =
+        (golden.lines().collect(), text.lines().collect());
+    let changed: Vec<&&str> = new.symmetric_difference(&old).collect();
+    ensure!(
+        changed.is_empty(),
+        "shaders changed: {changed:?}\nIf that was meant, run with UPDATE_GOLDEN=1 and look at the diff."
+    );
+    Ok(())
+}
+
+/// A set of specialisations in which each kernel with each op, and each way of access, appears.
+fn covering() -> Vec<Spec> {
+    let mut seen: HashSet<(&str, &str)> = HashSet::new();
+    let mut ways: HashSet<(&str, usize, String, Access)> = HashSet::new();
+    catalogue()
+        .into_iter()
+        .filter(|s| {
+            let mut new = seen.insert((s.kernel.name, s.op));
+            for (i, (elem, access)) in s.operands.iter().enumerate() {
+                new |= ways.insert((s.kernel.name, i, elem.to_string(), *access));
+            }
+            new
+        })
+        .collect()
+}
+
+/// The browser's compiler takes the shaders, too: it refuses barriers and subgroup operations that naga lets pass.
+#[test]
+fn tint() -> Result<()> {
+    if Command::new("tint").arg("--help").output().is_err() {
+        println!("skipped: no tint on PATH");
+        return Ok(());
+    }
+    let dir = tempfile::tempdir()?;
+    let mut wrong = Vec::new();
+    let specs = covering();
+    for spec in &specs {
+        let path = dir.path().join("shader.wgsl");
+        std::fs::write(&path, link(spec, Target::Tint)?)?;
+        let values: Vec<String> = [("WORKGROUP", spec.kernel.workgroup)]
+            .iter()
+            .chain(&spec.overrides)
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        let out = Command::new("tint")
+            .args(["--format", "wgsl", "--overrides", &values.join(",")])
+            .arg(&path)
+            .output()?;
+        if !out.status.success() {
+            let message = String::from_utf8_lossy(&out.stderr);
+            wrong.push(format!(
+                "{}: {}",
+                spec.name(),
+                message.lines().take(4).collect::<Vec<_>>().join("\n")
+            ));
+        }
+    }
+    println!("{} shaders", specs.len());
+    if !wrong.is_empty() {
+        bail!(
+            "{} of {} refused:\n{}",
+            wrong.len(),
+            specs.len(),
+            wrong[..wrong.len().min(8)].join("\n")
+        );
+    }
+    Ok(())
+}

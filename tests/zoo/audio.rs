@@ -1,0 +1,64 @@
+//! Speech and sound.
+
+use anyhow::Result;
+use candle_core::{Tensor, D};
+use candle_nn::VarBuilder;
+use candle_transformers::models::{encodec, whisper};
+
+use crate::weights::input;
+use crate::{Model, F32};
+
+#[rustfmt::skip]
+pub const MODELS: &[Model] = &[
+    Model { name: "whisper", dtypes: F32, run: whisper },
+    Model { name: "encodec", dtypes: F32, run: encodec },
+];
+
+fn whisper(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
+    let config = whisper::Config {
+        num_mel_bins: 20,
+        max_source_positions: 40,
+        d_model: 64,
+        encoder_attention_heads: 4,
+        encoder_layers: 2,
+        vocab_size: 67,
+        max_target_positions: 16,
+        decoder_attention_heads: 4,
+        decoder_layers: 2,
+        suppress_tokens: Vec::new(),
+    };
+    let mel = input("mel", (1, 20, 80), &vb)?;
+    let device = vb.device().clone();
+    let mut model = whisper::model::Whisper::load(&vb, config)?;
+    let encoded = model.encoder.forward(&mel, true)?;
+    let mut outputs = vec![encoded.clone()];
+    // Self-attention has no cache in this code: each step gives all tokens again.
+    let ids = [50u32, 12, 7, 33];
+    for n in 2..=ids.len() {
+        let ids = Tensor::new(&ids[..n], &device)?.unsqueeze(0)?;
+        let decoded = model.decoder.forward(&ids, &encoded, n == 2)?;
+        let logits = model.decoder.final_linear(&decoded)?;
+        outputs.push(candle_nn::ops::softmax(&logits, D::Minus1)?);
+        outputs.push(logits);
+    }
+    Ok(outputs)
+}
+
+fn encodec(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
+    let config = encodec::Config {
+        // Together these ask for two codebooks.
+        target_bandwidths: vec![2.0],
+        sampling_rate: 800,
+        hidden_size: 32,
+        num_filters: 4,
+        upsampling_ratios: vec![4, 2],
+        num_lstm_layers: 1,
+        codebook_size: 16,
+        ..Default::default()
+    };
+    let sound = input("sound", (1, 1, 96), &vb)?;
+    let codes = [[[3u32, 15, 0, 7, 9, 1], [11, 2, 2, 8, 4, 13]]];
+    let codes = Tensor::new(&codes, vb.device())?;
+    let model = encodec::Model::new(&config, vb)?;
+    Ok(vec![model.encode(&sound)?, model.decode(&codes)?])
+}

@@ -1,0 +1,56 @@
+//! Stable Diffusion: the denoiser and the autoencoder.
+
+use anyhow::Result;
+use candle_core::Tensor;
+use candle_nn::VarBuilder;
+use candle_transformers::models::stable_diffusion::unet_2d::{
+    BlockConfig, UNet2DConditionModel, UNet2DConditionModelConfig,
+};
+use candle_transformers::models::stable_diffusion::vae::{AutoEncoderKL, AutoEncoderKLConfig};
+
+use crate::weights::input;
+use crate::{Model, F32_F16};
+
+#[rustfmt::skip]
+pub const MODELS: &[Model] = &[
+    Model { name: "stable_diffusion_unet", dtypes: F32_F16, run: unet },
+    Model { name: "stable_diffusion_vae",  dtypes: F32_F16, run: vae },
+];
+
+fn unet(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
+    let block = |out_channels, use_cross_attn| BlockConfig {
+        out_channels,
+        use_cross_attn,
+        attention_head_dim: 4,
+    };
+    let config = UNet2DConditionModelConfig {
+        blocks: vec![block(32, Some(1)), block(64, None)],
+        layers_per_block: 1,
+        norm_num_groups: 8,
+        cross_attention_dim: 48,
+        ..Default::default()
+    };
+    let latents = input("latents", (2, 4, 16, 16), &vb)?;
+    let text = input("text", (2, 7, 48), &vb)?;
+    let model = UNet2DConditionModel::new(vb, 4, 4, false, config)?;
+    let at = |step| model.forward(&latents, step, &text);
+    // Its sines of large steps mean little in f16.
+    Ok(vec![at(1.)?, at(16.)?])
+}
+
+fn vae(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
+    let config = AutoEncoderKLConfig {
+        block_out_channels: vec![32, 64],
+        layers_per_block: 1,
+        latent_channels: 4,
+        norm_num_groups: 8,
+        use_quant_conv: true,
+        use_post_quant_conv: true,
+    };
+    let image = input("image", (1, 3, 32, 32), &vb)?;
+    let latents = input("latents", (1, 4, 16, 16), &vb)?;
+    let model = AutoEncoderKL::new(vb, 3, 3, config)?;
+    // The weights make the encoder's distribution so narrow that a sample is its mean.
+    let sample = model.encode(&image)?.sample()?;
+    Ok(vec![sample, model.decode(&latents)?])
+}

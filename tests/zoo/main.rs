@@ -1,0 +1,104 @@
+//! The model families of candle-transformers, unmodified, on the WebGPU device against the CPU.
+//!
+//!     cargo test -p candle-webgpu-tests --test zoo [-- FILTER]
+//!
+//! Each model is made twice from equal weights: a small random configuration where the code allows one. A test is
+//! named `family::dtype`. The reference is always the CPU in f32, since the weights are exact in f16.
+
+mod audio;
+mod causal;
+mod compare;
+mod diffusion;
+mod language;
+mod mixture;
+mod recurrent;
+mod sequence;
+mod vision;
+mod weights;
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use candle_core::{DType, Device, Tensor};
+use candle_nn::VarBuilder;
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+/// One family: its name, the dtypes its code can run in on any device, and what to compare.
+pub struct Model {
+    pub name: &'static str,
+    pub dtypes: &'static [DType],
+    pub run: fn(VarBuilder<'static>) -> anyhow::Result<Vec<Tensor>>,
+}
+
+pub const F32: &[DType] = &[DType::F32];
+pub const F32_F16: &[DType] = &[DType::F32, DType::F16];
+
+/// A model that cannot run yet; one that passes fails, so that the list stays true.
+struct Known {
+    test: &'static str,
+    reason: &'static str,
+}
+
+const KNOWN: &[Known] = &[];
+
+fn reason(test: &str) -> Option<&'static str> {
+    let known = KNOWN.iter().find(|k| test.starts_with(k.test));
+    known.map(|k| k.reason)
+}
+
+fn check(model: &Model, dtype: DType, device: &Device) -> anyhow::Result<()> {
+    let expected = (model.run)(weights::builder(DType::F32, &Device::Cpu))?;
+    let actual = (model.run)(weights::builder(dtype, device))?;
+    compare::outputs(&expected, &actual, dtype)
+}
+
+fn main() -> ExitCode {
+    let mut args = Arguments::from_args();
+    // The device is shared; more threads only make a software adapter's workers wait for one another.
+    args.test_threads = args.test_threads.or(Some(1));
+    let device = match Device::new_webgpu(0) {
+        Ok(device) => device,
+        Err(e) => {
+            eprintln!("{e}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let models = [
+        language::MODELS,
+        causal::MODELS,
+        recurrent::MODELS,
+        mixture::MODELS,
+        sequence::MODELS,
+        audio::MODELS,
+        vision::MODELS,
+        diffusion::MODELS,
+    ];
+    let known = Arc::new(AtomicUsize::new(0));
+    let mut trials = Vec::new();
+    for model in models.into_iter().flatten() {
+        for &dtype in model.dtypes {
+            let name = format!("{}::{}", model.name, dtype.as_str());
+            let reason = reason(&name);
+            let (device, known) = (device.clone(), known.clone());
+            trials.push(Trial::ignorable_test(name, move || {
+                match (check(model, dtype, &device), reason) {
+                    (Ok(()), None) => Ok(Completion::Completed),
+                    (Err(_), Some(reason)) => {
+                        known.fetch_add(1, Ordering::Relaxed);
+                        Ok(Completion::ignored_with(format!("known failure: {reason}")))
+                    }
+                    (Ok(()), Some(_)) => Err(Failed::from(
+                        "passes now: take it from the list in tests/zoo/main.rs",
+                    )),
+                    (Err(e), None) => Err(Failed::from(format!("{e:#}"))),
+                }
+            }));
+        }
+    }
+    let conclusion = libtest_mimic::run(&args, trials);
+    if !args.list {
+        println!("known failures: {}", known.load(Ordering::Relaxed));
+    }
+    conclusion.exit_code()
+}
