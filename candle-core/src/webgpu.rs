@@ -12,7 +12,9 @@ pub(crate) fn raw_storage(device: &WebGpuDevice, dtype: DType, bytes: &[u8]) -> 
         DType::F8E8M0 => CpuStorage::F8E8M0(bytes.to_vec()),
         dtype => return Err(Error::UnsupportedDTypeForOp(dtype, "load raw bytes").bt()),
     };
-    Ok(Storage::WebGpu(device.storage_from_cpu_storage_owned(storage)?))
+    Ok(Storage::WebGpu(
+        device.storage_from_cpu_storage_owned(storage)?,
+    ))
 }
 
 impl Device {

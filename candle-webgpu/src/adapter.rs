@@ -7,7 +7,8 @@ use crate::error::{Error, Result};
 /// Overrides the ordinal: an index into [`adapters`], or part of an adapter's name (any case).
 pub const ADAPTER_VAR: &str = "CANDLE_WEBGPU_ADAPTER";
 
-const ADVICE: &str = "Install a Vulkan driver (Debian and Ubuntu without a GPU: mesa-vulkan-drivers; \
+const ADVICE: &str =
+    "Install a Vulkan driver (Debian and Ubuntu without a GPU: mesa-vulkan-drivers; \
 Fedora: mesa-vulkan-drivers; Arch: vulkan-swrast), or a current GPU driver on Windows and macOS; \
 WGPU_BACKEND narrows the backends that are searched";
 

@@ -212,7 +212,10 @@ impl Device {
 
     /// Counts a custom op that went through the CPU.
     pub fn note_cpu_fallback(&self) {
-        self.0.counters.cpu_fallbacks.fetch_add(1, Ordering::Relaxed);
+        self.0
+            .counters
+            .cpu_fallbacks
+            .fetch_add(1, Ordering::Relaxed);
     }
 
     /// Copies host bytes to the device. Does not wait.

@@ -67,9 +67,7 @@ pub fn merge<const N: usize>(
             continue;
         }
         let last = out.rank.wrapping_sub(1);
-        if out.rank > 0
-            && (0..N).all(|k| out.strides[k][last] as usize == strides[k][d] * size)
-        {
+        if out.rank > 0 && (0..N).all(|k| out.strides[k][last] as usize == strides[k][d] * size) {
             out.dims[last] = to_u32(op, out.dims[last] as usize * size)?;
             for (merged, stride) in out.strides.iter_mut().zip(strides) {
                 merged[last] = to_u32(op, stride[d])?;

@@ -237,12 +237,7 @@ pub fn link(spec: &Spec, target: Target) -> Result<String> {
 /// The aliases and functions of one operand.
 fn operand(text: &mut Text, n: &str, row: &ElemRow, access: Access) {
     let up = n.to_uppercase();
-    let (d, lanes, value, four) = (
-        row.name,
-        row.lanes,
-        row.compute.wgsl(),
-        row.compute.lanes(),
-    );
+    let (d, lanes, value, four) = (row.name, row.lanes, row.compute.wgsl(), row.compute.lanes());
     let quads = matches!(
         access,
         Access::Flat | Access::Rows | Access::Quads | Access::Put
@@ -261,9 +256,8 @@ fn operand(text: &mut Text, n: &str, row: &ElemRow, access: Access) {
         1 => ("i".to_string(), "0u".to_string()),
         _ => (format!("i / {lanes}u"), format!("i % {lanes}u")),
     };
-    let get = |load: &str| {
-        format!("fn {n}_get(i: u32) -> {value} {{ return {d}_get({load}, {lane}); }}")
-    };
+    let get =
+        |load: &str| format!("fn {n}_get(i: u32) -> {value} {{ return {d}_get({load}, {lane}); }}");
     match access {
         Access::Flat => text.line(format!(
             "fn {n}_quad(q: u32) -> {four} {{ return {d}_unpack({n}[p.{n}_offset / 4u + q]); }}"

@@ -188,8 +188,7 @@ impl Pipelines {
                 checks,
             )
         };
-        let mut constants: Vec<(&str, f64)> =
-            vec![("WORKGROUP", f64::from(spec.kernel.workgroup))];
+        let mut constants: Vec<(&str, f64)> = vec![("WORKGROUP", f64::from(spec.kernel.workgroup))];
         constants.extend(spec.overrides.iter().map(|(k, v)| (*k, f64::from(*v))));
         let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some(&name),

@@ -178,7 +178,8 @@ impl Inner {
             return Ok(());
         }
         let buffer = &self.fault.block(false)?.buffer;
-        self.queue.write_buffer(buffer, 0, &[0; FAULT_BYTES as usize]);
+        self.queue
+            .write_buffer(buffer, 0, &[0; FAULT_BYTES as usize]);
         let op = lock(&self.fault_ops).get(word(1) as usize).copied();
         Err(Error::IndexOutOfRange {
             op: op.unwrap_or("indexing"),

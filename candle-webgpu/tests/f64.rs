@@ -26,11 +26,11 @@ fn f64_arithmetic_is_ieee() {
         b.push(x[(i / n * 7 + i * (i / n)) % n]);
     }
     // Cancellation, and ties.
-    for i in 0..n {
-        a.push(x[i]);
-        b.push(-f64::from_bits(x[i].to_bits() ^ 1));
-        a.push(x[i]);
-        b.push(x[i] * 2f64.powi(-53));
+    for v in x {
+        a.push(v);
+        b.push(-f64::from_bits(v.to_bits() ^ 1));
+        a.push(v);
+        b.push(v * 2f64.powi(-53));
     }
     let n = a.len();
     let (va, vb) = (

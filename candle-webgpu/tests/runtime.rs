@@ -85,9 +85,7 @@ fn threads_share_a_device() {
                 for i in 0..40 {
                     let n = 100 + t * 37 + i;
                     let a = upload(&d, &vec![t as f32; n]);
-                    let y = d
-                        .map("uneg", view(&a, &[n], &[1], 0), [0.0; 2])
-                        .unwrap();
+                    let y = d.map("uneg", view(&a, &[n], &[1], 0), [0.0; 2]).unwrap();
                     assert_eq!(floats(&d, &y), vec![-(t as f32); n]);
                 }
             });

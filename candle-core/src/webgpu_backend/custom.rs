@@ -24,7 +24,10 @@ fn allowed(name: &'static str, storage: &WebGpuStorage) -> Result<()> {
 
 fn upload(like: &WebGpuStorage, result: (CpuStorage, Shape)) -> Forward {
     let (storage, shape) = result;
-    Ok((like.device().storage_from_cpu_storage_owned(storage)?, shape))
+    Ok((
+        like.device().storage_from_cpu_storage_owned(storage)?,
+        shape,
+    ))
 }
 
 pub fn fallback1<F>(name: &'static str, s: &WebGpuStorage, f: F) -> Forward

@@ -110,7 +110,13 @@ impl BackendDevice for WebGpuDevice {
         Ok(WebGpuStorage::new(value, self.clone(), dtype, count))
     }
 
-    fn rand_normal(&self, shape: &Shape, dtype: DType, mean: f64, std: f64) -> Result<WebGpuStorage> {
+    fn rand_normal(
+        &self,
+        shape: &Shape,
+        dtype: DType,
+        mean: f64,
+        std: f64,
+    ) -> Result<WebGpuStorage> {
         let (count, e) = (shape.elem_count(), elem("rand_normal", dtype)?);
         let value = self.runtime.rand_normal(count, e, mean, std)?;
         Ok(WebGpuStorage::new(value, self.clone(), dtype, count))

@@ -51,7 +51,11 @@ impl WebGpuStorage {
         let steps = l.dims().iter().zip(l.stride());
         let last: usize = steps.map(|(d, s)| d.saturating_sub(1) * s).sum();
         if l.shape().elem_count() > 0 && l.start_offset() + last >= self.count {
-            crate::bail!("{op}: {l:?} reaches past {} elements of {:?}", self.count, self.dtype)
+            crate::bail!(
+                "{op}: {l:?} reaches past {} elements of {:?}",
+                self.count,
+                self.dtype
+            )
         }
         Ok(View {
             value: &self.value,
@@ -193,7 +197,10 @@ impl BackendStorage for WebGpuStorage {
             .runtime()
             .fold(name, self.view(name, l)?, dims)?;
         let kept = l.dims().iter().enumerate();
-        let count = kept.filter(|(d, _)| !dims.contains(d)).map(|(_, n)| n).product();
+        let count = kept
+            .filter(|(d, _)| !dims.contains(d))
+            .map(|(_, n)| n)
+            .product();
         Ok(self.with(value, dtype, count))
     }
 
@@ -213,10 +220,7 @@ impl BackendStorage for WebGpuStorage {
 
     fn to_dtype(&self, l: &Layout, dtype: DType) -> Result<Self> {
         let to = elem("to_dtype", dtype)?;
-        let value = self
-            .device
-            .runtime()
-            .cast(self.view("to_dtype", l)?, to)?;
+        let value = self.device.runtime().cast(self.view("to_dtype", l)?, to)?;
         Ok(self.shaped(value, dtype, l))
     }
 
@@ -230,7 +234,14 @@ impl BackendStorage for WebGpuStorage {
         Ok(self.shaped(value, self.dtype, l))
     }
 
-    fn where_cond(&self, l: &Layout, t: &Self, t_l: &Layout, f: &Self, f_l: &Layout) -> Result<Self> {
+    fn where_cond(
+        &self,
+        l: &Layout,
+        t: &Self,
+        t_l: &Layout,
+        f: &Self,
+        f_l: &Layout,
+    ) -> Result<Self> {
         const OP: &str = "where_cond";
         let (t_view, f_view) = (t.view(OP, t_l)?, f.view(OP, f_l)?);
         let value = self

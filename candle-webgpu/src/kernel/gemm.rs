@@ -153,7 +153,11 @@ pub fn catalogue() -> Vec<Spec> {
             for a in &readings {
                 for b in &readings {
                     // f32 is what the parts of a product cut along k have.
-                    let ys = if elem == Elem::F32 { &[Elem::F32][..] } else { &[elem, Elem::F32] };
+                    let ys = if elem == Elem::F32 {
+                        &[Elem::F32][..]
+                    } else {
+                        &[elem, Elem::F32]
+                    };
                     for &y in ys {
                         for access in [Access::Put, Access::Set] {
                             all.push(spec(elem, tile, [*a, *b], (y, access), u32::MAX));
