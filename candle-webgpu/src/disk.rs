@@ -68,7 +68,7 @@ impl Disk {
     /// Writes the file if pipelines were compiled and a moment has passed. A folder that cannot be
     /// written is no error: the cache is only a shortcut.
     pub fn save(&mut self) {
-        if !self.dirty.is_some_and(|since| since.elapsed() > QUIET) {
+        if self.dirty.is_none_or(|since| since.elapsed() <= QUIET) {
             return;
         }
         self.dirty = None;

@@ -105,9 +105,9 @@ impl<const N: usize> Merged<N> {
                 ok
             })
         };
-        if offset % 4 == 0 && flat {
+        if offset.is_multiple_of(4) && flat {
             Access::Flat
-        } else if offset % 4 == 0
+        } else if offset.is_multiple_of(4)
             && strides[inner] == 1
             && dims[inner] % 4 == 0
             && strides[..inner].iter().all(|s| s % 4 == 0)

@@ -1,4 +1,5 @@
 //! The runtime on a real adapter: recording, readback, memory, errors.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use candle_webgpu::{Device, Elem, Error, View};
 

@@ -74,9 +74,16 @@ pub fn add(cases: &mut Cases) {
     }
 }
 
-/// Each way an m x k matrix lies in memory, by the storage's dims.
+/// A name, the storage's dims for a matrix of so many rows and columns, and how to see the matrix in it.
+type Side = (
+    &'static str,
+    fn(usize, usize) -> Vec<usize>,
+    fn(Tensor, usize, usize) -> candle_core::Result<Tensor>,
+);
+
+/// Each way an m x k matrix lies in memory.
 #[rustfmt::skip]
-const SIDES: [(&str, fn(usize, usize) -> Vec<usize>, fn(Tensor, usize, usize) -> candle_core::Result<Tensor>); 7] = [
+const SIDES: [Side; 7] = [
     ("plain",      |r, c| vec![r, c],         |t, _, _| Ok(t)),
     ("transposed", |r, c| vec![c, r],         |t, _, _| t.t()),
     ("offset",     |r, c| vec![r + 1, c],     |t, r, _| t.narrow(0, 1, r)),
@@ -116,8 +123,11 @@ fn sides(cases: &mut Cases, dtype: DType) {
     }
 }
 
+/// A name, and for each side the storage's dims and how to see the batch in it.
+type Batch = (&'static str, &'static [usize], View, &'static [usize], View);
+
 #[rustfmt::skip]
-const BATCHES: &[(&str, &[usize], View, &[usize], View)] = &[
+const BATCHES: &[Batch] = &[
     ("plain",           &[3, 5, 8],     Ok,                               &[3, 8, 7],     Ok),
     ("rank4",           &[2, 3, 5, 8],  Ok,                               &[2, 3, 8, 4],  Ok),
     ("vectors",         &[6, 1, 33],    Ok,                               &[6, 33, 20],   Ok),

@@ -130,8 +130,10 @@ fn copies(cases: &mut Cases) {
         cases.add(format!("peers/copy_whole/{}", dtype.as_str()), move |d| {
             for n in [1, 2, 3, 5, 63, 1000] {
                 let x = Operand::of(tensor(dtype, &[n], 3, Fill::Positive)?);
-                same(d, &[x.clone()], EXACT, |t| t[0].copy())?;
-                same(d, &[x.clone()], EXACT, |t| t[0].force_contiguous())?;
+                same(d, std::slice::from_ref(&x), EXACT, |t| t[0].copy())?;
+                same(d, std::slice::from_ref(&x), EXACT, |t| {
+                    t[0].force_contiguous()
+                })?;
                 same(d, &[x.clone(), x], EXACT, |t| Tensor::cat(t, 0))?;
                 let x = tensor(dtype, &[n + 3], 4, Fill::Positive)?;
                 same(
@@ -184,7 +186,7 @@ fn functions(cases: &mut Cases) {
                     ops::sigmoid,
                 ];
                 for op in ops {
-                    check(d, &[x.clone()], FUNCTION, |t| op(&t[0]))?;
+                    check(d, std::slice::from_ref(&x), FUNCTION, |t| op(&t[0]))?;
                     let y = floats(&op(&x.on(d)?)?)?;
                     ensure!(y.iter().all(|v| v.is_finite()), "{y:?}");
                 }

@@ -14,7 +14,7 @@ const LENGTHS: [usize; 9] = [1, 2, 3, 31, 64, 1000, 1024, 1025, 5000];
 fn key(v: f64) -> f64 {
     match v {
         v if v.is_nan() => f64::INFINITY,
-        v if v == 0.0 => 0.0,
+        0.0 => 0.0,
         v => v.clamp(-f64::MAX, f64::MAX),
     }
 }

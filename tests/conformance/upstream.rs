@@ -46,11 +46,11 @@ fn grids(cases: &mut Cases) {
     });
     cases.add("grid/reduce", |d| {
         let x = Operand::of(tensor(DType::F32, &[ROWS, 3], 17, Fill::Small)?);
-        check(d, &[x.clone()], SUM, |t| t[0].sum(1))?;
-        check(d, &[x.clone()], EXACT, |t| t[0].argmax(1))?;
+        check(d, std::slice::from_ref(&x), SUM, |t| t[0].sum(1))?;
+        check(d, std::slice::from_ref(&x), EXACT, |t| t[0].argmax(1))?;
         let near = Bound { abs: 2e-3, ..SUM };
-        check(d, &[x.clone()], near, |t| t[0].sum(0))?;
-        check(d, &[x.clone()], EXACT, |t| t[0].argmin(0))?;
+        check(d, std::slice::from_ref(&x), near, |t| t[0].sum(0))?;
+        check(d, std::slice::from_ref(&x), EXACT, |t| t[0].argmin(0))?;
         check(d, &[x], near, |t| t[0].sum_all())?;
         // As many columns as rows above.
         let x = Operand::of(tensor(DType::F32, &[3, ROWS * 4], 18, Fill::Small)?);
@@ -118,11 +118,11 @@ fn fixes(cases: &mut Cases) {
             let x = tensor(dtype, &[2, 3, 2, 3, 2], 27, Fill::Ties)?;
             let x = Operand::viewed(x, |t| t.permute((4, 1, 2, 3, 0)));
             for dim in 0..5 {
-                check(d, &[x.clone()], SUM, |t| t[0].sum(dim))?;
-                check(d, &[x.clone()], EXACT, |t| t[0].max(dim))?;
-                check(d, &[x.clone()], EXACT, |t| t[0].argmin(dim))?;
+                check(d, std::slice::from_ref(&x), SUM, |t| t[0].sum(dim))?;
+                check(d, std::slice::from_ref(&x), EXACT, |t| t[0].max(dim))?;
+                check(d, std::slice::from_ref(&x), EXACT, |t| t[0].argmin(dim))?;
             }
-            check(d, &[x.clone()], SUM, |t| t[0].sum((0, 2, 4)))?;
+            check(d, std::slice::from_ref(&x), SUM, |t| t[0].sum((0, 2, 4)))?;
         }
         Ok(())
     });

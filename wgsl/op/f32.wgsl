@@ -8,6 +8,14 @@ fn f32_is_nan(v: f32) -> bool { return (bitcast<u32>(v) & 0x7fffffffu) > 0x7f800
 // v, for a whole number n: its last bit is 0, which compilers do not see. Some join the steps of a sum that relies on
 // its roundings (`c - n * a - n * b` as `c - n * (a + b)`), and WGSL cannot forbid it.
 fn f32_kept(v: f32, n: f32) -> f32 { return bitcast<f32>(bitcast<u32>(v) | (bitcast<u32>(n) & 1u)); }
+// v as an integer in the order of the numbers, both zeros being 0; NaN lies beyond the infinities. Comparing by it sees
+// subnormals, which some drivers (NVIDIA's) flush to zero in arithmetic and in comparisons.
+fn f32_key(v: f32) -> i32 {
+    let bits = bitcast<i32>(v);
+    return select(bits, -(bits & 0x7fffffff), bits < 0);
+}
+fn f32_less(a: f32, b: f32) -> bool { return f32_key(a) < f32_key(b) && !f32_is_nan(a) && !f32_is_nan(b); }
+fn f32_equal(a: f32, b: f32) -> bool { return f32_key(a) == f32_key(b) && !f32_is_nan(a); }
 // The magnitude of a with the sign of b.
 fn f32_signed(a: f32, b: f32) -> f32 {
     return bitcast<f32>((bitcast<u32>(a) & 0x7fffffffu) | (bitcast<u32>(b) & 0x80000000u));
@@ -39,10 +47,11 @@ fn f32_expm1(v: f32) -> f32 {
 
 // v = 2^k * (1 + f) with 1 + f between sqrt(1/2) and sqrt(2), for finite v > 0: (k, f).
 fn f32_log_parts(v: f32) -> vec2<f32> {
-    let tiny = v < 1.1754944e-38;
-    let bits = bitcast<u32>(select(v, v * 8388608.0, tiny)) - 0x3f3504f3u;
+    // A subnormal is its bits times 2^-149.
+    let tiny = bitcast<u32>(v) < 0x00800000u;
+    let bits = bitcast<u32>(select(v, f32(bitcast<u32>(v)), tiny)) - 0x3f3504f3u;
     let k = f32(bitcast<i32>(bits) >> 23u);
-    return vec2<f32>(select(k, k - 23.0, tiny), bitcast<f32>((bits & 0x7fffffu) + 0x3f3504f3u) - 1.0);
+    return vec2<f32>(select(k, k - 149.0, tiny), bitcast<f32>((bits & 0x7fffffu) + 0x3f3504f3u) - 1.0);
 }
 
 // ln(1 + f) - f for the f of f32_log_parts.
@@ -52,7 +61,8 @@ fn f32_log_rest(f: f32) -> f32 {
 }
 
 fn ulog(v: f32) -> f32 {
-    if v <= 0.0 { return f32_of_bits(select(0x7fc00000u, 0xff800000u, v == 0.0)); }
+    let key = f32_key(v);
+    if key <= 0 { return f32_of_bits(select(0x7fc00000u, 0xff800000u, key == 0)); }
     if bitcast<u32>(v) >= 0x7f800000u { return v; }
     let parts = f32_log_parts(v);
     let low = f32_kept(f32_log_rest(parts.y) - parts.x * 0.00021219444, parts.x);
@@ -161,11 +171,16 @@ fn ugelu(v: f32) -> f32 {
 }
 fn ugelu_erf(v: f32) -> f32 { return 0.5 * v * (1.0 + uerf(v * 0.70710678)); }
 
-fn uneg(v: f32) -> f32 { return -v; }
+fn uneg(v: f32) -> f32 { return bitcast<f32>(bitcast<u32>(v) ^ 0x80000000u); }
 fn urecip(v: f32) -> f32 { return 1.0 / v; }
 fn usqr(v: f32) -> f32 { return v * v; }
-fn usqrt(v: f32) -> f32 { return sqrt(v); }
-fn uabs(v: f32) -> f32 { return abs(v); }
+fn usqrt(v: f32) -> f32 {
+    // A subnormal is its bits times 2^-149; doubled, the power has a root.
+    let bits = bitcast<u32>(v);
+    if bits - 1u < 0x007fffffu { return sqrt(f32(2u * bits)) * 2.6469779601696886e-23; }
+    return sqrt(v);
+}
+fn uabs(v: f32) -> f32 { return bitcast<f32>(bitcast<u32>(v) & 0x7fffffffu); }
 fn uceil(v: f32) -> f32 { return ceil(v); }
 fn ufloor(v: f32) -> f32 { return floor(v); }
 // Half away from zero, where WGSL's `round` takes the even neighbour.
@@ -173,8 +188,8 @@ fn uround(v: f32) -> f32 {
     let t = trunc(v);
     return select(t, t + f32_signed(1.0, v), abs(v - t) >= 0.5);
 }
-fn urelu(v: f32) -> f32 { return select(0.0, v, v > 0.0); }
-fn usign(v: f32) -> f32 { return select(select(0.0, 1.0, v > 0.0), -1.0, v < 0.0); }
+fn urelu(v: f32) -> f32 { return select(0.0, v, f32_less(0.0, v)); }
+fn usign(v: f32) -> f32 { return select(select(0.0, 1.0, f32_less(0.0, v)), -1.0, f32_less(v, 0.0)); }
 
 fn affine(v: f32, a: f32, b: f32) -> f32 { return v * a + b; }
 fn elu(v: f32, a: f32) -> f32 { return select(a * f32_expm1(v), v, v > 0.0); }
@@ -191,14 +206,15 @@ fn powf(v: f32, a: f32) -> f32 {
         }
         return select(power, 1.0 / power, a < 0.0);
     }
-    if a == 0.5 && v >= 0.0 { return sqrt(v); }
-    let base = abs(v);
-    if f32_is_nan(v) || f32_is_nan(a) || (v < 0.0 && !whole && bitcast<u32>(base) < 0x7f800000u) { return f32_nan(); }
+    let key = f32_key(v);
+    if a == 0.5 && key >= 0 { return usqrt(v); }
+    let base = uabs(v);
+    if f32_is_nan(v) || f32_is_nan(a) || (key < 0 && !whole && bitcast<u32>(base) < 0x7f800000u) { return f32_nan(); }
     // Above 2^24 every float is even.
     let odd = whole && (bitcast<u32>(v) >> 31u) != 0u && abs(a) < 16777216.0 && (u32(abs(a)) & 1u) != 0u;
     var power: f32;
-    if base == 0.0 || bitcast<u32>(base) == 0x7f800000u {
-        power = select(0.0, f32_inf(), (base == 0.0) == (a < 0.0));
+    if key == 0 || bitcast<u32>(base) == 0x7f800000u {
+        power = select(0.0, f32_inf(), (key == 0) == (a < 0.0));
     } else {
         // log2(base) = k + l; the exact part of a * k is kept apart, lest it drown the fraction.
         let parts = f32_log_parts(base);
@@ -215,28 +231,27 @@ fn badd(a: f32, b: f32) -> f32 { return a + b; }
 fn bsub(a: f32, b: f32) -> f32 { return a - b; }
 fn bmul(a: f32, b: f32) -> f32 { return a * b; }
 fn bdiv(a: f32, b: f32) -> f32 { return a / b; }
-// A NaN on the right is dropped, one on the left stays; by bits, since drivers drop both.
-fn bminimum(a: f32, b: f32) -> f32 { return select(select(a, b, a > b), a, f32_is_nan(a)); }
-fn bmaximum(a: f32, b: f32) -> f32 { return select(select(a, b, a < b), a, f32_is_nan(a)); }
+// A NaN on the right is dropped, one on the left stays.
+fn bminimum(a: f32, b: f32) -> f32 { return select(a, b, f32_less(b, a)); }
+fn bmaximum(a: f32, b: f32) -> f32 { return select(a, b, f32_less(a, b)); }
 
-fn eq(a: f32, b: f32) -> u32 { return u32(a == b); }
-// naga makes an ordered comparison of `!=`, false for NaN.
-fn ne(a: f32, b: f32) -> u32 { return u32(!(a == b)); }
-fn le(a: f32, b: f32) -> u32 { return u32(a <= b); }
-fn ge(a: f32, b: f32) -> u32 { return u32(a >= b); }
-fn lt(a: f32, b: f32) -> u32 { return u32(a < b); }
-fn gt(a: f32, b: f32) -> u32 { return u32(a > b); }
+fn eq(a: f32, b: f32) -> u32 { return u32(f32_equal(a, b)); }
+fn ne(a: f32, b: f32) -> u32 { return u32(!f32_equal(a, b)); }
+fn le(a: f32, b: f32) -> u32 { return u32(f32_less(a, b) || f32_equal(a, b)); }
+fn ge(a: f32, b: f32) -> u32 { return u32(f32_less(b, a) || f32_equal(a, b)); }
+fn lt(a: f32, b: f32) -> u32 { return u32(f32_less(a, b)); }
+fn gt(a: f32, b: f32) -> u32 { return u32(f32_less(b, a)); }
 
 // Pieces of reductions. `_takes`: whether b replaces a; anything replaces a NaN, since a NaN counts only as the first
 // element of all, which `fold_poison` looks at.
 fn fold_sum(a: f32, b: f32) -> f32 { return a + b; }
-fn fold_min_takes(a: f32, b: f32) -> bool { return b < a || (f32_is_nan(a) && !f32_is_nan(b)); }
-fn fold_max_takes(a: f32, b: f32) -> bool { return b > a || (f32_is_nan(a) && !f32_is_nan(b)); }
+fn fold_min_takes(a: f32, b: f32) -> bool { return f32_less(b, a) || (f32_is_nan(a) && !f32_is_nan(b)); }
+fn fold_max_takes(a: f32, b: f32) -> bool { return f32_less(a, b) || (f32_is_nan(a) && !f32_is_nan(b)); }
 fn fold_poison(v: f32) -> bool { return f32_is_nan(v); }
 // The order of sorting as an unsigned key: both zeros are equal and NaN is the greatest.
 fn sort_key(v: f32) -> u32 {
     let bits = bitcast<u32>(v);
     if f32_is_nan(v) { return 0xffffffffu; }
-    if v == 0.0 { return 0x80000000u; }
+    if (bits & 0x7fffffffu) == 0u { return 0x80000000u; }
     return select(bits | 0x80000000u, ~bits, (bits >> 31u) != 0u);
 }

@@ -32,7 +32,7 @@ impl WebGpuDevice {
         self.runtime.stats()
     }
 
-    fn from_bytes(&self, bytes: &[u8], dtype: DType, count: usize) -> Result<WebGpuStorage> {
+    fn upload_bytes(&self, bytes: &[u8], dtype: DType, count: usize) -> Result<WebGpuStorage> {
         let value = self.runtime.upload(bytes)?;
         Ok(WebGpuStorage::new(value, self.clone(), dtype, count))
     }
@@ -77,7 +77,7 @@ impl BackendDevice for WebGpuDevice {
 
     fn storage_from_slice<T: WithDType>(&self, data: &[T]) -> Result<WebGpuStorage> {
         elem("upload", T::DTYPE)?;
-        self.from_bytes(bytes_of(data), T::DTYPE, data.len())
+        self.upload_bytes(bytes_of(data), T::DTYPE, data.len())
     }
 
     fn storage_from_cpu_storage(&self, storage: &CpuStorage) -> Result<WebGpuStorage> {
@@ -96,7 +96,7 @@ impl BackendDevice for WebGpuDevice {
             CpuStorage::F6E2M3(data)
             | CpuStorage::F6E3M2(data)
             | CpuStorage::F4(data)
-            | CpuStorage::F8E8M0(data) => self.from_bytes(data, storage.dtype(), data.len()),
+            | CpuStorage::F8E8M0(data) => self.upload_bytes(data, storage.dtype(), data.len()),
         }
     }
 

@@ -100,7 +100,7 @@ impl Wide {
     /// Both sides are made of contiguous runs of `k` elements.
     fn rows_of(&self, k: u32) -> bool {
         let inner = self.merged.rank - 1;
-        self.merged.dims[inner] % k == 0
+        self.merged.dims[inner].is_multiple_of(k)
             && self.offsets.iter().all(|o| o % k as usize == 0)
             && self
                 .merged

@@ -1,5 +1,6 @@
 //! A tensor of any dtype in host and device memory, seen through any strides. Values are f64 on the host.
 #![allow(dead_code, reason = "each test uses a part")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use candle_webgpu::{Device, Elem, Value, View};
 use float8::F8E4M3;
