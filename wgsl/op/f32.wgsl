@@ -177,6 +177,7 @@ fn usqr(v: f32) -> f32 { return v * v; }
 fn usqrt(v: f32) -> f32 {
     // A subnormal is its bits times 2^-149; doubled, the power has a root.
     let bits = bitcast<u32>(v);
+    if f32_key(v) < 0 { return f32_nan(); }
     if bits - 1u < 0x007fffffu { return sqrt(f32(2u * bits)) * 2.6469779601696886e-23; }
     return sqrt(v);
 }
@@ -230,7 +231,11 @@ fn powf(v: f32, a: f32) -> f32 {
 fn badd(a: f32, b: f32) -> f32 { return a + b; }
 fn bsub(a: f32, b: f32) -> f32 { return a - b; }
 fn bmul(a: f32, b: f32) -> f32 { return a * b; }
-fn bdiv(a: f32, b: f32) -> f32 { return a / b; }
+// WGSL promises a good quotient for divisors up to 2^126; NVIDIA's driver flushes the reciprocal of a greater one.
+fn bdiv(a: f32, b: f32) -> f32 {
+    let s = select(1.0, 0.25, (bitcast<u32>(b) & 0x7fffffffu) > 0x7e800000u);
+    return (a * s) / (b * s);
+}
 // A NaN on the right is dropped, one on the left stays.
 fn bminimum(a: f32, b: f32) -> f32 { return select(a, b, f32_less(b, a)); }
 fn bmaximum(a: f32, b: f32) -> f32 { return select(a, b, f32_less(a, b)); }
