@@ -5,6 +5,7 @@ mod report;
 
 use candle_core::DType;
 use candle_examples::device::{describe, DeviceArgs, Precision};
+use candle_examples::exit;
 use candle_examples::random::{self, Preset, PRESETS};
 use candle_transformers::models::llama::{Cache, Llama};
 use clap::{Parser, ValueEnum};
@@ -79,13 +80,7 @@ fn preset(name: &str) -> Result<&'static Preset, String> {
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("error: {e}");
-            ExitCode::FAILURE
-        }
-    }
+    exit::report(run(&Args::parse()))
 }
 
 fn run(args: &Args) -> anyhow::Result<()> {

@@ -1,6 +1,7 @@
 //! Text from a LLaMA model, by candle-transformers' own code, on whichever device there is.
 
 use candle_examples::device::{describe, DeviceArgs, Precision};
+use candle_examples::exit;
 use candle_examples::generate::{generate, sampling, Options, Output};
 use candle_examples::model;
 use clap::Parser;
@@ -94,20 +95,7 @@ fn positive(text: &str) -> Result<f32, String> {
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        // As for every filter: who reads has read enough.
-        Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("error: {e}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn is_broken_pipe(e: &anyhow::Error) -> bool {
-    let e = e.downcast_ref::<io::Error>();
-    e.is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    exit::report(run(&Args::parse()))
 }
 
 fn run(args: &Args) -> anyhow::Result<()> {

@@ -2,17 +2,13 @@
 
 use std::process::ExitCode;
 
+use candle_examples::exit;
+
 #[cfg(feature = "webgpu")]
 mod report;
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("error: {e}");
-            ExitCode::FAILURE
-        }
-    }
+    exit::report(run())
 }
 
 #[cfg(feature = "webgpu")]
