@@ -1,6 +1,6 @@
 use candle_webgpu::kernel::conv::Window;
 use candle_webgpu::kernel::upsample::Corners;
-use candle_webgpu::{Value, View};
+use candle_webgpu::{Elem, Value, View};
 
 use super::{elem, moved, WebGpuDevice};
 use crate::backend::BackendStorage;
@@ -33,15 +33,19 @@ impl WebGpuStorage {
         self.count
     }
 
-    /// What a layout shows of this storage.
-    pub(crate) fn view<'a>(&'a self, op: &'static str, l: &'a Layout) -> Result<View<'a>> {
-        Ok(View {
+    fn seen<'a>(&'a self, elem: Elem, l: &'a Layout) -> View<'a> {
+        View {
             value: &self.value,
-            elem: elem(op, self.dtype)?,
+            elem,
             dims: l.dims(),
             strides: l.stride(),
             offset: l.start_offset(),
-        })
+        }
+    }
+
+    /// What a layout shows of this storage.
+    pub(crate) fn view<'a>(&'a self, op: &'static str, l: &'a Layout) -> Result<View<'a>> {
+        Ok(self.seen(elem(op, self.dtype)?, l))
     }
 
     /// The same where elements only move. Those smaller than a byte have fewer bytes than elements: a view
@@ -57,13 +61,7 @@ impl WebGpuStorage {
                 self.dtype
             )
         }
-        Ok(View {
-            value: &self.value,
-            elem,
-            dims: l.dims(),
-            strides: l.stride(),
-            offset: l.start_offset(),
-        })
+        Ok(self.seen(elem, l))
     }
 
     /// A new storage of `count` elements.
