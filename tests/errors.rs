@@ -65,6 +65,7 @@ type Test = fn() -> Result<()>;
 const TESTS: &[(&str, Test)] = &[
     ("bad_ordinal", bad_ordinal),
     ("unknown_adapter", unknown_adapter),
+    ("unknown_feature", unknown_feature),
     ("no_adapter", no_adapter),
     ("if_available", if_available),
     ("adapter_by_name", adapter_by_name),
@@ -111,6 +112,16 @@ fn adapter_by_name() -> Result<()> {
     let name = gpu()?.as_webgpu_device()?.adapter().name.to_uppercase();
     for adapter in [name.as_str(), "0", ""] {
         let said = child("open", &[("CANDLE_WEBGPU_ADAPTER", adapter)])?;
+        says(&said, &["opened"])?;
+    }
+    Ok(())
+}
+
+fn unknown_feature() -> Result<()> {
+    let said = child("open", &[("CANDLE_WEBGPU_DISABLE", "f16,subgroup")])?;
+    says(&said, &["error", "\"subgroup\"", "subgroups"])?;
+    for known in ["", "f16, subgroups", "f16,"] {
+        let said = child("open", &[("CANDLE_WEBGPU_DISABLE", known)])?;
         says(&said, &["opened"])?;
     }
     Ok(())

@@ -75,6 +75,24 @@ impl std::fmt::Debug for Device {
     }
 }
 
+/// All optional features but the `disabled` ones, names separated by commas.
+fn wanted(disabled: &str) -> Result<wgpu::Features> {
+    let all = OPTIONAL
+        .iter()
+        .fold(wgpu::Features::empty(), |all, (_, f)| all | *f);
+    let mut names = disabled.split(',').map(str::trim).filter(|n| !n.is_empty());
+    names.try_fold(all, |wanted, name| {
+        if let Some((_, feature)) = OPTIONAL.iter().find(|(n, _)| *n == name) {
+            return Ok(wanted - *feature);
+        }
+        let known: Vec<_> = OPTIONAL.iter().map(|(n, _)| *n).collect();
+        Err(Error::UnknownFeature {
+            name: name.to_string(),
+            known: known.join(", "),
+        })
+    })
+}
+
 impl Device {
     /// The device on the `ordinal`-th adapter (see [`crate::adapters`]), or on the one that
     /// `CANDLE_WEBGPU_ADAPTER` names. The same adapter gives the same device, until it is lost.
@@ -104,11 +122,7 @@ impl Device {
 
     async fn open(adapter: &wgpu::Adapter, report: &AdapterReport) -> Result<Self> {
         let disabled = std::env::var(DISABLE_VAR).unwrap_or_default();
-        let features = OPTIONAL
-            .iter()
-            .filter(|(name, _)| !disabled.split(',').any(|d| d.trim() == *name))
-            .fold(wgpu::Features::empty(), |all, (_, f)| all | *f)
-            & adapter.features();
+        let features = wanted(&disabled)? & adapter.features();
         let experimental = if features.intersects(wgpu::Features::all_experimental_mask()) {
             // SAFETY: cooperative matrices are used only where a kernel's table row asks for them.
             unsafe { wgpu::ExperimentalFeatures::enabled() }

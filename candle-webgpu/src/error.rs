@@ -16,6 +16,11 @@ pub enum Error {
     #[error("CANDLE_WEBGPU_ADAPTER={name:?} matches no adapter; found: {found}")]
     UnknownAdapter { name: String, found: String },
 
+    #[error(
+        "CANDLE_WEBGPU_DISABLE names {name:?}, which is no optional feature; there are {known}"
+    )]
+    UnknownFeature { name: String, known: String },
+
     #[error("the WebGPU device on {adapter} could not be made: {message}")]
     Device { adapter: String, message: String },
 

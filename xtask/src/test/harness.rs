@@ -59,6 +59,12 @@ impl Report {
         }
     }
 
+    pub fn add(&mut self, other: Self) {
+        self.tests.extend(other.tests);
+        self.known += other.known;
+        self.broken += other.broken;
+    }
+
     pub fn counts(&self) -> Counts {
         let passed = self.tests.iter().filter(|(_, ok)| *ok).count();
         Counts {

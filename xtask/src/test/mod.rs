@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{bail, Result};
 
 use crate::{fork, run, vulkan};
-use harness::Counts;
+use harness::{Counts, Report};
 
 pub const HELP: &str = "\
 Run the tests, all of them or the parts named:
@@ -16,7 +16,7 @@ Run the tests, all of them or the parts named:
   fork         the patches apply to the pinned release, only insert, and export to the same bytes
   wgsl         every shader parses and validates, alone and linked (no GPU needed)
   unit         unit tests of candle-webgpu, of the examples and of xtask
-  upstream     candle-core's and candle-nn's own per-device tests, on the WebGPU device
+  upstream     candle-core's and candle-nn's own tests, on the WebGPU device
   conformance  every op, dtype and layout against the CPU
   models       models of candle-transformers against the CPU
 
@@ -117,15 +117,18 @@ fn run_part(part: Part, name: &str, args: &Args) -> Result<Counts> {
 }
 
 fn test(args: &Args, what: &[&str]) -> Result<Counts> {
+    Ok(run_tests(args, what)?.counts())
+}
+
+fn run_tests(args: &Args, what: &[&str]) -> Result<Report> {
     let mut cargo = cargo_test(args, what);
     if let Some(filter) = &args.filter {
         cargo.args(["--", filter]);
     }
-    let report = harness::run(&mut cargo, args.verbose)?;
-    Ok(report.counts())
+    harness::run(&mut cargo, args.verbose)
 }
 
-/// The tests that upstream's `test_device!` makes, `zeros::webgpu` and the like.
+/// The tests that upstream's `test_device!` makes, `zeros::webgpu` and the like, and those that name the CPU, in twins.
 fn upstream(args: &Args) -> Result<Counts> {
     let mut cargo = cargo_test(
         args,
@@ -143,6 +146,10 @@ fn upstream(args: &Args) -> Result<Counts> {
     cargo.args(["--", filter]);
     let mut report = harness::run(&mut cargo, args.verbose)?;
     report.tests.retain(|(name, _)| name.contains("webgpu"));
+    report.add(run_tests(
+        args,
+        &["-p", "candle-webgpu-tests", "--test", "suites"],
+    )?);
     let list = known::read(&crate::root()?.join("tests/known_upstream.txt"))?;
     Ok(known::judge(&report, &list, args.filter.is_none()))
 }
