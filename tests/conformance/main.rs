@@ -2,9 +2,9 @@
 //!
 //!     cargo test -p candle-webgpu-tests --test conformance [-- FILTER]
 //!
-//! The environment chooses the device and its variants: `CANDLE_WEBGPU_ADAPTER` names an adapter,
-//! `CANDLE_WEBGPU_CHECKED=1` turns the runtime checks of shaders on, `CANDLE_WEBGPU_DISABLE=subgroups,f16`
-//! forces the portable twins of kernels.
+//! The environment chooses the device: `CANDLE_WEBGPU_ADAPTER` names an adapter, `CANDLE_WEBGPU_CHECKED=1` turns the
+//! runtime checks of shaders on, `CANDLE_WEBGPU_DISABLE=subgroups,f16` forces the portable twins of kernels.
+//! `CANDLE_WEBGPU_TEST_VARIANT=checked` or `portable` does so for the cases that it can change.
 
 mod bound;
 mod case;
@@ -25,6 +25,7 @@ mod raw;
 mod reduce;
 mod sort;
 mod upstream;
+mod variant;
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -58,8 +59,9 @@ fn main() -> ExitCode {
     let mut args = Arguments::from_args();
     // The device is shared; more threads only make a software adapter's workers wait for one another.
     args.test_threads = args.test_threads.or(Some(2));
-    let device = match Device::new_webgpu(0) {
-        Ok(device) => device,
+    let opened = variant::chosen().and_then(|v| Ok((v, Device::new_webgpu(0)?)));
+    let (variant, device) = match opened {
+        Ok(opened) => opened,
         Err(e) => {
             eprintln!("{e}");
             return ExitCode::FAILURE;
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
     let known = Arc::new(AtomicUsize::new(0));
     let trials = cases()
         .into_iter()
+        .filter(|case| variant.is_none_or(|v| (v.keeps)(&case.name)))
         .map(|case| {
             let reason = known::reason(&adapter, &case.name);
             let (device, known) = (device.clone(), known.clone());

@@ -5,7 +5,7 @@ mod known;
 
 use std::process::Command;
 
-use anyhow::{bail, Result};
+use anyhow::Result;
 
 use crate::{fork, run, vulkan};
 use harness::{Counts, Report};
@@ -17,8 +17,9 @@ Run the tests, all of them or the parts named:
   wgsl         every shader parses and validates, alone and linked (no GPU needed)
   unit         unit tests of candle-webgpu, of the examples and of xtask
   upstream     candle-core's and candle-nn's own tests, on the WebGPU device
-  conformance  every op, dtype and layout against the CPU
-  models       models of candle-transformers against the CPU
+  conformance  every op, dtype and layout against the CPU; errors; the table of docs/SUPPORT.md
+  variants     the part of it that they can change, with checked shaders, and with the portable twins of kernels
+  models       models of candle-transformers against the CPU; the examples on real models
 
 Each part ends with a line `PART: N passed, N failed, N known failures`. Known failures of upstream's tests are listed
 with their reasons in tests/known_upstream.txt; one that passes counts as failed, so that the list stays true.";
@@ -46,15 +47,17 @@ enum Part {
     Unit,
     Upstream,
     Conformance,
+    Variants,
     Models,
 }
 
-const ALL: [(Part, &str); 6] = [
+const ALL: [(Part, &str); 7] = [
     (Part::Fork, "fork"),
     (Part::Wgsl, "wgsl"),
     (Part::Unit, "unit"),
     (Part::Upstream, "upstream"),
     (Part::Conformance, "conformance"),
+    (Part::Variants, "variants"),
     (Part::Models, "models"),
 ];
 
@@ -64,7 +67,7 @@ pub fn main(args: Args) -> Result<bool> {
         if !args.parts.is_empty() && !args.parts.contains(&part) {
             continue;
         }
-        let counts = run_part(part, name, &args).unwrap_or_else(|error| {
+        let counts = run_part(part, &args).unwrap_or_else(|error| {
             println!("{name}: {error:#}");
             Counts::failure()
         });
@@ -78,7 +81,7 @@ pub fn main(args: Args) -> Result<bool> {
     Ok(total.failed == 0)
 }
 
-fn run_part(part: Part, name: &str, args: &Args) -> Result<Counts> {
+fn run_part(part: Part, args: &Args) -> Result<Counts> {
     if part == Part::Fork {
         let (passed, failed) = fork::check_all()?;
         return Ok(Counts {
@@ -91,74 +94,82 @@ fn run_part(part: Part, name: &str, args: &Args) -> Result<Counts> {
     if part != Part::Wgsl {
         vulkan::ensure()?;
     }
+    let mut counts = Counts::default();
+    let mut add = |cargo: Command| -> Result<()> {
+        counts.add(&run(args, cargo)?.counts());
+        Ok(())
+    };
     match part {
+        Part::Fork => {}
+        Part::Upstream => return upstream(args),
+        Part::Wgsl => add(ours(args, &["wgsl"]))?,
+        Part::Conformance => add(ours(args, &["conformance", "errors", "support"]))?,
         Part::Unit => {
-            let mut counts = test(args, &["-p", "candle-webgpu"])?;
-            let examples = test(args, &["-p", "candle-examples"])?;
-            counts.add(&examples);
-            counts.add(&test(args, &["--manifest-path", "xtask/Cargo.toml"])?);
-            Ok(counts)
+            add(cargo_test(args, &["-p", "candle-webgpu"]))?;
+            add(cargo_test(args, &["-p", "candle-examples"]))?;
+            add(cargo_test(args, &["--manifest-path", "xtask/Cargo.toml"]))?;
         }
-        Part::Upstream => upstream(args),
-        _ => {
-            if !crate::root()?.join("tests/Cargo.toml").exists() {
-                bail!("the folder tests/ has no manifest");
+        Part::Variants => {
+            // tests/conformance/variant.rs says what they are and which cases they run.
+            for variant in ["checked", "portable"] {
+                println!("variant {variant}");
+                let mut cargo = ours(args, &["conformance"]);
+                cargo.env("CANDLE_WEBGPU_TEST_VARIANT", variant);
+                add(cargo)?;
             }
-            let mut what = vec!["-p", "candle-webgpu-tests", "--test", name];
-            if part == Part::Conformance {
-                what.extend(["--test", "errors"]);
-            }
-            if part == Part::Models {
-                what.extend(["--test", "zoo"]);
-            }
-            test(args, &what)
+        }
+        Part::Models => {
+            add(ours(args, &["models", "zoo"]))?;
+            // The tests that download a model are ignored where nobody asks for them.
+            let programs = ["bert", "whisper", "llama"].map(|name| ["--test", name]);
+            let what = [&["-p", "candle-examples"][..], &programs.concat()].concat();
+            let mut cargo = cargo_test(args, &what);
+            cargo.arg("--ignored");
+            add(cargo)?;
         }
     }
-}
-
-fn test(args: &Args, what: &[&str]) -> Result<Counts> {
-    Ok(run_tests(args, what)?.counts())
-}
-
-fn run_tests(args: &Args, what: &[&str]) -> Result<Report> {
-    let mut cargo = cargo_test(args, what);
-    if let Some(filter) = &args.filter {
-        cargo.args(["--", filter]);
-    }
-    harness::run(&mut cargo, args.verbose)
+    Ok(counts)
 }
 
 /// The tests that upstream's `test_device!` makes, `zeros::webgpu` and the like, and those that name the CPU, in twins.
 fn upstream(args: &Args) -> Result<Counts> {
-    let mut cargo = cargo_test(
-        args,
-        &[
-            "-p",
-            "candle-core",
-            "-p",
-            "candle-nn",
-            "--features",
-            "candle-core/webgpu,candle-nn/webgpu",
-            "--tests",
-        ],
-    );
-    let filter = args.filter.as_deref().unwrap_or("webgpu");
-    cargo.args(["--", filter]);
-    let mut report = harness::run(&mut cargo, args.verbose)?;
+    let crates = ["-p", "candle-core", "-p", "candle-nn", "--tests"];
+    let features = ["--features", "candle-core/webgpu,candle-nn/webgpu"];
+    let mut cargo = cargo_test(args, &[&crates[..], &features].concat());
+    if args.filter.is_none() {
+        cargo.arg("webgpu");
+    }
+    let mut report = run(args, cargo)?;
     report.tests.retain(|(name, _)| name.contains("webgpu"));
-    report.add(run_tests(
-        args,
-        &["-p", "candle-webgpu-tests", "--test", "suites"],
-    )?);
+    report.add(run(args, ours(args, &["suites"]))?);
     let list = known::read(&crate::root()?.join("tests/known_upstream.txt"))?;
     Ok(known::judge(&report, &list, args.filter.is_none()))
 }
 
+/// Test programs of the folder tests/.
+fn ours(args: &Args, programs: &[&str]) -> Command {
+    let programs = programs.iter().flat_map(|name| ["--test", name]);
+    let what: Vec<&str> = ["-p", "candle-webgpu-tests"]
+        .into_iter()
+        .chain(programs)
+        .collect();
+    cargo_test(args, &what)
+}
+
+/// A command to which arguments of the test programs can be added.
 fn cargo_test(args: &Args, what: &[&str]) -> Command {
     let mut cargo = run::cargo();
-    cargo.args(["test", "--no-fail-fast"]).args(what);
+    cargo
+        .args(["test", "--no-fail-fast"])
+        .args(what)
+        .arg("--")
+        .args(&args.filter);
     if let Some(adapter) = &args.adapter {
         cargo.env("CANDLE_WEBGPU_ADAPTER", adapter);
     }
     cargo
+}
+
+fn run(args: &Args, mut cargo: Command) -> Result<Report> {
+    harness::run(&mut cargo, args.verbose)
 }

@@ -1,0 +1,63 @@
+//! The suite once more on a device made in another way, restricted to the cases that this can change.
+
+use anyhow::{ensure, Context, Result};
+use candle_core::DType;
+use candle_webgpu::kernel::catalogue;
+
+/// Names the variant to run; without it the whole suite runs on the device as it comes.
+pub const VARIANT_VAR: &str = "CANDLE_WEBGPU_TEST_VARIANT";
+
+pub struct Variant {
+    name: &'static str,
+    /// The variable that makes the device so, and its value.
+    set: (&'static str, &'static str),
+    /// Whether a case is worth running again.
+    pub keeps: fn(&str) -> bool,
+}
+
+#[rustfmt::skip]
+const VARIANTS: &[Variant] = &[
+    // Every shader has other text, but what a check can find depends on where elements lie, not on what they mean.
+    Variant { name: "checked",  set: ("CANDLE_WEBGPU_CHECKED", "1"),                                keeps: one_dtype_of_a_kind },
+    // Kernels that ask for an optional feature stand back, so that their portable twins are tested.
+    Variant { name: "portable", set: ("CANDLE_WEBGPU_DISABLE", "cooperative-matrix,f16,subgroups"), keeps: has_a_twin },
+];
+
+/// One dtype for each way in which elements lie in words, and f64, whose functions look into tables.
+const KINDS: [DType; 5] = [DType::F32, DType::F16, DType::U8, DType::I64, DType::F64];
+
+/// The kernels that ask for a feature, and the cases in which they or their twins run.
+const TWINS: &[(&str, &str)] = &[("gemv_k_sub32", "matmul/"), ("gemv_k_sub128", "matmul/")];
+
+fn one_dtype_of_a_kind(case: &str) -> bool {
+    let dtype = |name: &str| name.parse::<DType>().ok();
+    case.split('/').all(|part| {
+        // A cast has two: `to_dtype/f32_f16/odd`.
+        let named: Option<Vec<DType>> = part.split('_').map(dtype).collect();
+        named.is_none_or(|all| all.iter().all(|d| KINDS.contains(d)))
+    })
+}
+
+fn has_a_twin(case: &str) -> bool {
+    TWINS.iter().any(|(_, cases)| case.starts_with(cases))
+}
+
+/// What [`VARIANT_VAR`] asks for. Sets the variable of the device, so no device may have been opened before.
+pub fn chosen() -> Result<Option<&'static Variant>> {
+    for spec in catalogue() {
+        let kernel = spec.kernel;
+        let listed = TWINS.iter().any(|(name, _)| *name == kernel.name);
+        ensure!(
+            kernel.features.is_empty() || listed,
+            "{} asks for a feature: tests/conformance/variant.rs has to say where its twin is tested",
+            kernel.name
+        );
+    }
+    let Ok(name) = std::env::var(VARIANT_VAR) else {
+        return Ok(None);
+    };
+    let variant = VARIANTS.iter().find(|v| v.name == name);
+    let variant = variant.with_context(|| format!("{VARIANT_VAR}={name:?} is no variant"))?;
+    std::env::set_var(variant.set.0, variant.set.1);
+    Ok(Some(variant))
+}
