@@ -7,16 +7,16 @@ use candle_transformers::models::{falcon, gemma2, helium, olmo2, stable_lm, star
 use serde_json::json;
 
 use crate::language::{config, decode};
-use crate::{Model, F32, F32_F16};
+use crate::{Model, FLOATS};
 
 #[rustfmt::skip]
 pub const MODELS: &[Model] = &[
-    Model { name: "gemma2",     dtypes: F32_F16, run: gemma2 },
-    Model { name: "helium",     dtypes: F32_F16, run: helium },
-    Model { name: "olmo2",      dtypes: F32_F16, run: olmo2 },
-    Model { name: "stable_lm",  dtypes: F32_F16, run: stable_lm },
-    Model { name: "starcoder2", dtypes: F32_F16, run: starcoder2 },
-    Model { name: "falcon",     dtypes: F32,     run: falcon },
+    Model { name: "gemma2",     dtypes: FLOATS, run: gemma2 },
+    Model { name: "helium",     dtypes: FLOATS, run: helium },
+    Model { name: "olmo2",      dtypes: FLOATS, run: olmo2 },
+    Model { name: "stable_lm",  dtypes: FLOATS, run: stable_lm },
+    Model { name: "starcoder2", dtypes: FLOATS, run: starcoder2 },
+    Model { name: "falcon",     dtypes: FLOATS, run: falcon },
 ];
 
 fn gemma2(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {

@@ -9,12 +9,12 @@ use candle_transformers::models::stable_diffusion::unet_2d::{
 use candle_transformers::models::stable_diffusion::vae::{AutoEncoderKL, AutoEncoderKLConfig};
 
 use crate::weights::input;
-use crate::{Model, F32_F16};
+use crate::{Model, FLOATS};
 
 #[rustfmt::skip]
 pub const MODELS: &[Model] = &[
-    Model { name: "stable_diffusion_unet", dtypes: F32_F16, run: unet },
-    Model { name: "stable_diffusion_vae",  dtypes: F32_F16, run: vae },
+    Model { name: "stable_diffusion_unet", dtypes: FLOATS, run: unet },
+    Model { name: "stable_diffusion_vae",  dtypes: FLOATS, run: vae },
 ];
 
 fn unet(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {

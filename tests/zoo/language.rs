@@ -9,21 +9,21 @@ use candle_transformers::models::{
 use serde::de::DeserializeOwned;
 use serde_json::{json, Value};
 
-use crate::{Model, F32, F32_F16};
+use crate::{Model, F32, FLOATS};
 
 #[rustfmt::skip]
 pub const MODELS: &[Model] = &[
-    Model { name: "llama",    dtypes: F32_F16, run: llama },
-    Model { name: "llama3",   dtypes: F32_F16, run: llama3 },
-    Model { name: "llama2_c", dtypes: F32,     run: llama2_c },
-    Model { name: "mistral",  dtypes: F32_F16, run: mistral },
-    Model { name: "qwen2",    dtypes: F32_F16, run: qwen2 },
-    Model { name: "qwen3",    dtypes: F32_F16, run: qwen3 },
+    Model { name: "llama",    dtypes: FLOATS, run: llama },
+    Model { name: "llama3",   dtypes: FLOATS, run: llama3 },
+    Model { name: "llama2_c", dtypes: F32,    run: llama2_c },
+    Model { name: "mistral",  dtypes: FLOATS, run: mistral },
+    Model { name: "qwen2",    dtypes: FLOATS, run: qwen2 },
+    Model { name: "qwen3",    dtypes: FLOATS, run: qwen3 },
     // Its angles stay in f32, which no device multiplies with f16.
-    Model { name: "phi",      dtypes: F32,     run: phi },
-    Model { name: "phi3",     dtypes: F32_F16, run: phi3 },
-    Model { name: "gemma",    dtypes: F32_F16, run: gemma },
-    Model { name: "gemma3",   dtypes: F32_F16, run: gemma3 },
+    Model { name: "phi",      dtypes: F32,    run: phi },
+    Model { name: "phi3",     dtypes: FLOATS, run: phi3 },
+    Model { name: "gemma",    dtypes: FLOATS, run: gemma },
+    Model { name: "gemma3",   dtypes: FLOATS, run: gemma3 },
 ];
 
 /// What the families' configurations have in common; `more` adds and replaces.

@@ -3,7 +3,7 @@
 //!     cargo test -p candle-webgpu-tests --test zoo [-- FILTER]
 //!
 //! Each model is made twice from equal weights: a small random configuration where the code allows one. A test is
-//! named `family::dtype`. The reference is always the CPU in f32, since the weights are exact in f16.
+//! named `family::dtype`. The reference is always the CPU in f32, since the weights are exact in f16 and bf16.
 
 mod audio;
 mod causal;
@@ -32,7 +32,7 @@ pub struct Model {
 }
 
 pub const F32: &[DType] = &[DType::F32];
-pub const F32_F16: &[DType] = &[DType::F32, DType::F16];
+pub const FLOATS: &[DType] = &[DType::F32, DType::F16, DType::BF16];
 
 /// A model that cannot run yet; one that passes fails, so that the list stays true.
 struct Known {

@@ -11,7 +11,7 @@ use crate::{Model, F32};
 
 #[rustfmt::skip]
 pub const MODELS: &[Model] = &[
-    // In f16 a near tie may choose another expert, and then the outputs have nothing in common.
+    // In 16 bits a near tie may choose another expert, and then the outputs have nothing in common.
     Model { name: "mixtral",   dtypes: F32, run: mixtral },
     Model { name: "qwen3_moe", dtypes: F32, run: qwen3_moe },
     Model { name: "deepseek2", dtypes: F32, run: deepseek2 },

@@ -6,17 +6,18 @@ use candle_nn::VarBuilder;
 use candle_transformers::models::{bert, distilbert, marian, modernbert, t5, xlm_roberta};
 use serde_json::json;
 
-use crate::{Model, F32, F32_F16};
+use crate::{Model, F32, FLOATS};
 
 #[rustfmt::skip]
 pub const MODELS: &[Model] = &[
-    // BERT's mask multiplies zero by f32::MIN, which is infinite in f16: NaN on every device. Others mask in f32.
-    Model { name: "bert",        dtypes: F32,     run: bert },
-    Model { name: "distilbert",  dtypes: F32,     run: distilbert },
-    Model { name: "xlm_roberta", dtypes: F32,     run: xlm_roberta },
-    Model { name: "modernbert",  dtypes: F32,     run: modernbert },
-    Model { name: "t5",          dtypes: F32_F16, run: t5 },
-    Model { name: "marian",      dtypes: F32,     run: marian },
+    // BERT's mask multiplies zero by f32::MIN, which is infinite in f16 and bf16: NaN on every device. Others mask in
+    // f32.
+    Model { name: "bert",        dtypes: F32,    run: bert },
+    Model { name: "distilbert",  dtypes: F32,    run: distilbert },
+    Model { name: "xlm_roberta", dtypes: FLOATS, run: xlm_roberta },
+    Model { name: "modernbert",  dtypes: F32,    run: modernbert },
+    Model { name: "t5",          dtypes: FLOATS, run: t5 },
+    Model { name: "marian",      dtypes: F32,    run: marian },
 ];
 
 /// Two texts, the second of which is padded.

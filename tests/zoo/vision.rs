@@ -11,19 +11,19 @@ use candle_transformers::models::{convnext, dinov2, efficientnet, resnet, segfor
 use serde_json::json;
 
 use crate::weights::input;
-use crate::{Model, F32_F16};
+use crate::{Model, FLOATS};
 
 #[rustfmt::skip]
 pub const MODELS: &[Model] = &[
-    Model { name: "clip",         dtypes: F32_F16, run: clip },
-    Model { name: "vit",          dtypes: F32_F16, run: vit },
-    Model { name: "convnext",     dtypes: F32_F16, run: convnext },
-    Model { name: "resnet",       dtypes: F32_F16, run: resnet },
-    Model { name: "efficientnet", dtypes: F32_F16, run: efficientnet },
-    Model { name: "siglip",       dtypes: F32_F16, run: siglip },
-    Model { name: "dinov2",       dtypes: F32_F16, run: dinov2 },
-    Model { name: "segformer",    dtypes: F32_F16, run: segformer },
-    Model { name: "tiny_vit",     dtypes: F32_F16, run: tiny_vit },
+    Model { name: "clip",         dtypes: FLOATS, run: clip },
+    Model { name: "vit",          dtypes: FLOATS, run: vit },
+    Model { name: "convnext",     dtypes: FLOATS, run: convnext },
+    Model { name: "resnet",       dtypes: FLOATS, run: resnet },
+    Model { name: "efficientnet", dtypes: FLOATS, run: efficientnet },
+    Model { name: "siglip",       dtypes: FLOATS, run: siglip },
+    Model { name: "dinov2",       dtypes: FLOATS, run: dinov2 },
+    Model { name: "segformer",    dtypes: FLOATS, run: segformer },
+    Model { name: "tiny_vit",     dtypes: FLOATS, run: tiny_vit },
 ];
 
 fn clip(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {

@@ -1,9 +1,10 @@
-//! Weights made from their names: equal on every device, and exact in f16, so that one reference serves all dtypes.
+//! Weights made from their names: equal on every device, and exact in f16 and bf16, so that one reference serves all
+//! dtypes.
 
 use candle_core::{bail, DType, Device, Result, Shape, Tensor};
 use candle_nn::var_builder::SimpleBackend;
 use candle_nn::{Init, VarBuilder};
-use half::f16;
+use half::{bf16, f16};
 
 pub fn builder(dtype: DType, device: &Device) -> VarBuilder<'static> {
     VarBuilder::from_backend(Box::new(ByName), dtype, device.clone())
@@ -35,7 +36,8 @@ pub fn input(name: &str, shape: impl Into<Shape>, vb: &VarBuilder) -> Result<Ten
 }
 
 fn round(values: Vec<f32>) -> Vec<f32> {
-    let round = |v: f32| f16::from_f32(v).to_f32();
+    // In this order what is subnormal in f16 stays exact there.
+    let round = |v: f32| bf16::from_f32(f16::from_f32(v).to_f32()).to_f32();
     values.into_iter().map(round).collect()
 }
 
