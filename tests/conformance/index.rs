@@ -75,6 +75,10 @@ pub fn add(cases: &mut Cases) {
         }
         faults(cases, id);
     }
+    for id in [DType::I16, DType::I32] {
+        signed(cases, id);
+        faults(cases, id);
+    }
     for dtype in [DType::I16, DType::I32, DType::F64, DType::F8E4M3] {
         cases.add(
             format!("index_select/u32/{}/stored", dtype.as_str()),
@@ -199,7 +203,7 @@ fn nothing(cases: &mut Cases, what: &str, id: DType, dtype: DType) {
 type Indexed = fn(&Tensor, &Tensor, &Tensor) -> candle_core::Result<Tensor>;
 
 #[rustfmt::skip]
-const FAULTS: &[(&str, Indexed)] = &[
+const OPS: &[(&str, Indexed)] = &[
     ("index_select", |x, ids, _| x.index_select(&ids.flatten_all()?, 0)),
     ("gather",       |x, ids, _| x.gather(ids, 0)),
     ("scatter",      |x, ids, src| x.scatter(ids, src, 0)),
@@ -207,15 +211,40 @@ const FAULTS: &[(&str, Indexed)] = &[
     ("index_add",    |x, ids, src| x.index_add(&ids.flatten_all()?, src, 0)),
 ];
 
+/// Ids that the CPU takes in few ops, so that the reference has the same ids in i64.
+fn signed(cases: &mut Cases, id: DType) {
+    let none = match id {
+        DType::I16 => i64::from(i16::MAX),
+        _ => i64::from(i32::MAX),
+    };
+    for dtype in ALL {
+        for &(name, op) in OPS {
+            let case = format!("{name}/{}/{}/none", id.as_str(), dtype.as_str());
+            cases.add(case, move |d| {
+                let ids =
+                    |none: i64| Tensor::new(&[[4i64], [none], [0], [none], [2]], &Device::Cpu);
+                let x = tensor(dtype, &[6, 1], 103, Fill::Positive)?;
+                let src = tensor(dtype, &[5, 1], 104, Fill::Positive)?;
+                let here = ids(none)?.to_dtype(id)?.to_device(d)?;
+                let y = op(&x.to_device(d)?, &here, &src.to_device(d)?)?;
+                close(&op(&x, &ids(i64::MAX)?, &src)?, &y, EXACT)
+            });
+        }
+    }
+}
+
 /// An id out of range is an error at the next wait, and only there: the device goes on working.
 fn faults(cases: &mut Cases, id: DType) {
-    for &(name, op) in FAULTS {
+    for &(name, op) in OPS {
         let mut wrong = vec![5i64, 200];
         if id == DType::I64 {
             wrong.extend([-1, i64::MIN, 1 << 32, (1 << 32) + 1]);
         }
         if id == DType::U32 {
             wrong.push(0xffff_fffe);
+        }
+        if matches!(id, DType::I16 | DType::I32) {
+            wrong.extend([-1, -32768]);
         }
         for index in wrong {
             cases.alone(

@@ -12,6 +12,7 @@ mod cast;
 mod conv;
 mod copy;
 mod elementwise;
+mod grid;
 mod index;
 mod input;
 #[path = "../known.rs"]
@@ -21,6 +22,7 @@ mod nn;
 mod peers;
 mod pool;
 mod random;
+mod ranks;
 mod raw;
 mod reduce;
 mod sort;
@@ -52,6 +54,8 @@ fn cases() -> Vec<Case> {
     pool::add(&mut all);
     peers::add(&mut all);
     upstream::add(&mut all);
+    grid::add(&mut all);
+    ranks::add(&mut all);
     all.0
 }
 
