@@ -1,7 +1,7 @@
 //! Dispatches of more than 65,535 workgroups, which do not fit into one dimension of a grid: one case per kernel.
 //!
-//! Not reached: conv_gemm, random_wide, sort_step and sort_merge, whose tensors would have to be larger than the
-//! 128 MiB that llvmpipe binds.
+//! Not reached: random_wide, sort_step and sort_merge, whose tensors would have to be larger than the 128 MiB that
+//! llvmpipe binds, and conv_gemm, which would have too much to multiply there.
 
 use anyhow::{ensure, Result};
 use candle_core::{DType, Device, Tensor};

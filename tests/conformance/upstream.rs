@@ -88,6 +88,14 @@ pub fn add(cases: &mut Cases) {
         }
         Ok(())
     });
+    cases.alone("upstream/command_errors_reach_the_caller", |d| {
+        let x = Tensor::new(&[1f32, 2.], d)?;
+        let wrong = x.index_select(&Tensor::new(&[5u32], d)?, 0)?;
+        // Not the op that failed is read, but one that follows it.
+        ensure!((wrong + 1.)?.to_vec1::<f32>().is_err());
+        ensure!(x.to_vec1::<f32>()? == [1., 2.]);
+        Ok(())
+    });
     cases.add("upstream/bf16_scalars", |d| {
         let x = Tensor::full(bf16::from_f32(0.5), 3, d)?;
         let y = x.affine(2., 1.)?;
