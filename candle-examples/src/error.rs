@@ -34,6 +34,12 @@ pub enum Error {
     #[error("{path} is not a usable tokenizer: {reason}")]
     Tokenizer { path: PathBuf, reason: String },
 
+    #[error("the chat template does not work: {reason}")]
+    Template { reason: String },
+
+    #[error("{path} has no chat template, nor ChatML's tokens: --template names a file with one")]
+    NoTemplate { path: PathBuf },
+
     #[error("{path} is not usable audio: {reason}")]
     Audio { path: PathBuf, reason: String },
 

@@ -2,10 +2,11 @@
 
 use crate::error::{Error, Result};
 use crate::model::Loaded;
-use crate::tokenizer::Stream;
-use candle_core::Device;
+use crate::tokenizer::{Stream, Tokenizer};
+use candle_core::{Device, Tensor};
 use candle_transformers::generation::{LogitsProcessor, Sampling};
 use candle_transformers::utils::apply_repeat_penalty;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 pub struct Options {
@@ -28,6 +29,8 @@ pub enum Stop {
     Tokens,
     /// The model's context is full.
     Context,
+    /// Whom it was shown to broke it off.
+    Interrupted,
 }
 
 pub struct Output {
@@ -36,6 +39,8 @@ pub struct Output {
     pub ids: Vec<u32>,
     pub text: String,
     pub stop: Stop,
+    /// How many ids went through the model before the first token: the prompt's, and what was not in the cache.
+    pub prefilled: usize,
     /// From the start of the prompt's pass to the first token's id.
     pub first_token: Duration,
     /// The passes after the prompt's and the time they took.
@@ -45,7 +50,7 @@ pub struct Output {
 
 impl Output {
     pub fn prompt_rate(&self) -> f64 {
-        self.prompt.len() as f64 / self.first_token.as_secs_f64()
+        self.prefilled as f64 / self.first_token.as_secs_f64()
     }
 
     /// `None` where the prompt's pass was the only one.
@@ -76,77 +81,140 @@ pub fn generate(
     mut show: impl FnMut(&str),
 ) -> Result<Output> {
     let prompt = loaded.tokenizer.encode(prompt)?;
-    if prompt.is_empty() {
-        return Err(Error::PromptEmpty);
-    }
-    if prompt.len() > loaded.context {
-        return Err(Error::PromptTooLong {
-            tokens: prompt.len(),
-            context: loaded.context,
-        });
-    }
-    let mut chooser = Chooser {
-        processor: LogitsProcessor::from_sampling(options.seed, options.sampling.clone()),
-        penalty: options.repeat_penalty,
-        last: options.repeat_last,
+    let mut writer = Writer {
+        model: &mut loaded.model,
+        tokenizer: &loaded.tokenizer,
+        ends: &loaded.ends,
+        context: loaded.context,
+        device,
     };
-    let mut stream = Stream::new(&loaded.tokenizer, &prompt);
-    let mut text = String::new();
-    let mut seen = prompt.clone();
-
-    let start = Instant::now();
-    let mut logits = loaded.model.forward(&prompt, 0, device)?;
-    let mut next = chooser.choose(&logits, &seen)?;
-    let first_token = start.elapsed();
-
-    let start = Instant::now();
-    let mut steps = 0;
-    let stop = loop {
-        if loaded.ends.contains(&next) {
-            break Stop::End;
-        }
-        if seen.len() - prompt.len() == options.tokens {
-            break Stop::Tokens;
-        }
-        seen.push(next);
-        let piece = stream.push(next)?;
-        show(&piece);
-        text.push_str(&piece);
-        if seen.len() - prompt.len() == options.tokens {
-            break Stop::Tokens;
-        }
-        if seen.len() > loaded.context {
-            break Stop::Context;
-        }
-        logits = loaded.model.forward(&[next], seen.len() - 1, device)?;
-        next = chooser.choose(&logits, &seen)?;
-        steps += 1;
-    };
-    let decode = start.elapsed();
-
-    let rest = stream.finish()?;
-    show(&rest);
-    text.push_str(&rest);
-    let ids = seen.split_off(prompt.len());
-    Ok(Output {
-        prompt,
-        ids,
-        text,
-        stop,
-        first_token,
-        steps,
-        decode,
+    let (mut sequence, mut chooser) = (Sequence::default(), Chooser::new(options));
+    writer.extend(&mut sequence, prompt, &mut chooser, |piece| {
+        show(piece);
+        ControlFlow::Continue(())
     })
 }
 
-struct Chooser {
+/// A model that continues ids, with a key-value cache of its own.
+pub trait Causal {
+    /// The logits (vocab) behind the last of `ids`, the first of which stands at `position`: the cache holds as many
+    /// ids already.
+    fn forward(&mut self, ids: &[u32], position: usize, device: &Device) -> Result<Tensor>;
+}
+
+/// The ids of a text, the first `cached` of which are in the model's key-value cache.
+#[derive(Default)]
+pub struct Sequence {
+    pub ids: Vec<u32>,
+    pub cached: usize,
+}
+
+/// What it takes to continue a text.
+pub struct Writer<'a> {
+    pub model: &'a mut dyn Causal,
+    pub tokenizer: &'a Tokenizer,
+    pub ends: &'a [u32],
+    pub context: usize,
+    pub device: &'a Device,
+}
+
+impl Writer<'_> {
+    /// Appends `prompt` to the text, and then what the model says, until `show`, which gets each piece, breaks it off.
+    pub fn extend(
+        &mut self,
+        sequence: &mut Sequence,
+        prompt: Vec<u32>,
+        chooser: &mut Chooser,
+        mut show: impl FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Output> {
+        if prompt.is_empty() {
+            return Err(Error::PromptEmpty);
+        }
+        let begin = sequence.ids.len() + prompt.len();
+        if begin > self.context {
+            return Err(Error::PromptTooLong {
+                tokens: begin,
+                context: self.context,
+            });
+        }
+        sequence.ids.extend_from_slice(&prompt);
+        let mut stream = Stream::new(self.tokenizer, &sequence.ids);
+        let mut text = String::new();
+
+        let start = Instant::now();
+        let prefilled = begin - sequence.cached;
+        let mut next = self.next(sequence, chooser)?;
+        let first_token = start.elapsed();
+
+        let start = Instant::now();
+        let mut steps = 0;
+        let stop = loop {
+            if self.ends.contains(&next) {
+                break Stop::End;
+            }
+            if sequence.ids.len() - begin == chooser.tokens {
+                break Stop::Tokens;
+            }
+            sequence.ids.push(next);
+            let piece = stream.push(next)?;
+            text.push_str(&piece);
+            if show(&piece).is_break() {
+                break Stop::Interrupted;
+            }
+            if sequence.ids.len() - begin == chooser.tokens {
+                break Stop::Tokens;
+            }
+            if sequence.ids.len() > self.context {
+                break Stop::Context;
+            }
+            next = self.next(sequence, chooser)?;
+            steps += 1;
+        };
+        let decode = start.elapsed();
+
+        let rest = stream.finish()?;
+        let _ = show(&rest);
+        text.push_str(&rest);
+        Ok(Output {
+            ids: sequence.ids[begin..].to_vec(),
+            prompt,
+            text,
+            stop,
+            prefilled,
+            first_token,
+            steps,
+            decode,
+        })
+    }
+
+    /// Passes on what the cache does not hold yet, and chooses the id behind it.
+    fn next(&mut self, sequence: &mut Sequence, chooser: &mut Chooser) -> Result<u32> {
+        let Sequence { ids, cached } = sequence;
+        let logits = self.model.forward(&ids[*cached..], *cached, self.device)?;
+        *cached = ids.len();
+        chooser.choose(&logits, ids)
+    }
+}
+
+/// Chooses tokens; its random numbers go on from text to text.
+pub struct Chooser {
     processor: LogitsProcessor,
+    tokens: usize,
     penalty: f32,
     last: usize,
 }
 
 impl Chooser {
-    fn choose(&mut self, logits: &candle_core::Tensor, seen: &[u32]) -> Result<u32> {
+    pub fn new(options: &Options) -> Self {
+        Self {
+            processor: LogitsProcessor::from_sampling(options.seed, options.sampling.clone()),
+            tokens: options.tokens,
+            penalty: options.repeat_penalty,
+            last: options.repeat_last,
+        }
+    }
+
+    fn choose(&mut self, logits: &Tensor, seen: &[u32]) -> Result<u32> {
         if self.penalty == 1. {
             return Ok(self.processor.sample(logits)?);
         }

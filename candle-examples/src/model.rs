@@ -4,6 +4,7 @@ use crate::catalogue::{self, Source, Wanted};
 use crate::checkpoint::{self, Folder};
 use crate::error::{Error, Result};
 use crate::fetch::{cache_dir, Fetcher};
+use crate::generate::Causal;
 use crate::llama2c;
 use crate::tokenizer::Tokenizer;
 use candle_core::{DType, Device, IndexOp, Tensor};
@@ -26,9 +27,8 @@ pub enum Model {
     Llama2c(llama2_c::Llama, llama2_c::Cache),
 }
 
-impl Model {
-    /// The logits (vocab) behind the last of `ids`, the first of which stands at `position`.
-    pub fn forward(&mut self, ids: &[u32], position: usize, device: &Device) -> Result<Tensor> {
+impl Causal for Model {
+    fn forward(&mut self, ids: &[u32], position: usize, device: &Device) -> Result<Tensor> {
         let input = |ids: &[u32]| Tensor::new(ids, device)?.unsqueeze(0);
         match self {
             Self::Llama(model, cache) => Ok(model.forward(&input(ids)?, position, cache)?.i(0)?),
@@ -130,6 +130,9 @@ pub fn locate(model: &str, tokenizer: Option<&Path>) -> Result<Files> {
                 })
             }
             Source::Hub(repo) => with_tokenizer(Folder::from_hub(repo)?, given),
+            Source::Gguf(_) => Err(Error::Unsupported {
+                what: format!("{}, a GGUF: the example chat does", entry.name),
+            }),
         },
         Wanted::Hub(repo) => with_tokenizer(Folder::from_hub(&repo)?, given),
         Wanted::Path(path) if path.is_dir() => with_tokenizer(Folder::open(&path)?, given),
@@ -146,7 +149,7 @@ pub fn locate(model: &str, tokenizer: Option<&Path>) -> Result<Files> {
             }),
             _ => Err(Error::Unsupported {
                 what: format!(
-                    "{}: only folders, .safetensors and llama2.c's .bin",
+                    "{}: only folders, .safetensors and llama2.c's .bin (for a GGUF there is the example chat)",
                     path.display()
                 ),
             }),

@@ -1,16 +1,30 @@
-//! Text to token ids and back: `tokenizer.json` through the tokenizers crate, llama2.c's `tokenizer.bin` by our own reader.
+//! Text to token ids and back: `tokenizer.json` and a GGUF's metadata through the tokenizers crate, llama2.c's
+//! `tokenizer.bin` by our own reader.
 
+mod gguf;
 mod llama2c;
+mod pre;
 
 pub use llama2c::Vocabulary;
 
 use crate::error::{Error, Result};
+use crate::gguf::Gguf;
 use std::path::{Path, PathBuf};
 
 pub struct Tokenizer {
     path: PathBuf,
     kind: Kind,
 }
+
+/// The tokens that end a text or a turn, by the names that models give them.
+const ENDS: [&str; 6] = [
+    "</s>",
+    "<|endoftext|>",
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|end|>",
+    "<end_of_turn>",
+];
 
 enum Kind {
     Json(Box<tokenizers::Tokenizer>),
@@ -43,6 +57,20 @@ impl Tokenizer {
         })
     }
 
+    /// The tokenizer in the metadata of a GGUF file.
+    pub fn from_gguf(file: &Gguf) -> Result<Self> {
+        match gguf::build(file) {
+            Ok(json) => Ok(Self {
+                path: file.path.clone(),
+                kind: Kind::Json(Box::new(json)),
+            }),
+            Err(reason) => Err(Error::Tokenizer {
+                path: file.path.clone(),
+                reason: reason.to_string(),
+            }),
+        }
+    }
+
     /// Fails where the tokenizer can name ids that the model's embedding does not have.
     pub fn check_fits(&self, vocab_size: usize) -> Result<()> {
         let size = match &self.kind {
@@ -63,14 +91,45 @@ impl Tokenizer {
     /// The ids of `text`, with the tokens that the model expects in front of it.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         match &self.kind {
-            Kind::Json(json) => match json.encode(text, true) {
-                Ok(encoding) => Ok(encoding.get_ids().to_vec()),
-                Err(e) => Err(Error::Tokenizer {
-                    path: self.path.clone(),
-                    reason: e.to_string(),
-                }),
-            },
+            Kind::Json(json) => self.encode_json(json, text, true),
             Kind::Llama2c(vocabulary) => Ok(vocabulary.encode(text)),
+        }
+    }
+
+    /// The ids of `text` and of no more.
+    pub fn encode_bare(&self, text: &str) -> Result<Vec<u32>> {
+        match &self.kind {
+            Kind::Json(json) => self.encode_json(json, text, false),
+            Kind::Llama2c(vocabulary) => Ok(vocabulary.encode(text).split_off(1)),
+        }
+    }
+
+    fn encode_json(
+        &self,
+        json: &tokenizers::Tokenizer,
+        text: &str,
+        frame: bool,
+    ) -> Result<Vec<u32>> {
+        match json.encode_fast(text, frame) {
+            Ok(encoding) => Ok(encoding.get_ids().to_vec()),
+            Err(e) => Err(Error::Tokenizer {
+                path: self.path.clone(),
+                reason: e.to_string(),
+            }),
+        }
+    }
+
+    /// Whether `text` begins with a special token. A text is cut at those first, so that what stands before one has no
+    /// influence on the ids from there on.
+    pub fn begins_special(&self, text: &str) -> bool {
+        match &self.kind {
+            Kind::Json(json) => {
+                let added = json.get_added_vocabulary();
+                let mut tokens = added.get_vocab().keys();
+                tokens
+                    .any(|token| text.starts_with(token.as_str()) && added.is_special_token(token))
+            }
+            Kind::Llama2c(_) => false,
         }
     }
 
@@ -87,6 +146,14 @@ impl Tokenizer {
         }
     }
 
+    /// The name of a token; llama2.c's vocabularies name none.
+    pub fn name(&self, id: u32) -> Option<String> {
+        match &self.kind {
+            Kind::Json(json) => json.id_to_token(id),
+            Kind::Llama2c(_) => None,
+        }
+    }
+
     /// The id of a token by its name; llama2.c's vocabularies name none.
     pub fn id(&self, token: &str) -> Option<u32> {
         match &self.kind {
@@ -98,7 +165,7 @@ impl Tokenizer {
     /// The ids that end a text in this vocabulary.
     pub fn ends(&self) -> Vec<u32> {
         match &self.kind {
-            Kind::Json(json) => ["</s>", "<|endoftext|>", "<|im_end|>", "<|eot_id|>"]
+            Kind::Json(json) => ENDS
                 .iter()
                 .filter_map(|token| json.token_to_id(token))
                 .collect(),

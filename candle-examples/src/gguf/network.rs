@@ -1,0 +1,106 @@
+//! The architectures of GGUF files that candle-transformers can run, one row each.
+
+use crate::error::{Error, Result};
+use crate::generate::Causal;
+use candle_core::quantized::gguf_file::Content;
+use candle_core::{Device, IndexOp, Tensor};
+use candle_transformers::models::{
+    quantized_gemma3 as gemma3, quantized_llama as llama, quantized_phi3 as phi3,
+    quantized_qwen2 as qwen2, quantized_qwen3 as qwen3,
+};
+use std::fs::File;
+use std::io::BufReader;
+
+type Reader = BufReader<File>;
+
+/// From ids (1, T) and the position of the first to logits (1, vocab). At position 0 the cache begins anew.
+pub type Forward = Box<dyn FnMut(&Tensor, usize) -> candle_core::Result<Tensor>>;
+
+pub struct Architecture {
+    /// What `general.architecture` says, and the prefix of the metadata's keys.
+    pub name: &'static str,
+    /// How many positions candle-transformers makes angles for; the file's own limit may be lower.
+    pub positions: usize,
+    pub load: fn(Content, &mut Reader, &Device) -> candle_core::Result<Forward>,
+}
+
+#[rustfmt::skip]
+pub static ARCHITECTURES: &[Architecture] = &[
+    Architecture { name: "llama",  positions: llama::MAX_SEQ_LEN,  load: load_llama },
+    Architecture { name: "qwen2",  positions: usize::MAX,          load: load_qwen2 },
+    Architecture { name: "qwen3",  positions: usize::MAX,          load: load_qwen3 },
+    Architecture { name: "phi3",   positions: usize::MAX,          load: load_phi3 },
+    Architecture { name: "gemma3", positions: gemma3::MAX_SEQ_LEN, load: load_gemma3 },
+];
+
+pub fn find(name: Option<&str>) -> Result<&'static Architecture> {
+    let found = ARCHITECTURES.iter().find(|a| Some(a.name) == name);
+    found.ok_or_else(|| {
+        let known: Vec<_> = ARCHITECTURES.iter().map(|a| a.name).collect();
+        Error::Unsupported {
+            what: format!(
+                "the architecture `{}`, only {}",
+                name.unwrap_or("(none)"),
+                known.join(", ")
+            ),
+        }
+    })
+}
+
+fn load_llama(file: Content, from: &mut Reader, device: &Device) -> candle_core::Result<Forward> {
+    let mut model = llama::ModelWeights::from_gguf(file, from, device)?;
+    Ok(Box::new(move |ids, at| model.forward(ids, at)))
+}
+
+fn load_qwen2(file: Content, from: &mut Reader, device: &Device) -> candle_core::Result<Forward> {
+    let mut model = qwen2::ModelWeights::from_gguf(file, from, device)?;
+    Ok(Box::new(move |ids, at| model.forward(ids, at)))
+}
+
+fn load_qwen3(file: Content, from: &mut Reader, device: &Device) -> candle_core::Result<Forward> {
+    let mut model = qwen3::ModelWeights::from_gguf(file, from, device)?;
+    Ok(Box::new(move |ids, at| {
+        // The others begin anew by themselves.
+        if at == 0 {
+            model.clear_kv_cache();
+        }
+        model.forward(ids, at)
+    }))
+}
+
+fn load_phi3(file: Content, from: &mut Reader, device: &Device) -> candle_core::Result<Forward> {
+    let mut model = phi3::ModelWeights::from_gguf(false, file, from, device)?;
+    Ok(Box::new(move |ids, at| model.forward(ids, at)))
+}
+
+fn load_gemma3(file: Content, from: &mut Reader, device: &Device) -> candle_core::Result<Forward> {
+    let mut model = gemma3::ModelWeights::from_gguf(file, from, device)?;
+    Ok(Box::new(move |ids, at| {
+        let count = ids.dim(1)?;
+        if at == 0 || count == 1 {
+            return model.forward(ids, at);
+        }
+        // Its mask behind a cache joins f32 zeros, which would hide the cache, to u32: one by one there is no mask.
+        let mut logits = model.forward(&ids.narrow(1, 0, 1)?, at)?;
+        for i in 1..count {
+            logits = model.forward(&ids.narrow(1, i, 1)?, at + i)?;
+        }
+        Ok(logits)
+    }))
+}
+
+/// A loaded model of any of the architectures.
+pub struct Network(Forward);
+
+impl Network {
+    pub fn new(forward: Forward) -> Self {
+        Self(forward)
+    }
+}
+
+impl Causal for Network {
+    fn forward(&mut self, ids: &[u32], position: usize, device: &Device) -> Result<Tensor> {
+        let ids = Tensor::new(ids, device)?.unsqueeze(0)?;
+        Ok((self.0)(&ids, position)?.i(0)?)
+    }
+}
