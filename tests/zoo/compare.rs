@@ -3,17 +3,8 @@
 use anyhow::{ensure, Result};
 use candle_core::{DType, Device, Tensor};
 
-/// The largest difference, relative to the largest value of the output.
-fn tolerance(dtype: DType) -> f32 {
-    match dtype {
-        DType::F16 => 5e-3,
-        // Three bits less.
-        DType::BF16 => 4e-2,
-        _ => 1e-5,
-    }
-}
-
-pub fn outputs(expected: &[Tensor], actual: &[Tensor], dtype: DType) -> Result<()> {
+/// Fails where a difference is above `tolerance`, relative to the largest value of the output.
+pub fn outputs(expected: &[Tensor], actual: &[Tensor], tolerance: f32) -> Result<()> {
     ensure!(expected.len() == actual.len(), "not the same outputs");
     for (i, (expected, actual)) in expected.iter().zip(actual).enumerate() {
         let (dims, got) = (expected.dims(), actual.dims());
@@ -29,7 +20,7 @@ pub fn outputs(expected: &[Tensor], actual: &[Tensor], dtype: DType) -> Result<(
         let worst = differences.fold(0f32, |w, d| if d <= w { w } else { d });
         let relative = worst / magnitude;
         ensure!(
-            relative <= tolerance(dtype),
+            relative <= tolerance,
             "output {i}: off by {relative:.1e} of {magnitude:.3}, the largest value"
         );
     }

@@ -8,20 +8,24 @@ use candle_transformers::models::{
     quantized_gemma3 as gemma3, quantized_llama as llama, quantized_phi3 as phi3,
     quantized_qwen2 as qwen2, quantized_qwen3 as qwen3,
 };
-use std::fs::File;
-use std::io::BufReader;
+use std::io::{Read, Seek};
 
-type Reader = BufReader<File>;
+/// Where the tensors are read from.
+pub trait Source: Read + Seek {}
+
+impl<T: Read + Seek> Source for T {}
 
 /// From ids (1, T) and the position of the first to logits (1, vocab). At position 0 the cache begins anew.
 pub type Forward = Box<dyn FnMut(&Tensor, usize) -> candle_core::Result<Tensor>>;
+
+type Loading = candle_core::Result<Forward>;
 
 pub struct Architecture {
     /// What `general.architecture` says, and the prefix of the metadata's keys.
     pub name: &'static str,
     /// How many positions candle-transformers makes angles for; the file's own limit may be lower.
     pub positions: usize,
-    pub load: fn(Content, &mut Reader, &Device) -> candle_core::Result<Forward>,
+    pub load: fn(Content, &mut dyn Source, &Device) -> Loading,
 }
 
 #[rustfmt::skip]
@@ -47,18 +51,18 @@ pub fn find(name: Option<&str>) -> Result<&'static Architecture> {
     })
 }
 
-fn load_llama(file: Content, from: &mut Reader, device: &Device) -> candle_core::Result<Forward> {
-    let mut model = llama::ModelWeights::from_gguf(file, from, device)?;
+fn load_llama(file: Content, mut from: &mut dyn Source, device: &Device) -> Loading {
+    let mut model = llama::ModelWeights::from_gguf(file, &mut from, device)?;
     Ok(Box::new(move |ids, at| model.forward(ids, at)))
 }
 
-fn load_qwen2(file: Content, from: &mut Reader, device: &Device) -> candle_core::Result<Forward> {
-    let mut model = qwen2::ModelWeights::from_gguf(file, from, device)?;
+fn load_qwen2(file: Content, mut from: &mut dyn Source, device: &Device) -> Loading {
+    let mut model = qwen2::ModelWeights::from_gguf(file, &mut from, device)?;
     Ok(Box::new(move |ids, at| model.forward(ids, at)))
 }
 
-fn load_qwen3(file: Content, from: &mut Reader, device: &Device) -> candle_core::Result<Forward> {
-    let mut model = qwen3::ModelWeights::from_gguf(file, from, device)?;
+fn load_qwen3(file: Content, mut from: &mut dyn Source, device: &Device) -> Loading {
+    let mut model = qwen3::ModelWeights::from_gguf(file, &mut from, device)?;
     Ok(Box::new(move |ids, at| {
         // The others begin anew by themselves.
         if at == 0 {
@@ -68,13 +72,13 @@ fn load_qwen3(file: Content, from: &mut Reader, device: &Device) -> candle_core:
     }))
 }
 
-fn load_phi3(file: Content, from: &mut Reader, device: &Device) -> candle_core::Result<Forward> {
-    let mut model = phi3::ModelWeights::from_gguf(false, file, from, device)?;
+fn load_phi3(file: Content, mut from: &mut dyn Source, device: &Device) -> Loading {
+    let mut model = phi3::ModelWeights::from_gguf(false, file, &mut from, device)?;
     Ok(Box::new(move |ids, at| model.forward(ids, at)))
 }
 
-fn load_gemma3(file: Content, from: &mut Reader, device: &Device) -> candle_core::Result<Forward> {
-    let mut model = gemma3::ModelWeights::from_gguf(file, from, device)?;
+fn load_gemma3(file: Content, mut from: &mut dyn Source, device: &Device) -> Loading {
+    let mut model = gemma3::ModelWeights::from_gguf(file, &mut from, device)?;
     Ok(Box::new(move |ids, at| {
         let count = ids.dim(1)?;
         if at == 0 || count == 1 {

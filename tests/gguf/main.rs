@@ -1,0 +1,139 @@
+//! Quantized models of candle-transformers, from GGUF files made here, on the WebGPU device against the CPU.
+//!
+//!     cargo test -p candle-webgpu-tests --test gguf [-- FILTER]
+//!
+//! Each family has a file of random weights in each type. What the exact logits are, the CPU tells from a second file, in
+//! which every tensor is the f32 that the quantized one stands for. A test is named `device::family::type`:
+//!
+//! - `cpu`: the CPU's quantized run against the exact one, to know how far its rounding of activations takes it;
+//! - `webgpu`: the device, which multiplies f32 activations by dequantized weights, against the exact run, and
+//!   against the CPU's quantized one.
+
+#[path = "../zoo/compare.rs"]
+mod compare;
+mod family;
+mod file;
+#[path = "../zoo/values.rs"]
+mod values;
+
+use std::io::Cursor;
+use std::process::ExitCode;
+
+use candle_core::quantized::gguf_file::Content;
+use candle_core::quantized::GgmlDType;
+use candle_core::{Device, Tensor};
+use candle_examples::gguf::ARCHITECTURES;
+use family::{Family, FAMILIES};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// Sums in another order.
+const EXACT: f32 = 1e-5;
+
+/// The CPU rounds the activations of each product to 8 bits by the largest of a block: a step of amax/127, so that a
+/// product is off by 0.5 to 0.7 % (blocks of 32 and 256 normal values), and what two layers make of it by 2 %.
+const ROUNDED: f32 = 5e-2;
+
+/// The types of a GGUF that Candle reads, all but Q8_1, which is for activations; Q8K it does not read.
+#[rustfmt::skip]
+const TYPES: &[(&str, GgmlDType, f32)] = &[
+    ("f32",  GgmlDType::F32,  EXACT),
+    ("f16",  GgmlDType::F16,  EXACT),
+    ("bf16", GgmlDType::BF16, EXACT),
+    ("q4_0", GgmlDType::Q4_0, ROUNDED),
+    ("q4_1", GgmlDType::Q4_1, ROUNDED),
+    ("q5_0", GgmlDType::Q5_0, ROUNDED),
+    ("q5_1", GgmlDType::Q5_1, ROUNDED),
+    ("q8_0", GgmlDType::Q8_0, ROUNDED),
+    ("q2k",  GgmlDType::Q2K,  ROUNDED),
+    ("q3k",  GgmlDType::Q3K,  ROUNDED),
+    ("q4k",  GgmlDType::Q4K,  ROUNDED),
+    ("q5k",  GgmlDType::Q5K,  ROUNDED),
+    ("q6k",  GgmlDType::Q6K,  ROUNDED),
+];
+
+/// Passes over the model: ids, and how many went before. A prompt, steps behind it, a second prompt behind the cache,
+/// one more step; then another text, for which the cache begins anew.
+const PASSES: &[(&[u32], usize)] = &[
+    (&[5, 60, 3, 17, 8, 9, 41], 0),
+    (&[23], 7),
+    (&[1], 8),
+    (&[44, 2, 31], 9),
+    (&[12], 12),
+    (&[7, 7, 30, 2], 0),
+    (&[66], 4),
+];
+
+/// The logits of each pass.
+fn run(family: &Family, file: &[u8], device: &Device) -> anyhow::Result<Vec<Tensor>> {
+    let mut file = Cursor::new(file);
+    let content = Content::read(&mut file)?;
+    let architecture = ARCHITECTURES.iter().find(|a| a.name == family.architecture);
+    let architecture = architecture.ok_or_else(|| anyhow::anyhow!(family.architecture))?;
+    let mut forward = (architecture.load)(content, &mut file, device)?;
+    let mut all = Vec::new();
+    for (ids, at) in PASSES {
+        let ids = Tensor::new(*ids, device)?.unsqueeze(0)?;
+        all.push(forward(&ids, *at)?);
+    }
+    Ok(all)
+}
+
+/// Whether the CPU's own run is worth comparing with.
+fn says(family: &Family, tolerance: f32) -> bool {
+    family.steady || tolerance == EXACT
+}
+
+fn on_cpu(family: &Family, dtype: GgmlDType, tolerance: f32) -> anyhow::Result<()> {
+    let files = file::pair(family, dtype)?;
+    let exact = run(family, &files.exact, &Device::Cpu)?;
+    let quantized = run(family, &files.quantized, &Device::Cpu)?;
+    compare::outputs(&exact, &quantized, tolerance)
+}
+
+fn on_webgpu(
+    family: &Family,
+    dtype: GgmlDType,
+    tolerance: f32,
+    device: &Device,
+) -> anyhow::Result<()> {
+    let files = file::pair(family, dtype)?;
+    let actual = run(family, &files.quantized, device)?;
+    let exact = run(family, &files.exact, &Device::Cpu)?;
+    compare::outputs(&exact, &actual, EXACT)?;
+    if !says(family, tolerance) {
+        return Ok(());
+    }
+    let quantized = run(family, &files.quantized, &Device::Cpu)?;
+    compare::outputs(&quantized, &actual, tolerance)
+}
+
+fn main() -> ExitCode {
+    let mut args = Arguments::from_args();
+    // The device is shared; more threads only make a software adapter's workers wait for one another.
+    args.test_threads = args.test_threads.or(Some(1));
+    let device = match Device::new_webgpu(0) {
+        Ok(device) => device,
+        Err(e) => {
+            eprintln!("{e}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut trials = Vec::new();
+    for family in FAMILIES {
+        for &(name, dtype, tolerance) in TYPES {
+            let trial = |on: &str, check: Box<dyn Fn() -> anyhow::Result<()> + Send>| {
+                Trial::test(format!("{on}::{}::{name}", family.name), move || {
+                    check().map_err(|e| Failed::from(format!("{e:#}")))
+                })
+            };
+            if says(family, tolerance) {
+                let check = move || on_cpu(family, dtype, tolerance);
+                trials.push(trial("cpu", Box::new(check)));
+            }
+            let device = device.clone();
+            let check = move || on_webgpu(family, dtype, tolerance, &device);
+            trials.push(trial("webgpu", Box::new(check)));
+        }
+    }
+    libtest_mimic::run(&args, trials).exit_code()
+}
