@@ -112,3 +112,132 @@ fn merges(tokens: &[String], scores: &[f32]) -> Merges {
     let name = |id: usize| tokens[id].clone();
     found.iter().map(|&(_, i, j)| (name(i), name(j))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokenizer::llama2c::{self, Vocabulary};
+    use candle_core::quantized::gguf_file::{self, Value};
+    use std::io::Cursor;
+
+    const UNKNOWN: u32 = super::UNKNOWN as u32;
+    const CONTROL: u32 = super::CONTROL as u32;
+    const NORMAL: u32 = 1;
+    const BYTE: u32 = 6;
+
+    fn text(text: &str) -> Value {
+        Value::String(text.to_string())
+    }
+
+    fn made(kind: &str, tokens: &[(&str, u32, f32)], extra: &[(&str, Value)]) -> Tokenizer {
+        let array = |values: Vec<Value>| Value::Array(values);
+        let model = text(kind);
+        let names = array(tokens.iter().map(|t| text(t.0)).collect());
+        let types = array(tokens.iter().map(|t| Value::U32(t.1)).collect());
+        let scores = array(tokens.iter().map(|t| Value::F32(t.2)).collect());
+        let mut metadata = vec![
+            ("tokenizer.ggml.model", &model),
+            ("tokenizer.ggml.tokens", &names),
+            ("tokenizer.ggml.token_type", &types),
+            ("tokenizer.ggml.scores", &scores),
+        ];
+        metadata.extend(extra.iter().map(|(key, value)| (*key, value)));
+        let mut bytes = Cursor::new(Vec::new());
+        gguf_file::write(&mut bytes, &metadata, &[]).expect("metadata of valid types");
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        std::fs::write(file.path(), bytes.into_inner()).expect("a temporary file");
+        let file = Gguf::open(file.path()).expect("a valid file");
+        build(&file).expect("a valid tokenizer")
+    }
+
+    fn ids(tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
+        let encoding = tokenizer.encode(text, false).expect("a text to encode");
+        encoding.get_ids().to_vec()
+    }
+
+    #[test]
+    fn byte_level_joins_bytes_and_keeps_special_tokens_whole() {
+        let tokens = [
+            "<|im_end|>",
+            "h",
+            "i",
+            "\u{120}",
+            "hi",
+            "\u{120}hi",
+            "1",
+            "2",
+            "12",
+        ];
+        let tokens = tokens.map(|t| (t, if t.len() > 5 { CONTROL } else { NORMAL }, 0.));
+        let merges = ["h i", "\u{120} hi", "1 2"];
+        let extra = [
+            ("tokenizer.ggml.pre", text("smollm")),
+            (
+                "tokenizer.ggml.merges",
+                Value::Array(merges.map(text).to_vec()),
+            ),
+        ];
+        let tokenizer = made("gpt2", &tokens, &extra);
+        // No space in front of the text, and digits apart although a merge would join them.
+        let found = ids(&tokenizer, "hi hi 12<|im_end|>hi");
+        assert_eq!(found, [4, 5, 3, 6, 7, 0, 4]);
+        let decode = |skip| tokenizer.decode(&found, skip).expect("known ids");
+        assert_eq!(decode(true), "hi hi 12hi");
+        assert_eq!(decode(false), "hi hi 12<|im_end|>hi");
+    }
+
+    /// The same pieces as llama2.c's file has them.
+    const PIECES: [(&str, f32); 7] = [
+        (" ", -9.),
+        ("a", -9.),
+        ("b", -9.),
+        ("ab", -2.),
+        (" a", -1.),
+        ("abab", -3.),
+        ("ba", -1.5),
+    ];
+
+    fn pieces(extra: &[(&str, Value)]) -> Tokenizer {
+        let bytes: Vec<_> = (0..=255u8).map(|b| format!("<0x{b:02X}>")).collect();
+        let pieces = PIECES.map(|(piece, score)| (piece.replace(' ', SPACE), score));
+        let mut tokens = vec![
+            ("<unk>", UNKNOWN, 0.),
+            ("<s>", CONTROL, 0.),
+            ("</s>", CONTROL, 0.),
+        ];
+        tokens.extend(bytes.iter().map(|byte| (byte.as_str(), BYTE, 0.)));
+        tokens.extend(
+            pieces
+                .iter()
+                .map(|(piece, score)| (piece.as_str(), NORMAL, *score)),
+        );
+        made("llama", &tokens, extra)
+    }
+
+    #[test]
+    fn pieces_are_joined_as_by_llama2c() {
+        let ours = Vocabulary::parse(&llama2c::tests::file(&PIECES)).expect("a valid file");
+        let theirs = pieces(&[]);
+        for text in [
+            "ab",
+            "abab ab",
+            "babab",
+            "aabbaabb",
+            "a\u{e9}b  a",
+            "bab abba ab",
+        ] {
+            let expected = ours.encode(text);
+            assert_eq!(ids(&theirs, text), expected[1..], "{text}");
+            let decoded = theirs.decode(&expected, true).expect("known ids");
+            assert_eq!(decoded, text);
+        }
+    }
+
+    #[test]
+    fn a_space_is_put_in_front_only_where_the_model_wants_it() {
+        let space = |tokenizer: &Tokenizer| ids(tokenizer, "b")[0] == 259;
+        assert!(space(&pieces(&[])));
+        let without = ("tokenizer.ggml.add_space_prefix", Value::Bool(false));
+        assert!(!space(&pieces(&[without])));
+    }
+}

@@ -1,0 +1,300 @@
+//! The program `chat`, on a small model made here, and on the real one.
+
+#![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
+
+use candle_core::quantized::gguf_file::{self, Value};
+use candle_core::quantized::{GgmlDType, QTensor};
+use candle_core::{Device, Tensor};
+use candle_examples::conversation::Conversation;
+use candle_examples::generate::{sampling, Chooser, Options, Writer};
+use candle_examples::gguf::{Gguf, Loaded};
+use candle_examples::template::{Template, CHATML};
+use candle_examples::tokenizer::Tokenizer;
+use serde_json::Value as Json;
+use std::io::Cursor;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const DIM: usize = 32;
+const CONTEXT: u32 = 256;
+const SPECIAL: [&str; 2] = ["<|im_start|>", "<|im_end|>"];
+
+/// As GPT-2 writes bytes: what can be printed as it is, the rest from U+0100 on.
+fn alphabet() -> impl Iterator<Item = String> {
+    let mut next = 0xff;
+    (0..=0xffu8).map(move |byte| {
+        let printed = matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
+        next += u32::from(!printed);
+        let code = if printed { u32::from(byte) } else { next };
+        char::from_u32(code).unwrap().to_string()
+    })
+}
+
+/// A LLaMA of one layer with weights from a fixed sequence, whose tokens are bytes, and ChatML's two.
+fn model(dir: &Path) -> PathBuf {
+    let text = |text: &str| Value::String(text.to_string());
+    let tokens: Vec<_> = alphabet().chain(SPECIAL.map(str::to_string)).collect();
+    let vocabulary = tokens.len();
+    let kinds = (0..vocabulary).map(|id| Value::U32(if id < 256 { 1 } else { 3 }));
+    let tokens = tokens.iter().map(|token| text(token)).collect();
+    let metadata = [
+        ("general.architecture", text("llama")),
+        ("llama.attention.head_count", Value::U32(4)),
+        ("llama.attention.head_count_kv", Value::U32(2)),
+        ("llama.attention.layer_norm_rms_epsilon", Value::F32(1e-5)),
+        ("llama.block_count", Value::U32(1)),
+        ("llama.context_length", Value::U32(CONTEXT)),
+        ("llama.embedding_length", Value::U32(DIM as u32)),
+        ("llama.rope.dimension_count", Value::U32(DIM as u32 / 4)),
+        ("tokenizer.ggml.eos_token_id", Value::U32(257)),
+        ("tokenizer.ggml.merges", Value::Array(Vec::new())),
+        ("tokenizer.ggml.model", text("gpt2")),
+        ("tokenizer.ggml.pre", text("gpt-2")),
+        ("tokenizer.ggml.token_type", Value::Array(kinds.collect())),
+        ("tokenizer.ggml.tokens", Value::Array(tokens)),
+    ];
+    let dims: [(&str, &[usize]); 11] = [
+        ("token_embd.weight", &[vocabulary, DIM]),
+        ("output_norm.weight", &[DIM]),
+        ("blk.0.attn_norm.weight", &[DIM]),
+        ("blk.0.ffn_norm.weight", &[DIM]),
+        ("blk.0.attn_q.weight", &[DIM, DIM]),
+        ("blk.0.attn_k.weight", &[DIM / 2, DIM]),
+        ("blk.0.attn_v.weight", &[DIM / 2, DIM]),
+        ("blk.0.attn_output.weight", &[DIM, DIM]),
+        ("blk.0.ffn_gate.weight", &[64, DIM]),
+        ("blk.0.ffn_up.weight", &[64, DIM]),
+        ("blk.0.ffn_down.weight", &[DIM, 64]),
+    ];
+    let mut state = 1u32;
+    let mut random = |dims: &[usize]| {
+        let next = || {
+            state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+            (state >> 8) as f32 / (1 << 24) as f32 - 0.5
+        };
+        let values = std::iter::repeat_with(next).take(dims.iter().product());
+        let values: Vec<f32> = match dims.len() {
+            1 => values.map(|v| 1. + v / 4.).collect(),
+            _ => values.collect(),
+        };
+        let tensor = Tensor::from_vec(values, dims, &Device::Cpu).unwrap();
+        QTensor::quantize(&tensor, GgmlDType::F32).unwrap()
+    };
+    let tensors: Vec<_> = dims
+        .iter()
+        .map(|(name, dims)| (*name, random(dims)))
+        .collect();
+    let metadata: Vec<_> = metadata.iter().map(|(key, value)| (*key, value)).collect();
+    let tensors: Vec<_> = tensors
+        .iter()
+        .map(|(name, tensor)| (*name, tensor))
+        .collect();
+    let mut bytes = Cursor::new(Vec::new());
+    gguf_file::write(&mut bytes, &metadata, &tensors).unwrap();
+    let path = dir.join("model.gguf");
+    std::fs::write(&path, bytes.into_inner()).unwrap();
+    path
+}
+
+fn load(path: &Path) -> Loaded {
+    let file = Gguf::open(path).unwrap();
+    let tokenizer = Tokenizer::from_gguf(&file).unwrap();
+    file.load(tokenizer, &Device::Cpu).unwrap()
+}
+
+fn writer(loaded: &mut Loaded) -> Writer<'_> {
+    Writer {
+        model: &mut loaded.network,
+        tokenizer: &loaded.tokenizer,
+        ends: &loaded.ends,
+        context: loaded.context,
+        device: &Device::Cpu,
+    }
+}
+
+fn greedy(tokens: usize) -> Chooser {
+    Chooser::new(&Options {
+        tokens,
+        sampling: sampling(0., None, None),
+        seed: 0,
+        repeat_penalty: 1.,
+        repeat_last: 0,
+    })
+}
+
+fn conversation(template: &str) -> Conversation {
+    let template = Template::new(template, "", "").unwrap();
+    Conversation::new(template, None, Some("S"))
+}
+
+fn go_on(_: &str) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+#[test]
+fn a_later_turn_passes_only_what_is_new_and_says_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = model(dir.path());
+    let (mut kept, mut fresh) = (load(&path), load(&path));
+    let mut talk = conversation(CHATML);
+    let mut all = Vec::new();
+    for (turn, question) in ["one", "two", "three"].into_iter().enumerate() {
+        let reply = talk
+            .ask(question, &mut writer(&mut kept), &mut greedy(9), go_on)
+            .unwrap();
+        assert_eq!(reply.reused > 0, turn > 0);
+        // The last token of a reply has not gone through the model yet.
+        assert!(reply.output.prefilled <= reply.output.prompt.len() + 1);
+        all.extend(&reply.output.prompt);
+        let whole = writer(&mut fresh)
+            .extend(&mut Default::default(), all.clone(), &mut greedy(9), go_on)
+            .unwrap();
+        assert_eq!(reply.output.ids, whole.ids, "turn {turn}");
+        all.extend(&reply.output.ids);
+    }
+}
+
+#[test]
+fn a_template_that_rewrites_the_past_makes_the_cache_begin_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut loaded = load(&model(dir.path()));
+    let mut talk = conversation(
+        "{% for m in messages %}{{ loop.revindex }}{{ m.content }}<|im_end|>{% endfor %}",
+    );
+    for question in ["one", "two"] {
+        let reply = talk
+            .ask(question, &mut writer(&mut loaded), &mut greedy(9), go_on)
+            .unwrap();
+        assert_eq!(reply.reused, 0);
+    }
+}
+
+#[test]
+fn an_interrupted_reply_is_part_of_the_conversation() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut loaded = load(&model(dir.path()));
+    let mut talk = conversation(CHATML);
+    let stop = |_: &str| ControlFlow::Break(());
+    let first = talk.ask("one", &mut writer(&mut loaded), &mut greedy(9), stop);
+    assert_eq!(first.unwrap().output.ids.len(), 1);
+    let next = talk.ask("two", &mut writer(&mut loaded), &mut greedy(9), go_on);
+    assert!(next.unwrap().reused > 0);
+    assert_eq!(talk.messages().len(), 5);
+}
+
+#[test]
+fn a_full_context_forgets_the_oldest_turns() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut loaded = load(&model(dir.path()));
+    let mut talk = conversation(CHATML);
+    let mut forgotten = 0;
+    for _ in 0..6 {
+        let question = "a question of some length";
+        let reply = talk
+            .ask(question, &mut writer(&mut loaded), &mut greedy(9), go_on)
+            .unwrap();
+        forgotten += reply.forgotten;
+        assert!(talk.tokens() <= CONTEXT as usize);
+    }
+    assert!(forgotten > 0);
+    // The system's message stays.
+    assert_eq!(talk.messages()[0].content, "S");
+    assert_eq!(talk.messages().len(), 1 + 2 * (6 - forgotten));
+}
+
+#[test]
+fn a_message_longer_than_the_context_is_refused_and_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut loaded = load(&model(dir.path()));
+    let mut talk = conversation(CHATML);
+    let long = "long ".repeat(100);
+    let refused = talk.ask(&long, &mut writer(&mut loaded), &mut greedy(9), go_on);
+    let refused = refused.err().map(|e| e.to_string());
+    assert!(refused.is_some_and(|e| e.contains("context only 256")));
+    let next = talk.ask("short", &mut writer(&mut loaded), &mut greedy(9), go_on);
+    assert!(next.is_ok() && talk.messages().len() == 3);
+}
+
+fn chat(args: &[&str], input: Stdio) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_chat"));
+    command.args(args).stdin(input).output().unwrap()
+}
+
+fn lines(output: &Output) -> Vec<Json> {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    stdout
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect()
+}
+
+#[test]
+fn each_prompt_of_the_command_line_is_a_turn() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = model(dir.path());
+    let args = ["--device", "cpu", "--json", "-n", "9", "--temperature", "0"];
+    let prompts = ["-m", path.to_str().unwrap(), "-p", "one", "-p", "two"];
+    let lines = lines(&chat(&[&args[..], &prompts].concat(), Stdio::null()));
+    assert_eq!(lines.len(), 2);
+    assert_eq!(lines[0]["device"], "cpu");
+    assert_eq!(lines[0]["cached_tokens"], 0);
+    assert!(lines[1]["cached_tokens"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn input_from_a_pipe_is_one_prompt() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = model(dir.path());
+    let question = dir.path().join("question.txt");
+    std::fs::write(&question, "one\ntwo\n").unwrap();
+    let args = ["--device", "cpu", "-n", "9", "-m", path.to_str().unwrap()];
+    let output = chat(&args, std::fs::File::open(question).unwrap().into());
+    assert!(output.status.success() && !output.stdout.is_empty());
+}
+
+#[test]
+fn errors_are_one_message_and_no_panic() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = model(dir.path());
+    let model = path.to_str().unwrap();
+    for (args, part) in [
+        (["-m", "nowhere/model.gguf", "-p", "a"], "not found"),
+        (["-m", "stories15m", "-p", "a"], "the example llama"),
+        (["-m", model, "-p", " "], "give a prompt"),
+    ] {
+        let output = chat(&[&["--device", "cpu"], &args[..]].concat(), Stdio::null());
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            !output.status.success() && message.contains(part),
+            "{message}"
+        );
+        assert!(!message.contains("panicked"));
+    }
+}
+
+fn capital(device: &str) {
+    let args = ["--device", device, "--json", "--temperature", "0", "-p"];
+    let prompts = ["What is the capital of France?", "-p", "And of Italy?"];
+    let lines = lines(&chat(&[&args[..], &prompts].concat(), Stdio::null()));
+    for (line, city) in lines.iter().zip(["Paris", "Rome"]) {
+        assert!(line["text"].as_str().unwrap().contains(city), "{line}");
+        assert_eq!(line["stop"], "end");
+    }
+    assert!(lines[1]["cached_tokens"].as_u64().unwrap() > 0);
+}
+
+#[test]
+#[ignore = "downloads 93 MB unless smollm2-135m-q4_1 is cached"]
+fn smollm2_knows_the_capital_of_france() {
+    capital("cpu");
+}
+
+#[cfg(feature = "webgpu")]
+#[test]
+#[ignore = "downloads 93 MB unless smollm2-135m-q4_1 is cached"]
+fn smollm2_knows_it_on_webgpu() {
+    capital("webgpu");
+}
