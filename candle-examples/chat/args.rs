@@ -35,9 +35,9 @@ pub struct Args {
     #[arg(short, long, value_name = "TEXT")]
     pub system: Option<String>,
 
-    /// A tokenizer.json [default: the tokenizer in the GGUF]
+    /// A tokenizer.json, or a hub id (org/name) that has one [default: the tokenizer in the GGUF]
     #[arg(long, value_name = "FILE")]
-    pub tokenizer: Option<PathBuf>,
+    pub tokenizer: Option<String>,
 
     /// A chat template in Jinja [default: the one in the GGUF]
     #[arg(long, value_name = "FILE")]

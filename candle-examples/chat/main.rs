@@ -28,7 +28,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
     if prompts.is_empty() {
         let mut all = String::new();
         io::stdin().read_to_string(&mut all)?;
-        prompts.push(all);
+        prompts.push(all.trim().to_string());
     }
     // Before the model is loaded, which takes a while.
     if prompts.iter().any(|p| p.trim().is_empty()) {
@@ -70,7 +70,7 @@ fn talk(session: &mut Session, args: &Args) -> anyhow::Result<()> {
             Input::Command(Command::Clear) => session.clear(),
             Input::Command(Command::Stats) => eprint!("{}", session.stats()),
             Input::Command(Command::Quit) => return Ok(()),
-            Input::Unknown(text) => eprintln!("no such command: {text}\n{}", command::help()),
+            Input::Unknown(text) => eprint!("no such command: {text}\n{}", command::help()),
         }
     }
 }

@@ -41,7 +41,7 @@ impl Session {
         let start = Instant::now();
         let file = Gguf::open(&path)?;
         let tokenizer = match &args.tokenizer {
-            Some(path) => Tokenizer::open(path)?,
+            Some(given) => Tokenizer::open(&gguf::locate_tokenizer(given)?)?,
             None => Tokenizer::from_gguf(&file)?,
         };
         let given = args.template.as_ref();

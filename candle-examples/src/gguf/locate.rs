@@ -38,6 +38,17 @@ pub fn locate(model: &str) -> Result<PathBuf> {
     }
 }
 
+/// Finds a tokenizer.json: a path, or a hub id.
+pub fn locate_tokenizer(given: &str) -> Result<PathBuf> {
+    match resolve(given)? {
+        Wanted::Path(path) => Ok(path),
+        Wanted::Hub(repo) => hub::get(&repo, "tokenizer.json"),
+        Wanted::Entry(entry) => Err(Error::Unsupported {
+            what: format!("{} as a tokenizer", entry.name),
+        }),
+    }
+}
+
 fn choose<'a>(files: &'a [String], quantization: Option<&str>) -> Option<&'a str> {
     // Candle reads a file that is whole, and `mmproj` are the eyes of a model.
     let usable = |name: &&String| {

@@ -3,7 +3,7 @@
 mod locate;
 mod network;
 
-pub use locate::locate;
+pub use locate::{locate, locate_tokenizer};
 pub use network::{Network, ARCHITECTURES};
 
 use crate::error::{Error, Result};

@@ -5,7 +5,7 @@ use crate::gguf::Gguf;
 use std::collections::HashMap;
 use tokenizers::decoders::{byte_fallback, fuse, sequence, strip, DecoderWrapper};
 use tokenizers::models::bpe::{BpeBuilder, Merges, Vocab, BPE};
-use tokenizers::normalizers::{Prepend, Replace, Sequence as Normalizers};
+use tokenizers::normalizers::{Prepend, Replace, Sequence as Normalizers, NFC};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::{AddedToken, Tokenizer};
 
@@ -56,6 +56,9 @@ fn byte_level(file: &Gguf, tokens: &[String]) -> Result<Tokenizer, Reason> {
     let pre = pre::find(file.text("tokenizer.ggml.pre"))?;
     let builder = bpe(tokens, merges).ignore_merges(pre.whole_words);
     let mut tokenizer = Tokenizer::new(builder.build()?);
+    if pre.composed {
+        tokenizer.with_normalizer(Some(NFC))?;
+    }
     tokenizer.with_pre_tokenizer(Some(pre.splits()?));
     tokenizer.with_decoder(Some(ByteLevel::default()));
     Ok(tokenizer)
@@ -184,6 +187,20 @@ mod tests {
         let decode = |skip| tokenizer.decode(&found, skip).expect("known ids");
         assert_eq!(decode(true), "hi hi 12hi");
         assert_eq!(decode(false), "hi hi 12<|im_end|>hi");
+    }
+
+    #[test]
+    fn qwen2_composes_letters_first() {
+        let tokens = ["\u{c3}", "\u{a9}", "\u{c3}\u{a9}"].map(|token| (token, NORMAL, 0.));
+        let extra = [
+            ("tokenizer.ggml.pre", text("qwen2")),
+            (
+                "tokenizer.ggml.merges",
+                Value::Array(vec![text("\u{c3} \u{a9}")]),
+            ),
+        ];
+        let tokenizer = made("gpt2", &tokens, &extra);
+        assert_eq!(ids(&tokenizer, "e\u{301}"), [2]);
     }
 
     /// The same pieces as llama2.c's file has them.

@@ -12,6 +12,8 @@ pub struct Pre {
     words: Words,
     /// A word that is a token is taken as it is, whatever the merges make of it.
     pub whole_words: bool,
+    /// Letters and their marks are composed first (Unicode's form NFC).
+    pub composed: bool,
 }
 
 enum Words {
@@ -25,11 +27,11 @@ enum Words {
 
 #[rustfmt::skip]
 static PRES: &[Pre] = &[
-    Pre { names: &["gpt-2", "gpt2"],                        words: Words::Gpt2,                 whole_words: false },
-    Pre { names: &["smollm", "starcoder", "refact"],        words: Words::Gpt2Digits,           whole_words: false },
-    Pre { names: &["llama-bpe", "llama3", "llama-v3"],      words: Words::Cl100k(r"\p{N}{1,3}"), whole_words: true },
-    Pre { names: &["dbrx", "smaug-bpe", "lfm2"],            words: Words::Cl100k(r"\p{N}{1,3}"), whole_words: false },
-    Pre { names: &["qwen2", "deepseek-r1-qwen"],            words: Words::Cl100k(r"\p{N}"),      whole_words: false },
+    Pre { names: &["gpt-2", "gpt2"],                    words: Words::Gpt2,                 whole_words: false, composed: false },
+    Pre { names: &["smollm", "starcoder", "refact"],        words: Words::Gpt2Digits,           whole_words: false, composed: false },
+    Pre { names: &["llama-bpe", "llama3", "llama-v3"],      words: Words::Cl100k(r"\p{N}{1,3}"), whole_words: true,  composed: false },
+    Pre { names: &["dbrx", "smaug-bpe", "lfm2"],            words: Words::Cl100k(r"\p{N}{1,3}"), whole_words: false, composed: false },
+    Pre { names: &["qwen2", "deepseek-r1-qwen"],            words: Words::Cl100k(r"\p{N}"),      whole_words: false, composed: true },
 ];
 
 pub fn find(name: Option<&str>) -> Result<&'static Pre, String> {
