@@ -43,6 +43,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub template: Option<PathBuf>,
 
+    /// A variable of the chat template, for example enable_thinking=false
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    pub set: Vec<(String, String)>,
+
     #[command(flatten)]
     pub device: DeviceArgs,
 
@@ -102,6 +106,11 @@ impl Args {
             repeat_last: self.repeat_last,
         }
     }
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("not of the form NAME=VALUE")?;
+    Ok((name.to_string(), value.to_string()))
 }
 
 fn not_negative(text: &str) -> Result<f64, String> {

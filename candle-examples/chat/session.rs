@@ -46,7 +46,10 @@ impl Session {
         };
         let given = args.template.as_ref();
         let given = given.map(|path| std::fs::read_to_string(path).map_err(Error::io(path)));
-        let template = file.template(&tokenizer, given.transpose()?.as_deref())?;
+        let mut template = file.template(&tokenizer, given.transpose()?.as_deref())?;
+        for (name, value) in &args.set {
+            template.set(name, value);
+        }
         let small = device.is_cpu() && file.f32_bytes() < SMALL;
         if args.dequantize.unwrap_or(small) {
             // Candle's own switch, which each thread reads when it makes its first matrix.

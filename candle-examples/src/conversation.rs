@@ -90,6 +90,7 @@ impl Conversation {
         show: impl FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Reply> {
         let mut forgotten = 0;
+        let mut most = writer.context - writer.context / ROOM;
         let (rendered, step) = loop {
             let rendered = self.template.render(&self.messages)?;
             let step = self.step(writer.tokenizer, &rendered)?;
@@ -97,10 +98,12 @@ impl Conversation {
                 Step::Extend(ids) => self.sequence.ids.len() + ids.len(),
                 Step::Anew(ids) => ids.len(),
             };
-            if tokens + writer.context / ROOM <= writer.context || !self.forget() {
+            if tokens <= most || !self.forget() {
                 break (rendered, step);
             }
             forgotten += 1;
+            // The rest has to go through the model again, which should not be so in every turn from now on.
+            most = writer.context / 2;
         };
         let prompt = match step {
             Step::Extend(ids) => ids,

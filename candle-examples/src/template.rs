@@ -2,9 +2,10 @@
 
 use crate::error::{Error, Result};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Serde;
+use minijinja::value::{Serde, Value};
 use minijinja::{context, Environment, ErrorKind};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -30,6 +31,7 @@ pub struct Template {
     environment: Environment<'static>,
     begin: String,
     end: String,
+    variables: BTreeMap<String, Value>,
 }
 
 const NAME: &str = "chat template";
@@ -63,7 +65,15 @@ impl Template {
             environment,
             begin: begin.to_string(),
             end: end.to_string(),
+            variables: BTreeMap::new(),
         })
+    }
+
+    /// Gives the template a variable of its own, for example `enable_thinking`; JSON, or else a text.
+    pub fn set(&mut self, name: &str, value: &str) {
+        let json = serde_json::from_str::<serde_json::Value>(value);
+        let value = json.map_or_else(|_| Value::from(value), |json| Value::from(Serde(json)));
+        self.variables.insert(name.to_string(), value);
     }
 
     /// The conversation as a text, up to where the assistant has to go on.
@@ -74,6 +84,7 @@ impl Template {
             add_generation_prompt => true,
             bos_token => self.begin.as_str(),
             eos_token => self.end.as_str(),
+            ..Value::from(self.variables.clone()),
         };
         template.render(values).map_err(error)
     }
@@ -117,6 +128,16 @@ mod tests {
         ] {
             assert_eq!(render(source)?, expected, "{source}");
         }
+        Ok(())
+    }
+
+    #[test]
+    fn variables_are_json_or_texts() -> Result<()> {
+        let source = "{% if not enable_thinking %}{{ tone }}{{ messages | length }}{% endif %}";
+        let mut template = Template::new(source, "", "")?;
+        template.set("enable_thinking", "false");
+        template.set("tone", "formal");
+        assert_eq!(template.render(&[])?, "formal0");
         Ok(())
     }
 

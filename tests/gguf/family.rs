@@ -22,26 +22,33 @@ pub struct Family {
     extra: &'static [(&'static str, u32)],
     /// Without a matrix of its own for the output, the embedding serves.
     tied: bool,
-    layer: &'static [Tensors],
     /// Whether a rounded run says anything: a router may take another expert where two are nearly equal, and then the
     /// outputs have nothing in common.
     pub steady: bool,
+    /// Whether passes over parts of a text give what one over all of it gives: not with a window, which
+    /// candle-transformers heeds in a prompt alone.
+    pub divides: bool,
+    layer: &'static [Tensors],
 }
 
 #[rustfmt::skip]
 pub const FAMILIES: &[Family] = &[
-    Family { name: "llama",     architecture: "llama",  extra: &[],    tied: true,  layer: &[NORMS, ATTENTION, MLP], steady: true },
-    Family { name: "llama_moe", architecture: "llama",  extra: MOE,    tied: false, layer: &[NORMS, ATTENTION, MIXTURE], steady: false },
-    Family { name: "qwen2",     architecture: "qwen2",  extra: &[],    tied: true,  layer: &[NORMS, ATTENTION, BIASES, MLP], steady: true },
-    Family { name: "qwen3",     architecture: "qwen3",  extra: &[],    tied: false, layer: &[NORMS, ATTENTION, HEAD_NORMS, MLP], steady: true },
-    Family { name: "phi3",      architecture: "phi3",   extra: &[],    tied: false, layer: &[NORMS, FUSED], steady: true },
-    Family { name: "gemma3",    architecture: "gemma3", extra: WINDOW, tied: true,  layer: &[NORMS, ATTENTION, HEAD_NORMS, POST_NORMS, MLP], steady: true },
+    Family { name: "llama",       architecture: "llama",  extra: &[],    tied: true,  steady: true,  divides: true,  layer: &[NORMS, ATTENTION, MLP] },
+    Family { name: "llama_moe",   architecture: "llama",  extra: MOE,    tied: false, steady: false, divides: true,  layer: &[NORMS, ATTENTION, MIXTURE] },
+    Family { name: "qwen2",       architecture: "qwen2",  extra: &[],    tied: true,  steady: true,  divides: true,  layer: &[NORMS, ATTENTION, BIASES, MLP] },
+    Family { name: "qwen3",       architecture: "qwen3",  extra: &[],    tied: false, steady: true,  divides: true,  layer: &[NORMS, ATTENTION, HEAD_NORMS, MLP] },
+    Family { name: "phi3",        architecture: "phi3",   extra: &[],    tied: false, steady: true,  divides: true,  layer: &[NORMS, FUSED] },
+    Family { name: "gemma3",      architecture: "gemma3", extra: WIDE,   tied: true,  steady: true,  divides: true,  layer: &[NORMS, ATTENTION, HEAD_NORMS, POST_NORMS, MLP] },
+    Family { name: "gemma3_near", architecture: "gemma3", extra: NARROW, tied: true,  steady: true,  divides: false, layer: &[NORMS, ATTENTION, HEAD_NORMS, POST_NORMS, MLP] },
 ];
 
 const MOE: &[(&str, u32)] = &[("expert_count", EXPERTS as u32), ("expert_used_count", 2)];
 
-/// Shorter than the prompt; one layer of the two looks at everything.
-const WINDOW: &[(&str, u32)] = &[
+/// Wider than any text here.
+const WIDE: &[(&str, u32)] = &[("attention.sliding_window", 64)];
+
+/// Narrower than the prompt; one layer of the two looks at everything.
+const NARROW: &[(&str, u32)] = &[
     ("attention.sliding_window", 4),
     ("attention.sliding_window_type", 2),
 ];

@@ -6,6 +6,7 @@
 //! which every tensor is the f32 that the quantized one stands for. A test is named `device::family::type`:
 //!
 //! - `cpu`: the CPU's quantized run against the exact one, to know how far its rounding of activations takes it;
+//! - `turns`: the CPU in several passes against the CPU in one, since a conversation is made of several;
 //! - `webgpu`: the device, which multiplies f32 activations by dequantized weights, against the exact run, and
 //!   against the CPU's quantized one.
 
@@ -64,14 +65,19 @@ const PASSES: &[(&[u32], usize)] = &[
 ];
 
 /// The logits of each pass.
-fn run(family: &Family, file: &[u8], device: &Device) -> anyhow::Result<Vec<Tensor>> {
+fn run(
+    family: &Family,
+    file: &[u8],
+    passes: &[(&[u32], usize)],
+    device: &Device,
+) -> anyhow::Result<Vec<Tensor>> {
     let mut file = Cursor::new(file);
     let content = Content::read(&mut file)?;
     let architecture = ARCHITECTURES.iter().find(|a| a.name == family.architecture);
     let architecture = architecture.ok_or_else(|| anyhow::anyhow!(family.architecture))?;
     let mut forward = (architecture.load)(content, &mut file, device)?;
     let mut all = Vec::new();
-    for (ids, at) in PASSES {
+    for (ids, at) in passes {
         let ids = Tensor::new(*ids, device)?.unsqueeze(0)?;
         all.push(forward(&ids, *at)?);
     }
@@ -85,9 +91,24 @@ fn says(family: &Family, tolerance: f32) -> bool {
 
 fn on_cpu(family: &Family, dtype: GgmlDType, tolerance: f32) -> anyhow::Result<()> {
     let files = file::pair(family, dtype)?;
-    let exact = run(family, &files.exact, &Device::Cpu)?;
-    let quantized = run(family, &files.quantized, &Device::Cpu)?;
+    let exact = run(family, &files.exact, PASSES, &Device::Cpu)?;
+    let quantized = run(family, &files.quantized, PASSES, &Device::Cpu)?;
     compare::outputs(&exact, &quantized, tolerance)
+}
+
+/// Up to the first text's end.
+fn in_one_pass(family: &Family) -> anyhow::Result<()> {
+    let file = file::pair(family, GgmlDType::F32)?.exact;
+    let first = PASSES.iter().skip(1).position(|(_, at)| *at == 0);
+    let first = &PASSES[..1 + first.unwrap_or(PASSES.len() - 1)];
+    let parts = run(family, &file, first, &Device::Cpu)?;
+    let ids = first.iter().flat_map(|(ids, _)| *ids).copied();
+    let ids: Vec<u32> = ids.collect();
+    for ((part, at), logits) in first.iter().zip(parts) {
+        let whole = run(family, &file, &[(&ids[..at + part.len()], 0)], &Device::Cpu)?;
+        compare::outputs(&whole, &[logits], EXACT)?;
+    }
+    Ok(())
 }
 
 fn on_webgpu(
@@ -97,14 +118,25 @@ fn on_webgpu(
     device: &Device,
 ) -> anyhow::Result<()> {
     let files = file::pair(family, dtype)?;
-    let actual = run(family, &files.quantized, device)?;
-    let exact = run(family, &files.exact, &Device::Cpu)?;
+    let actual = run(family, &files.quantized, PASSES, device)?;
+    let exact = run(family, &files.exact, PASSES, &Device::Cpu)?;
     compare::outputs(&exact, &actual, EXACT)?;
     if !says(family, tolerance) {
         return Ok(());
     }
-    let quantized = run(family, &files.quantized, &Device::Cpu)?;
+    let quantized = run(family, &files.quantized, PASSES, &Device::Cpu)?;
     compare::outputs(&quantized, &actual, tolerance)
+}
+
+fn trial(
+    on: &str,
+    family: &Family,
+    dtype: &str,
+    check: impl Fn() -> anyhow::Result<()> + Send + 'static,
+) -> Trial {
+    Trial::test(format!("{on}::{}::{dtype}", family.name), move || {
+        check().map_err(|e| Failed::from(format!("{e:#}")))
+    })
 }
 
 fn main() -> ExitCode {
@@ -120,19 +152,17 @@ fn main() -> ExitCode {
     };
     let mut trials = Vec::new();
     for family in FAMILIES {
+        if family.divides {
+            trials.push(trial("turns", family, "f32", move || in_one_pass(family)));
+        }
         for &(name, dtype, tolerance) in TYPES {
-            let trial = |on: &str, check: Box<dyn Fn() -> anyhow::Result<()> + Send>| {
-                Trial::test(format!("{on}::{}::{name}", family.name), move || {
-                    check().map_err(|e| Failed::from(format!("{e:#}")))
-                })
-            };
             if says(family, tolerance) {
                 let check = move || on_cpu(family, dtype, tolerance);
-                trials.push(trial("cpu", Box::new(check)));
+                trials.push(trial("cpu", family, name, check));
             }
             let device = device.clone();
             let check = move || on_webgpu(family, dtype, tolerance, &device);
-            trials.push(trial("webgpu", Box::new(check)));
+            trials.push(trial("webgpu", family, name, check));
         }
     }
     libtest_mimic::run(&args, trials).exit_code()

@@ -62,11 +62,16 @@ fn load_qwen2(file: Content, mut from: &mut dyn Source, device: &Device) -> Load
 }
 
 fn load_qwen3(file: Content, mut from: &mut dyn Source, device: &Device) -> Loading {
+    let on_cpu = device.is_cpu();
     let mut model = qwen3::ModelWeights::from_gguf(file, &mut from, device)?;
     Ok(Box::new(move |ids, at| {
         // The others begin anew by themselves.
         if at == 0 {
             model.clear_kv_cache();
+        }
+        // On the CPU it has a cache for prompts, which single tokens do not enter: a prompt behind them misses them.
+        if on_cpu && at > 0 {
+            return singly(ids, at, |id, at| model.forward(id, at));
         }
         model.forward(ids, at)
     }))
@@ -80,17 +85,26 @@ fn load_phi3(file: Content, mut from: &mut dyn Source, device: &Device) -> Loadi
 fn load_gemma3(file: Content, mut from: &mut dyn Source, device: &Device) -> Loading {
     let mut model = gemma3::ModelWeights::from_gguf(file, &mut from, device)?;
     Ok(Box::new(move |ids, at| {
-        let count = ids.dim(1)?;
-        if at == 0 || count == 1 {
-            return model.forward(ids, at);
+        // Its mask behind a cache joins f32 zeros, which would hide the cache, to u32 (huggingface/candle#3299); a
+        // single token has no mask.
+        if at > 0 {
+            return singly(ids, at, |id, at| model.forward(id, at));
         }
-        // Its mask behind a cache joins f32 zeros, which would hide the cache, to u32: one by one there is no mask.
-        let mut logits = model.forward(&ids.narrow(1, 0, 1)?, at)?;
-        for i in 1..count {
-            logits = model.forward(&ids.narrow(1, i, 1)?, at + i)?;
-        }
-        Ok(logits)
+        model.forward(ids, at)
     }))
+}
+
+/// One pass for each of `ids`; the logits of the last.
+fn singly(
+    ids: &Tensor,
+    at: usize,
+    mut forward: impl FnMut(&Tensor, usize) -> candle_core::Result<Tensor>,
+) -> candle_core::Result<Tensor> {
+    let mut logits = forward(&ids.narrow(1, 0, 1)?, at)?;
+    for i in 1..ids.dim(1)? {
+        logits = forward(&ids.narrow(1, i, 1)?, at + i)?;
+    }
+    Ok(logits)
 }
 
 /// A loaded model of any of the architectures.
