@@ -52,9 +52,8 @@ pub fn files(repo: &str) -> Result<Vec<String>> {
         Err(reason) => reason,
     };
     let cached = Cache::from_env().repo(Repo::model(repo.into()));
-    let folder = cached
-        .get("config.json")
-        .and_then(|p| Some(p.parent()?.to_path_buf()));
+    // No name at all is the folder of what has been downloaded.
+    let folder = cached.get("");
     let entries = folder.and_then(|dir| std::fs::read_dir(dir).ok());
     let names: Vec<_> = entries
         .into_iter()

@@ -275,6 +275,27 @@ fn errors_are_one_message_and_no_panic() {
     }
 }
 
+#[test]
+fn a_model_that_the_hub_gave_before_is_found_without_the_hub() {
+    let dir = tempfile::tempdir().unwrap();
+    let repo = dir.path().join("hub/models--some--model");
+    for folder in ["refs", "snapshots/1234"] {
+        std::fs::create_dir_all(repo.join(folder)).unwrap();
+    }
+    std::fs::write(repo.join("refs/main"), "1234").unwrap();
+    model(&repo.join("snapshots/1234"));
+    let args = ["--device", "cpu", "-n", "9", "-p", "one", "-m"];
+    for (name, found) in [("some/model", true), ("some/model:Q4_0", false)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_chat"));
+        command
+            .env("HF_HOME", dir.path())
+            .env("HF_HUB_OFFLINE", "1");
+        let output = command.args(args).arg(name).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.success(), found, "{message}");
+    }
+}
+
 fn capital(device: &str) {
     let args = ["--device", device, "--json", "--temperature", "0", "-p"];
     let prompts = ["What is the capital of France?", "-p", "And of Italy?"];
