@@ -1,0 +1,185 @@
+//! What has to hold for a graph on a device.
+
+use anyhow::Result;
+use candle_core::{Device, Tensor};
+
+use crate::draw;
+use crate::graph::{bits, on_cpu, stepwise, Expect, Graph, Lazy, Node, Outcome, Source, Step};
+use crate::input::Rng;
+use crate::judge::judge;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Another value than the CPU's from the same operands.
+    Differs,
+    /// The lazy run gave other bits than the stepwise one.
+    Lazy,
+    /// The CPU takes it, the device does not.
+    Refused,
+    /// The device takes what the CPU refuses.
+    Accepted,
+    /// The device's code panicked.
+    Panicked,
+    /// The CPU does not give what was drawn: no finding about the device.
+    Invalid,
+}
+
+pub struct Failure {
+    pub node: usize,
+    pub kind: Kind,
+    pub message: String,
+}
+
+/// What shares the device with the lazy run.
+#[derive(Clone)]
+pub enum Company {
+    Alone,
+    /// A second graph, whose nodes are recorded in turn with the first's.
+    Interleaved(Graph),
+    /// A second graph on a thread of its own.
+    Threaded(Graph),
+}
+
+/// A graph and its company.
+pub struct Case {
+    pub graph: Graph,
+    pub company: Company,
+}
+
+impl Case {
+    pub fn new(seed: u64) -> Result<Self> {
+        let mut rng = Rng::new(!seed);
+        let mut other = || draw::graph(rng.next());
+        let company = match seed % 8 {
+            3 => Company::Interleaved(other()?),
+            7 => Company::Threaded(other()?),
+            _ => Company::Alone,
+        };
+        let graph = draw::graph(seed)?;
+        Ok(Case { graph, company })
+    }
+}
+
+type Read = Vec<Option<Result<Tensor, String>>>;
+
+fn alone(graph: &Graph, device: &Device) -> Read {
+    let mut run = Lazy::new(graph, device);
+    while run.step() {}
+    run.finish()
+}
+
+/// The lazy run, with its company beside it.
+fn lazy(graph: &Graph, company: &Company, device: &Device) -> Read {
+    match company {
+        Company::Alone => alone(graph, device),
+        Company::Interleaved(other) => {
+            let mut runs = (Lazy::new(graph, device), Lazy::new(other, device));
+            while runs.0.step() | runs.1.step() {}
+            runs.1.finish();
+            runs.0.finish()
+        }
+        Company::Threaded(other) => std::thread::scope(|scope| {
+            scope.spawn(|| alone(other, device));
+            alone(graph, device)
+        }),
+    }
+}
+
+/// The first failure, if there is one; `seen` is told of each node that was compared.
+pub fn check(
+    graph: &Graph,
+    company: &Company,
+    device: &Device,
+    mut seen: impl FnMut(&Node, &Step),
+) -> Result<Option<Failure>> {
+    let read = lazy(graph, company, device);
+    let steps = stepwise(graph, device)?;
+    for (node, step) in steps.iter().enumerate() {
+        let failed = verdict(graph, node, step)?;
+        if let Some((kind, message)) = failed {
+            return Ok(Some(Failure {
+                node,
+                kind,
+                message,
+            }));
+        }
+        seen(&graph.nodes[node], step);
+    }
+    for (node, (read, step)) in read.into_iter().zip(&steps).enumerate() {
+        let Outcome::Value(stepped) = &step.got else {
+            continue;
+        };
+        let message = match read {
+            None => continue,
+            Some(Err(e)) => e,
+            Some(Ok(t)) => match differ(stepped, &t)? {
+                None => continue,
+                Some(what) => what,
+            },
+        };
+        let kind = Kind::Lazy;
+        return Ok(Some(Failure {
+            node,
+            kind,
+            message,
+        }));
+    }
+    Ok(None)
+}
+
+/// The first byte that differs.
+fn differ(stepped: &Tensor, lazy: &Tensor) -> Result<Option<String>> {
+    if stepped.dims() != lazy.dims() {
+        return Ok(Some(format!("shape {:?}", lazy.dims())));
+    }
+    let (a, b) = (bits(stepped)?, bits(lazy)?);
+    let size = stepped.dtype().size_in_bytes();
+    let wrong = (0..a.len() / size).filter(|i| a[i * size..][..size] != b[i * size..][..size]);
+    let wrong: Vec<usize> = wrong.collect();
+    Ok(wrong.first().map(|&i| {
+        let (a, b) = (&a[i * size..][..size], &b[i * size..][..size]);
+        format!(
+            "{} elements have other bits than when run step by step, first [{i}] {b:02x?}, then {a:02x?}",
+            wrong.len()
+        )
+    }))
+}
+
+fn verdict(graph: &Graph, at: usize, step: &Step) -> Result<Option<(Kind, String)>> {
+    let node = &graph.nodes[at];
+    let (row, call) = match &node.source {
+        Source::Op(row, call) => (*row, call),
+        Source::Leaf(t) => {
+            let moved = match &step.got {
+                Outcome::Value(got) => differ(t, got)?,
+                Outcome::Error(e) | Outcome::Panic(e) => Some(e.clone()),
+            };
+            return Ok(moved.map(|e| (Kind::Differs, e)));
+        }
+    };
+    let cpu = || on_cpu(row, call, &step.inputs);
+    Ok(match (&node.expect, &step.got) {
+        (Expect::Panic(expected), Outcome::Panic(e)) if e == expected => None,
+        (_, Outcome::Panic(e)) => Some((Kind::Panicked, e.clone())),
+        (Expect::Value, Outcome::Value(got)) => match cpu()? {
+            Some(Outcome::Value(_)) => match judge(row, call, &step.inputs, got) {
+                Ok(()) => None,
+                Err(e) => Some((Kind::Differs, format!("{e:#}"))),
+            },
+            Some(other) => Some((Kind::Invalid, other.value().err().unwrap_or_default())),
+            None => Some((Kind::Invalid, "known to be wrong on the CPU".into())),
+        },
+        (Expect::Value, Outcome::Error(e)) => match cpu()? {
+            Some(Outcome::Value(_)) => Some((Kind::Refused, e.clone())),
+            _ => None,
+        },
+        (Expect::Error, Outcome::Value(got)) => match cpu()? {
+            Some(Outcome::Error(e)) => {
+                let message = format!("gives {:?}, and the CPU says: {e}", got.dims());
+                Some((Kind::Accepted, message))
+            }
+            _ => None,
+        },
+        (Expect::Error | Expect::Panic(_), _) => None,
+    })
+}

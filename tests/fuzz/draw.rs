@@ -1,0 +1,421 @@
+//! Draws a graph: each op is tried on the CPU as it is drawn, so that shapes, ranges and ids fit.
+
+use anyhow::{bail, Result};
+use candle_core::{DType, Device, Tensor};
+
+use crate::bound::floats;
+use crate::graph::{fetched, on_cpu, Call, Expect, Graph, Node, Outcome, Source};
+use crate::input::{tensor, Fill, Rng, ALL};
+use crate::known;
+use crate::op::{named, Memory, Row, Wants, OPS};
+
+/// What the drawing knows of a node.
+pub struct Fact {
+    /// About what the node holds on the device, too.
+    pub value: Tensor,
+    /// The node whose storage this one may share.
+    root: usize,
+    /// Later ops may take it.
+    live: bool,
+    calm: bool,
+    normal: bool,
+}
+
+pub struct Drawer {
+    pub rng: Rng,
+    pub graph: Graph,
+    pub facts: Vec<Option<Fact>>,
+    wants: Wants,
+}
+
+const SIZES: [usize; 14] = [1, 2, 2, 3, 4, 4, 5, 7, 8, 9, 16, 17, 33, 64];
+const MOST: usize = 4096;
+
+/// A graph of 10 to 30 ops.
+pub fn graph(seed: u64) -> Result<Graph> {
+    let mut d = Drawer {
+        rng: Rng::new(seed),
+        graph: Graph::default(),
+        facts: Vec::new(),
+        wants: Wants::Any,
+    };
+    let ops = d.between(10, 30);
+    let favourite = d.one_of(&ALL);
+    while d
+        .graph
+        .nodes
+        .iter()
+        .filter(|n| matches!(n.source, Source::Op(..)))
+        .count()
+        < ops
+    {
+        d.op(favourite)?;
+    }
+    for node in &mut d.graph.nodes {
+        node.brief = d.rng.below(2) == 0;
+    }
+    Ok(d.graph)
+}
+
+impl Drawer {
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.rng.below(100) < percent
+    }
+
+    /// Both ends included.
+    pub fn between(&mut self, lo: usize, hi: usize) -> usize {
+        lo + self.rng.below((hi - lo + 1) as u64) as usize
+    }
+
+    pub fn one_of<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.rng.below(list.len() as u64) as usize]
+    }
+
+    pub fn dims(&mut self, rank: usize) -> Vec<usize> {
+        let empty = self.chance(2);
+        let mut dims: Vec<usize> = Vec::new();
+        for _ in 0..rank {
+            let room = MOST / dims.iter().product::<usize>().max(1);
+            let size = self.one_of(&SIZES);
+            dims.push(size.min(room.max(1)));
+        }
+        if empty && rank > 0 {
+            let at = self.between(0, rank - 1);
+            dims[at] = 0;
+        }
+        dims
+    }
+
+    pub fn dims_of(&self, node: usize) -> Vec<usize> {
+        let fact = self.facts[node].as_ref();
+        fact.map(|f| f.value.dims().to_vec()).unwrap_or_default()
+    }
+
+    pub fn dtype_of(&self, node: usize) -> DType {
+        let fact = self.facts[node].as_ref();
+        fact.map_or(DType::F32, |f| f.value.dtype())
+    }
+
+    /// Nodes that the op at hand may take.
+    pub fn find(&mut self, dtype: DType, fits: impl Fn(&[usize]) -> bool) -> Option<usize> {
+        let wants = self.wants;
+        let usable = |f: &Fact| match wants {
+            Wants::Any => true,
+            Wants::Normal => f.normal,
+            Wants::Calm => f.calm,
+        };
+        let all: Vec<usize> = (0..self.facts.len())
+            .filter(|&n| {
+                self.facts[n].as_ref().is_some_and(|f| {
+                    f.live && f.value.dtype() == dtype && usable(f) && fits(f.value.dims())
+                })
+            })
+            .collect();
+        (!all.is_empty()).then(|| self.one_of(&all))
+    }
+
+    /// A node of any shape.
+    pub fn any(&mut self, dtype: DType) -> Option<usize> {
+        let rank = self.one_of(&[0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 5]);
+        let dims = self.dims(rank);
+        self.some(dtype, |_| true, dims)
+    }
+
+    /// A node whose dims fit, else one of `dims`.
+    pub fn some(
+        &mut self,
+        dtype: DType,
+        fits: impl Fn(&[usize]) -> bool,
+        dims: Vec<usize>,
+    ) -> Option<usize> {
+        if self.chance(80) {
+            if let Some(node) = self.find(dtype, fits) {
+                return Some(node);
+            }
+        }
+        self.of(dtype, &dims)
+    }
+
+    /// A node of these dims: one that is there, one cast or reshaped, or a new leaf.
+    pub fn of(&mut self, dtype: DType, dims: &[usize]) -> Option<usize> {
+        let count: usize = dims.iter().product();
+        if self.chance(75) {
+            if let Some(node) = self.find(dtype, |d| d == dims) {
+                return Some(node);
+            }
+        }
+        if self.chance(40) {
+            if let Some(node) = self.find(dtype, |d| d.iter().product::<usize>() == count) {
+                return self.call("reshape", vec![node], dims.to_vec());
+            }
+        }
+        if self.chance(40) {
+            let from = self.one_of(&ALL);
+            if let Some(node) = self.find(from, |d| d == dims) {
+                let row = named("to_dtype")?;
+                let cast = Call {
+                    to: dtype,
+                    ..call(vec![node], vec![])
+                };
+                if let Ok(Some(node)) = self.push(row, cast) {
+                    // What was calm as an f32 may not be as a u8.
+                    if self.find(dtype, |_| true).is_some() {
+                        return Some(node);
+                    }
+                }
+            }
+        }
+        self.viewed(dtype, dims)
+    }
+
+    fn fill(&mut self) -> Fill {
+        match self.wants {
+            Wants::Calm => self.one_of(&[Fill::Small, Fill::Small, Fill::Positive, Fill::Ties]),
+            Wants::Normal => self.one_of(&[Fill::Normal, Fill::Small, Fill::Positive]),
+            Wants::Any => self.one_of(&[Fill::Special, Fill::Wide, Fill::Small, Fill::Ties]),
+        }
+    }
+
+    pub fn leaf(&mut self, t: Tensor) -> usize {
+        self.add(Source::Leaf(t.clone()), Expect::Value, Some(t), None)
+    }
+
+    fn filled(&mut self, dtype: DType, dims: &[usize]) -> Option<usize> {
+        let (fill, seed) = (self.fill(), self.rng.next());
+        Some(self.leaf(tensor(dtype, dims, seed, fill).ok()?))
+    }
+
+    /// A new leaf, seen through some view.
+    fn viewed(&mut self, dtype: DType, dims: &[usize]) -> Option<usize> {
+        let rank = dims.len();
+        let mut base = dims.to_vec();
+        if rank == 0 || self.chance(40) {
+            return self.filled(dtype, dims);
+        }
+        let (at, other) = (self.between(0, rank - 1), self.between(0, rank - 1));
+        match self.rng.below(5) {
+            0 => {
+                base.swap(at, other);
+                let leaf = self.filled(dtype, &base)?;
+                self.call("transpose", vec![leaf], vec![at, other])
+            }
+            1 => {
+                let (before, after) = (self.between(0, 4), self.between(0, 3));
+                base[at] += before + after;
+                let leaf = self.filled(dtype, &base)?;
+                self.call("narrow", vec![leaf], vec![at, before, dims[at]])
+            }
+            2 => {
+                base[at] = 1;
+                base[other] = 1;
+                let leaf = self.filled(dtype, &base)?;
+                self.call("broadcast_as", vec![leaf], dims.to_vec())
+            }
+            3 => {
+                let last = self.between(0, 1);
+                base.push(2);
+                let leaf = self.filled(dtype, &base)?;
+                let column = self.call("narrow", vec![leaf], vec![rank, last, 1])?;
+                self.call("squeeze", vec![column], vec![rank])
+            }
+            _ => {
+                let leaf = self.filled(dtype, &base)?;
+                self.call("flip", vec![leaf], vec![at])
+            }
+        }
+    }
+
+    /// Ids below `size`; `distinct` along a dim, where two of one id would write one element in an open order.
+    pub fn ids(&mut self, dims: &[usize], size: usize, distinct: Option<usize>) -> Option<usize> {
+        let dtype = self.one_of(&[DType::U8, DType::U32, DType::I64]);
+        let n: usize = dims.iter().product();
+        if n > 0 && size == 0 {
+            return None;
+        }
+        let mut ids: Vec<i64> = (0..n)
+            .map(|_| self.rng.below(size.max(1) as u64) as i64)
+            .collect();
+        if let Some(dim) = distinct {
+            let inner: usize = dims[dim + 1..].iter().product();
+            for (i, id) in ids.iter_mut().enumerate() {
+                let along = (i / inner.max(1)) % dims[dim].max(1);
+                // A shift of the identity, another one for each line.
+                let shift = i / inner.max(1) / dims[dim].max(1) + i % inner.max(1);
+                *id = ((along * 1 + shift) % size) as i64;
+            }
+        }
+        let t = Tensor::from_vec(ids, dims, &Device::Cpu).ok()?;
+        let leaf = self.leaf(t.to_dtype(dtype).ok()?);
+        if dims.len() == 2 && distinct.is_none() && dims[0] == dims[1] && self.chance(50) {
+            return self.call("transpose", vec![leaf], vec![0, 1]);
+        }
+        Some(leaf)
+    }
+
+    /// A node that owns its storage, and which an op in place may write.
+    pub fn owned(&mut self, dtype: DType, fits: impl Fn(&[usize]) -> bool) -> Option<usize> {
+        let node = self.find(dtype, fits);
+        let own = |n: &usize| self.facts[*n].as_ref().is_some_and(|f| f.root == *n);
+        match node.filter(own) {
+            Some(node) => Some(node),
+            None => {
+                let node = node?;
+                self.call("copy", vec![node], vec![])
+            }
+        }
+    }
+
+    pub fn shares(&self, a: usize, b: usize) -> bool {
+        let root = |n: usize| self.facts[n].as_ref().map(|f| f.root);
+        root(a) == root(b)
+    }
+
+    /// An op whose parameters are sizes alone.
+    pub fn call(&mut self, name: &str, args: Vec<usize>, u: Vec<usize>) -> Option<usize> {
+        self.push(named(name)?, call(args, u)).ok()?
+    }
+
+    /// One op of the table.
+    fn op(&mut self, favourite: DType) -> Result<()> {
+        let row = &OPS[self.rng.below(OPS.len() as u64) as usize];
+        let dtype = match () {
+            _ if self.chance(2) => self.one_of(&ALL),
+            _ if row.dtypes.contains(&favourite) && self.chance(40) => favourite,
+            _ => self.one_of(row.dtypes),
+        };
+        self.wants = row.wants;
+        let Some(mut drawn) = (row.draw)(self, dtype) else {
+            return Ok(());
+        };
+        if self.chance(3) {
+            self.spoil(&mut drawn);
+            return self.bad(row, drawn);
+        }
+        self.push(row, drawn).map(|_| ())
+    }
+
+    /// Another operand, size or dtype.
+    fn spoil(&mut self, call: &mut Call) {
+        let live: Vec<usize> = (0..self.facts.len())
+            .filter(|&n| self.facts[n].as_ref().is_some_and(|f| f.live))
+            .collect();
+        let (at, other) = (self.between(0, call.args.len() - 1), self.one_of(&live));
+        match call.u.len() {
+            n if n > 0 && self.chance(50) => {
+                let at = self.between(0, n - 1);
+                call.u[at] = self.between(0, 9);
+            }
+            _ => call.args[at] = other,
+        }
+    }
+
+    fn values(&self, call: &Call) -> Option<Vec<Tensor>> {
+        let value = |&n: &usize| self.facts[n].as_ref().map(|f| f.value.clone());
+        call.args.iter().map(value).collect()
+    }
+
+    /// A call that the CPU refuses stays in the graph; one that it takes after all may be outside of what the bounds
+    /// are for.
+    fn bad(&mut self, row: &'static Row, call: Call) -> Result<()> {
+        let Some(x) = self.values(&call) else {
+            return Ok(());
+        };
+        let expect = match on_cpu(row, &call, &x)? {
+            Some(Outcome::Error(_)) if known::device_takes_more(row, &call, &x).is_none() => {
+                Expect::Error
+            }
+            Some(Outcome::Panic(e)) => Expect::Panic(e),
+            _ => return Ok(()),
+        };
+        self.add(Source::Op(row, call), expect, None, None);
+        Ok(())
+    }
+
+    /// Adds the op if the CPU takes it; a panic of the CPU that is not known is an error.
+    fn push(&mut self, row: &'static Row, call: Call) -> Result<Option<usize>> {
+        let Some(x) = self.values(&call) else {
+            return Ok(None);
+        };
+        let value = match on_cpu(row, &call, &x)? {
+            None => return Ok(None),
+            Some(Outcome::Value(t)) => t,
+            Some(Outcome::Error(_)) if known::device_takes_more(row, &call, &x).is_some() => {
+                return Ok(None);
+            }
+            Some(Outcome::Error(_)) => {
+                self.add(Source::Op(row, call), Expect::Error, None, None);
+                return Ok(None);
+            }
+            Some(Outcome::Panic(e)) if known::cpu_panics(&e).is_some() => return Ok(None),
+            Some(Outcome::Panic(e)) => {
+                let dims: Vec<_> = x.iter().map(|t| (t.dtype(), t.dims())).collect();
+                bail!(
+                    "the CPU panics: {e}\n{} of {dims:?} with {call:?}",
+                    row.name
+                )
+            }
+        };
+        if value.elem_count() > 4 * MOST {
+            return Ok(None);
+        }
+        let first = call.args[0];
+        let root = match row.memory {
+            Memory::New => None,
+            Memory::View | Memory::InPlace => self.facts[first].as_ref().map(|f| f.root),
+        };
+        let node = self.add(Source::Op(row, call), Expect::Value, Some(value), root);
+        if row.memory == Memory::InPlace {
+            for (n, fact) in self.facts.iter_mut().enumerate().take(node) {
+                if let Some(fact) = fact.as_mut().filter(|f| Some(f.root) == root) {
+                    fact.live = false;
+                    self.graph.nodes[n].overwritten = true;
+                }
+            }
+        }
+        Ok(Some(node))
+    }
+
+    fn add(
+        &mut self,
+        source: Source,
+        expect: Expect,
+        value: Option<Tensor>,
+        root: Option<usize>,
+    ) -> usize {
+        let at = self.graph.nodes.len();
+        self.graph.nodes.push(Node {
+            source,
+            expect,
+            brief: false,
+            overwritten: false,
+        });
+        self.facts.push(value.map(|t| {
+            // In memory of its own, as the operands of the device are.
+            let value = fetched(&t).unwrap_or(t);
+            let values = floats(&value).unwrap_or_default();
+            let tiny = f64::from(f32::MIN_POSITIVE);
+            let normal = values
+                .iter()
+                .all(|&v| v == 0. || v.is_nan() || v.abs() >= tiny);
+            let calm = values.iter().all(|v| v.abs() <= 16.);
+            Fact {
+                value,
+                root: root.unwrap_or(at),
+                live: true,
+                calm: calm && normal,
+                normal,
+            }
+        }));
+        at
+    }
+}
+
+/// A call without scalars.
+pub fn call(args: Vec<usize>, u: Vec<usize>) -> Call {
+    Call {
+        args,
+        u,
+        f: Vec::new(),
+        to: DType::F32,
+    }
+}

@@ -1,0 +1,261 @@
+//! An expression graph: leaves with values, and calls of the table's rows. How one is run on a device.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result};
+use candle_core::{DType, Device, Tensor};
+
+use crate::known;
+use crate::op::{Cx, Row};
+
+/// A row with its operands (earlier nodes) and parameters.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub args: Vec<usize>,
+    pub u: Vec<usize>,
+    pub f: Vec<f64>,
+    pub to: DType,
+}
+
+#[derive(Clone)]
+pub enum Source {
+    /// Contiguous values on the CPU.
+    Leaf(Tensor),
+    Op(&'static Row, Call),
+}
+
+/// What a node gives on the CPU.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Expect {
+    Value,
+    /// The call is bad: the device has to say so, too.
+    Error,
+    /// Candle's own code panics before a backend is asked, so it may do so on the device; in no other way.
+    Panic(String),
+}
+
+#[derive(Clone)]
+pub struct Node {
+    pub source: Source,
+    pub expect: Expect,
+    /// The lazy run lets go of the tensor once no later node needs it.
+    pub brief: bool,
+    /// A later node overwrites its storage, so that only the stepwise run sees this value.
+    pub overwritten: bool,
+}
+
+#[derive(Clone, Default)]
+pub struct Graph {
+    pub nodes: Vec<Node>,
+}
+
+pub enum Outcome {
+    Value(Tensor),
+    Error(String),
+    Panic(String),
+}
+
+impl Outcome {
+    /// With the values on the CPU.
+    pub fn fetched(self) -> Self {
+        match self {
+            Outcome::Value(t) => guarded(|| fetched(&t)),
+            other => other,
+        }
+    }
+
+    pub fn value(self) -> Result<Tensor, String> {
+        match self {
+            Outcome::Value(t) => Ok(t),
+            Outcome::Error(e) => Err(format!("error: {}", e.lines().next().unwrap_or_default())),
+            Outcome::Panic(e) => Err(format!("panic: {e}")),
+        }
+    }
+}
+
+static GUARDED: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether a panic will be caught, on this thread or on one that works for it.
+pub fn is_guarded() -> bool {
+    GUARDED.load(Ordering::SeqCst) > 0
+}
+
+/// Runs `f`; a panic is an outcome like any other.
+pub fn guarded(f: impl FnOnce() -> candle_core::Result<Tensor>) -> Outcome {
+    GUARDED.fetch_add(1, Ordering::SeqCst);
+    let ended = catch_unwind(AssertUnwindSafe(f));
+    GUARDED.fetch_sub(1, Ordering::SeqCst);
+    match ended {
+        Ok(Ok(t)) => Outcome::Value(t),
+        Ok(Err(e)) => Outcome::Error(e.to_string()),
+        Err(payload) => Outcome::Panic(match payload.downcast_ref::<&str>() {
+            Some(text) => (*text).to_owned(),
+            None => payload
+                .downcast_ref::<String>()
+                .cloned()
+                .unwrap_or_default(),
+        }),
+    }
+}
+
+impl Call {
+    /// The row on tensors of any device.
+    pub fn on(&self, row: &Row, x: &[Tensor]) -> Outcome {
+        let (u, f, to) = (&self.u[..], &self.f[..], self.to);
+        guarded(|| (row.apply)(&Cx { x, u, f, to }))
+    }
+}
+
+/// The values of a tensor on the CPU, contiguous, in memory of their own.
+pub fn fetched(t: &Tensor) -> candle_core::Result<Tensor> {
+    let t = t.to_device(&Device::Cpu)?;
+    // The CPU panics where it reads an empty view with an offset (0.11.1).
+    if t.elem_count() == 0 {
+        return Tensor::zeros(t.shape(), t.dtype(), &Device::Cpu);
+    }
+    t.force_contiguous()
+}
+
+/// The bits of a tensor on the CPU.
+pub fn bits(t: &Tensor) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    t.write_bytes(&mut bytes)?;
+    Ok(bytes)
+}
+
+impl Graph {
+    pub fn args(&self, at: usize) -> &[usize] {
+        match &self.nodes[at].source {
+            Source::Leaf(_) => &[],
+            Source::Op(_, call) => &call.args,
+        }
+    }
+
+    pub fn name(&self, at: usize) -> &'static str {
+        match &self.nodes[at].source {
+            Source::Leaf(_) => "leaf",
+            Source::Op(row, _) => row.name,
+        }
+    }
+
+    fn eval(&self, at: usize, device: &Device, slots: &[Option<Tensor>]) -> Outcome {
+        match &self.nodes[at].source {
+            // On the CPU it would be shared with the graph, and ops that write in place would reach it.
+            Source::Leaf(t) if device.is_cpu() => guarded(|| t.copy()),
+            Source::Leaf(t) => guarded(|| t.to_device(device)),
+            Source::Op(row, call) => {
+                let x: Option<Vec<Tensor>> = call.args.iter().map(|&a| slots[a].clone()).collect();
+                match x {
+                    Some(x) => call.on(row, &x),
+                    None => Outcome::Error("an operand is missing".into()),
+                }
+            }
+        }
+    }
+
+    fn last_use(&self, at: usize) -> usize {
+        let users = (at + 1..self.nodes.len()).filter(|&n| self.args(n).contains(&at));
+        users.max().unwrap_or(usize::MAX)
+    }
+}
+
+/// A run that reads nothing back before its end.
+pub struct Lazy<'a> {
+    graph: &'a Graph,
+    device: &'a Device,
+    slots: Vec<Option<Tensor>>,
+    last: Vec<usize>,
+}
+
+impl<'a> Lazy<'a> {
+    pub fn new(graph: &'a Graph, device: &'a Device) -> Self {
+        let last = (0..graph.nodes.len()).map(|n| graph.last_use(n)).collect();
+        Lazy {
+            graph,
+            device,
+            slots: Vec::new(),
+            last,
+        }
+    }
+
+    /// Records the next node; false after the last.
+    pub fn step(&mut self) -> bool {
+        let at = self.slots.len();
+        let Some(node) = self.graph.nodes.get(at) else {
+            return false;
+        };
+        // A bad index would come back from whatever is read next: bad calls are the stepwise run's.
+        let value = match node.expect {
+            Expect::Value => self.graph.eval(at, self.device, &self.slots).value().ok(),
+            _ => None,
+        };
+        self.slots.push(value);
+        for n in 0..at {
+            if self.graph.nodes[n].brief && self.last[n] == at {
+                self.slots[n] = None;
+            }
+        }
+        true
+    }
+
+    /// Reads back what is still held.
+    pub fn finish(self) -> Vec<Option<Result<Tensor, String>>> {
+        let nodes = self.graph.nodes.iter();
+        let read = |(t, node): (Option<Tensor>, &Node)| match node.overwritten {
+            true => None,
+            false => t.map(|t| guarded(|| fetched(&t)).value()),
+        };
+        self.slots.into_iter().zip(nodes).map(read).collect()
+    }
+}
+
+/// A node of the stepwise run.
+pub struct Step {
+    /// What was read back right after the node was computed.
+    pub got: Outcome,
+    /// What its operands held just before, on the CPU.
+    pub inputs: Vec<Tensor>,
+}
+
+/// Computes and reads back node by node. Nothing is let go, so no memory is used again.
+pub fn stepwise(graph: &Graph, device: &Device) -> Result<Vec<Step>> {
+    let mut slots: Vec<Option<Tensor>> = Vec::new();
+    let mut read: Vec<Option<Tensor>> = Vec::new();
+    let mut steps = Vec::new();
+    for at in 0..graph.nodes.len() {
+        let inputs = graph.args(at).iter().map(|&a| read[a].clone());
+        let Some(inputs) = inputs.collect::<Option<Vec<_>>>() else {
+            // Its operand has failed, and that is what is reported.
+            break;
+        };
+        let here = graph.eval(at, device, &slots);
+        let (slot, got) = match here {
+            Outcome::Value(t) => (Some(t.clone()), Outcome::Value(t).fetched()),
+            other => (None, other),
+        };
+        slots.push(slot);
+        read.push(match &got {
+            Outcome::Value(t) => Some(t.clone()),
+            _ => None,
+        });
+        steps.push(Step { got, inputs });
+    }
+    // Faults of bad calls must not reach the next run.
+    let _ = device.synchronize();
+    Ok(steps)
+}
+
+/// The call on the CPU, each operand contiguous and with a storage of its own: the CPU's own defects with strides
+/// stay out, and ops in place reach nothing else. None where `known` says that the CPU must not be asked.
+pub fn on_cpu(row: &'static Row, call: &Call, x: &[Tensor]) -> Result<Option<Outcome>> {
+    if known::cpu_is_wrong(row, call, x).is_some() {
+        return Ok(None);
+    }
+    let x: Vec<Tensor> = x
+        .iter()
+        .map(fetched)
+        .collect::<candle_core::Result<_>>()
+        .context("operands of the CPU")?;
+    Ok(Some(call.on(row, &x).fetched()))
+}

@@ -1,0 +1,68 @@
+//! What Candle's CPU backend (0.11.1) cannot be asked, or answers wrongly: never drawn, each with its reason.
+
+use candle_core::{DType, Tensor};
+
+use crate::graph::Call;
+use crate::op::Row;
+
+pub struct Known {
+    pub ops: &'static [&'static str],
+    pub when: fn(&Call, &[Tensor]) -> bool,
+    pub reason: &'static str,
+}
+
+/// Calls that are not drawn at all.
+#[rustfmt::skip]
+pub const CPU_IS_WRONG: &[Known] = &[
+    Known {
+        ops: &["to_dtype"],
+        when: |call, x| x[0].dtype() == DType::F8E4M3 && call.to == DType::F64,
+        reason: "the cast from f8e4m3 to f64 calls itself for ever",
+    },
+    Known {
+        ops: &["conv_transpose1d"],
+        when: |call, x| {
+            let several = |d| x[0].dims().get(d).is_some_and(|&n| n > 1);
+            several(0) && several(1) && call.u[..2] == [0, 0] && call.u[3] == 1
+        },
+        reason: "columns of several batches and channels are folded wrongly",
+    },
+];
+
+/// Panics of the CPU that say nothing about the device: such a call is drawn anew.
+#[rustfmt::skip]
+pub const CPU_PANICS: &[(&str, &str)] = &[
+    ("with overflow",        "debug builds refuse integers that wrap; conformance has binary/wrap"),
+    ("divide by zero",       "the CPU has no quotient of integers by 0"),
+    ("no unary function",    "the CPU has no such function of integers"),
+];
+
+/// Where the device takes more than the CPU, which refuses.
+#[rustfmt::skip]
+pub const DEVICE_TAKES_MORE: &[Known] = &[
+    Known {
+        ops: &["conv2d", "conv_transpose2d"],
+        when: |_, x| x[0].dtype() == DType::BF16,
+        reason: "the CPU has no bf16 there",
+    },
+];
+
+fn find(list: &'static [Known], row: &Row, call: &Call, x: &[Tensor]) -> Option<&'static str> {
+    let known = list
+        .iter()
+        .find(|k| k.ops.contains(&row.name) && (k.when)(call, x));
+    known.map(|k| k.reason)
+}
+
+pub fn cpu_is_wrong(row: &Row, call: &Call, x: &[Tensor]) -> Option<&'static str> {
+    find(CPU_IS_WRONG, row, call, x)
+}
+
+pub fn device_takes_more(row: &Row, call: &Call, x: &[Tensor]) -> Option<&'static str> {
+    find(DEVICE_TAKES_MORE, row, call, x)
+}
+
+pub fn cpu_panics(message: &str) -> Option<&'static str> {
+    let known = CPU_PANICS.iter().find(|(text, _)| message.contains(text));
+    known.map(|(_, reason)| *reason)
+}
