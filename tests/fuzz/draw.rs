@@ -260,7 +260,7 @@ impl Drawer {
             Some(node) => Some(node),
             None => {
                 let node = node?;
-                self.call("copy", vec![node], vec![])
+                self.call("force_contiguous", vec![node], vec![])
             }
         }
     }
@@ -321,9 +321,7 @@ impl Drawer {
             return Ok(());
         };
         let expect = match on_cpu(row, &call, &x)? {
-            Some(Outcome::Error(_)) if known::device_takes_more(row, &call, &x).is_none() => {
-                Expect::Error
-            }
+            Some(Outcome::Error(_)) => Expect::Error,
             Some(Outcome::Panic(e)) => Expect::Panic(e),
             _ => return Ok(()),
         };
@@ -339,9 +337,6 @@ impl Drawer {
         let value = match on_cpu(row, &call, &x)? {
             None => return Ok(None),
             Some(Outcome::Value(t)) => t,
-            Some(Outcome::Error(_)) if known::device_takes_more(row, &call, &x).is_some() => {
-                return Ok(None);
-            }
             Some(Outcome::Error(_)) => {
                 self.add(Source::Op(row, call), Expect::Error, None, None);
                 return Ok(None);

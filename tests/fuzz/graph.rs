@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::{Context, Result};
 use candle_core::{DType, Device, Tensor};
 
+use crate::judge;
 use crate::known;
 use crate::op::{Cx, Row};
 
@@ -68,7 +69,7 @@ impl Outcome {
     pub fn value(self) -> Result<Tensor, String> {
         match self {
             Outcome::Value(t) => Ok(t),
-            Outcome::Error(e) => Err(format!("error: {}", e.lines().next().unwrap_or_default())),
+            Outcome::Error(e) => Err(format!("error: {e}")),
             Outcome::Panic(e) => Err(format!("panic: {e}")),
         }
     }
@@ -88,7 +89,8 @@ pub fn guarded(f: impl FnOnce() -> candle_core::Result<Tensor>) -> Outcome {
     GUARDED.fetch_sub(1, Ordering::SeqCst);
     match ended {
         Ok(Ok(t)) => Outcome::Value(t),
-        Ok(Err(e)) => Outcome::Error(e.to_string()),
+        // Without the backtrace.
+        Ok(Err(e)) => Outcome::Error(e.to_string().lines().next().unwrap_or_default().into()),
         Err(payload) => Outcome::Panic(match payload.downcast_ref::<&str>() {
             Some(text) => (*text).to_owned(),
             None => payload
@@ -247,7 +249,7 @@ pub fn stepwise(graph: &Graph, device: &Device) -> Result<Vec<Step>> {
 }
 
 /// The call on the CPU, each operand contiguous and with a storage of its own: the CPU's own defects with strides
-/// stay out, and ops in place reach nothing else. None where `known` says that the CPU must not be asked.
+/// stay out, and ops in place reach nothing else. What only the CPU refuses is computed in f64. None where `known` says that the CPU must not be asked.
 pub fn on_cpu(row: &'static Row, call: &Call, x: &[Tensor]) -> Result<Option<Outcome>> {
     if known::cpu_is_wrong(row, call, x).is_some() {
         return Ok(None);
@@ -257,5 +259,17 @@ pub fn on_cpu(row: &'static Row, call: &Call, x: &[Tensor]) -> Result<Option<Out
         .map(fetched)
         .collect::<candle_core::Result<_>>()
         .context("operands of the CPU")?;
-    Ok(Some(call.on(row, &x).fetched()))
+    if let Some(sorted) = judge::with_nan(row.judge, &x[0])? {
+        return Ok(Some(Outcome::Value(sorted)));
+    }
+    let outcome = call.on(row, &x).fetched();
+    let refused = matches!(outcome, Outcome::Error(_));
+    if !refused || known::device_takes_more(row, call, &x).is_none() {
+        return Ok(Some(outcome));
+    }
+    let dtype = x[0].dtype();
+    Ok(Some(match judge::in_f64(row, call, &x)? {
+        Outcome::Value(t) => guarded(|| t.to_dtype(dtype)),
+        other => other,
+    }))
 }

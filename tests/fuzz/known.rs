@@ -27,6 +27,11 @@ pub const CPU_IS_WRONG: &[Known] = &[
         },
         reason: "columns of several batches and channels are folded wrongly",
     },
+    Known {
+        ops: &["erf", "gelu_erf"],
+        when: |_, x| x[0].dtype().is_int(),
+        reason: "a stub that gives 0 for every integer",
+    },
 ];
 
 /// Panics of the CPU that say nothing about the device: such a call is drawn anew.
@@ -44,6 +49,16 @@ pub const DEVICE_TAKES_MORE: &[Known] = &[
         ops: &["conv2d", "conv_transpose2d"],
         when: |_, x| x[0].dtype() == DType::BF16,
         reason: "the CPU has no bf16 there",
+    },
+    Known {
+        ops: &["sigmoid"],
+        when: |_, x| x[0].dtype() == DType::F8E4M3,
+        reason: "candle-nn has no f8e4m3 there",
+    },
+    Known {
+        ops: &["cumsum"],
+        when: |call, x| call.u[0] + 1 < x[0].rank(),
+        reason: "the CPU refuses the strides of its own transposed operand",
     },
 ];
 

@@ -4,7 +4,7 @@ use candle_core::{DType, Tensor, D};
 use candle_nn::{ops, rotary_emb};
 
 use crate::bound::{
-    Bound, AFFINE, ARITH, FUNCTION, MATMUL, NORM, PERIODIC, POWF, ROPE, SOFTMAX, SUM,
+    Bound, AFFINE, ARITH, EXACT, FUNCTION, MATMUL, NORM, PERIODIC, POWF, ROPE, SOFTMAX, SUM,
 };
 use crate::draw::Drawer;
 use crate::family::{self as draw};
@@ -47,6 +47,8 @@ pub enum Judge {
     Scaled(Bound, Scale),
     /// The CPU in f64, by another text: the row's own has no f64 there.
     Formula(Bound, Scale, Apply),
+    /// The operand's rows, sorted upwards.
+    Sorted,
     /// Positions that sort the operand; true is ascending.
     Order(bool),
 }
@@ -54,8 +56,9 @@ pub enum Judge {
 /// What a row does to storages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Memory {
+    /// Contiguous, in a storage of its own.
     New,
-    /// May share the first operand's storage.
+    /// May share the first operand's storage, or lie in it with gaps.
     View,
     /// Writes into the first operand's storage and gives it.
     InPlace,
@@ -87,7 +90,7 @@ const BLEND: Bound = Bound {
 /// Each step rounds to the dtype.
 const STEPS: Bound = Bound { ulps: 4, ..SOFTMAX };
 
-use Judge::{Formula, Near, Order, Same, Scaled};
+use Judge::{Formula, Near, Order, Same, Scaled, Sorted};
 use Memory::{InPlace, New, View};
 use Wants::{Any, Calm, Normal};
 
@@ -106,6 +109,12 @@ macro_rules! rows {
     };
 }
 
+/// The CPU refuses most of the strides that come of it.
+const CUMSUM: Apply = |c| {
+    let last = c.x[0].rank() - 1;
+    let x = c.x[0].transpose(c.u[0], last)?.contiguous()?;
+    x.cumsum(last)?.transpose(c.u[0], last)
+};
 /// Softmax over the last dim has no f64 on the CPU.
 const SOFTMAX_F64: Apply = |c| ops::softmax(&c.x[0], D::Minus1);
 const RMS_F64: Apply = |c| ops::rms_norm_slow(&c.x[0], &c.x[1], c.f[0] as f32);
@@ -138,7 +147,7 @@ pub static OPS: &[Row] = rows! {
     "ceil"              ALL    map     Any    New  Same,            |c| c.x[0].ceil();
     "floor"             ALL    map     Any    New  Same,            |c| c.x[0].floor();
     "round"             ALL    map     Any    New  Same,            |c| c.x[0].round();
-    "relu"              ALL    map     Any    New  Same,            |c| c.x[0].relu();
+    "relu"              ALL    map     Any    New  Near(EXACT),            |c| c.x[0].relu();
     "sign"              ALL    map     Any    New  Same,            |c| c.x[0].sign();
     "powf"              REALS  power   Normal New  Near(POWF),      |c| c.x[0].powf(c.f[0]);
     "elu"               REALS  scalars Any    New  Near(FUNCTION),  |c| c.x[0].elu(c.f[0]);
@@ -179,8 +188,8 @@ pub static OPS: &[Row] = rows! {
     "max_keepdim"       ALL    dim     Any    New  Same,            |c| c.x[0].max_keepdim(c.u[0]);
     "argmin"            ALL    dim     Any    New  Same,            |c| c.x[0].argmin(c.u[0]);
     "argmax"            ALL    dim     Any    New  Same,            |c| c.x[0].argmax(c.u[0]);
-    "cumsum"            MATRIX dim     Calm   New  Scaled(MATMUL, judge::LINEAR), |c| c.x[0].cumsum(c.u[0]);
-    "sort"              ALL    order   Any    New  Same,            |c| c.x[0].contiguous()?.sort_last_dim(true).map(|s| s.0);
+    "cumsum"            MATRIX dim     Calm   View Formula(MATMUL, judge::LINEAR, CUMSUM), |c| c.x[0].cumsum(c.u[0]);
+    "sort"              ALL    order   Any    New  Sorted,            |c| c.x[0].contiguous()?.sort_last_dim(true).map(|s| s.0);
     "argsort"           ALL    order   Any    New  Order(true),     |c| c.x[0].contiguous()?.arg_sort_last_dim(true);
     "argsort_desc"      ALL    order   Any    New  Order(false),    |c| c.x[0].contiguous()?.arg_sort_last_dim(false);
 
@@ -193,13 +202,14 @@ pub static OPS: &[Row] = rows! {
     "unsqueeze"         ALL    gap     Any    View Same,            |c| c.x[0].unsqueeze(c.u[0]);
     "squeeze"           ALL    squeeze Any    View Same,            |c| c.x[0].squeeze(c.u[0]);
     "contiguous"        ALL    map     Any    View Same,            |c| c.x[0].contiguous();
-    "copy"              ALL    map     Any    New  Same,            |c| c.x[0].copy();
+    "copy"              ALL    map     Any    View Same,            |c| c.x[0].copy();
+    "force_contiguous"  ALL    map     Any    New  Same,            |c| c.x[0].force_contiguous();
     "repeat"            ALL    repeat  Any    View Same,            |c| c.x[0].repeat(c.u);
     "roll"              ALL    roll    Any    View Same,            |c| c.x[0].roll(c.u[1] as i32, c.u[0]);
     "flip"              ALL    flip    Any    View Same,            |c| c.x[0].flip(c.u);
     "unfold"            ALL    unfold  Any    View Same,            |c| c.x[0].unfold(c.u[0], c.u[1], c.u[2]);
-    "cat"               ALL    cat     Any    New  Same,            |c| Tensor::cat(c.x, c.u[0]);
-    "stack"             ALL    stack   Any    New  Same,            |c| Tensor::stack(c.x, c.u[0]);
+    "cat"               ALL    cat     Any    View Same,            |c| Tensor::cat(c.x, c.u[0]);
+    "stack"             ALL    stack   Any    View Same,            |c| Tensor::stack(c.x, c.u[0]);
     "pad_with_zeros"    ALL    pad     Any    View Same,            |c| c.x[0].pad_with_zeros(c.u[0], c.u[1], c.u[2]);
     "pad_with_same"     ALL    pad     Any    View Same,            |c| c.x[0].pad_with_same(c.u[0], c.u[1], c.u[2]);
 
@@ -208,9 +218,9 @@ pub static OPS: &[Row] = rows! {
     "scatter"           ALL    scatter Any    New  Same,            |c| c.x[0].scatter(&c.x[1], &c.x[2], c.u[0]);
     "scatter_add"       ALL    scatter_add Calm New Scaled(SUM, judge::ADDED), |c| c.x[0].scatter_add(&c.x[1], &c.x[2], c.u[0]);
     "index_add"         ALL    index_add Calm New  Scaled(SUM, judge::ADDED), |c| c.x[0].index_add(&c.x[1], &c.x[2], c.u[0]);
-    "slice_scatter"     ALL    slice   Any    New  Same,            |c| c.x[0].slice_scatter(&c.x[1], c.u[0], c.u[1]);
+    "slice_scatter"     ALL    slice   Any    View Same,            |c| c.x[0].slice_scatter(&c.x[1], c.u[0], c.u[1]);
 
-    "slice_set"         ALL    own_slice Any  InPlace Same,         |c| c.x[0].slice_set(&c.x[1], c.u[0], c.u[1]).map(|()| c.x[0].clone());
+    "slice_set"         ALL    own_slice Any  InPlace Same,         |c| c.x[0].slice_set(&c.x[1].contiguous()?, c.u[0], c.u[1]).map(|()| c.x[0].clone());
     "zero_set"          ALL    own     Any    InPlace Same,         |c| c.x[0].zero_set().map(|()| c.x[0].clone());
     "one_set"           ALL    own     Any    InPlace Same,         |c| c.x[0].one_set().map(|()| c.x[0].clone());
     "zero_set_part"     ALL    own_part Any   InPlace Same,         |c| c.x[0].narrow(c.u[0], c.u[1], c.u[2])?.zero_set().map(|()| c.x[0].clone());
@@ -220,10 +230,10 @@ pub static OPS: &[Row] = rows! {
     "matmul"            MATRIX matmul  Calm   New  Scaled(MATMUL, judge::PRODUCT), |c| c.x[0].matmul(&c.x[1]);
     "matmul_t"          MATRIX matmul_t Calm  New  Scaled(MATMUL, judge::PRODUCT), |c| c.x[0].matmul(&c.x[1].t()?);
     "broadcast_matmul"  MATRIX shared  Calm   New  Scaled(MATMUL, judge::PRODUCT), |c| c.x[0].broadcast_matmul(&c.x[1]);
-    "conv1d"            MATRIX conv1d  Calm   New  Scaled(MATMUL, judge::PRODUCT), |c| c.x[0].conv1d(&c.x[1], c.u[0], c.u[1], c.u[2], c.u[3]);
-    "conv2d"            MATRIX conv2d  Calm   New  Scaled(MATMUL, judge::PRODUCT), |c| c.x[0].conv2d(&c.x[1], c.u[0], c.u[1], c.u[2], c.u[3]);
-    "conv_transpose1d"  MATRIX back1d  Calm   New  Scaled(MATMUL, judge::PRODUCT), |c| c.x[0].conv_transpose1d(&c.x[1], c.u[0], c.u[1], c.u[2], c.u[3], 1);
-    "conv_transpose2d"  MATRIX back2d  Calm   New  Scaled(MATMUL, judge::PRODUCT), |c| c.x[0].conv_transpose2d(&c.x[1], c.u[0], c.u[1], c.u[2], c.u[3]);
+    "conv1d"            MATRIX conv1d  Calm   View Scaled(MATMUL, judge::PRODUCT), |c| c.x[0].conv1d(&c.x[1], c.u[0], c.u[1], c.u[2], c.u[3]);
+    "conv2d"            MATRIX conv2d  Calm   View Scaled(MATMUL, judge::PRODUCT), |c| c.x[0].conv2d(&c.x[1], c.u[0], c.u[1], c.u[2], c.u[3]);
+    "conv_transpose1d"  MATRIX back1d  Calm   View Scaled(MATMUL, judge::PRODUCT), |c| c.x[0].conv_transpose1d(&c.x[1], c.u[0], c.u[1], c.u[2], c.u[3], 1);
+    "conv_transpose2d"  MATRIX back2d  Calm   View Scaled(MATMUL, judge::PRODUCT), |c| c.x[0].conv_transpose2d(&c.x[1], c.u[0], c.u[1], c.u[2], c.u[3]);
     "max_pool2d"        ALL    pool    Any    New  Same,            |c| c.x[0].max_pool2d_with_stride((c.u[0], c.u[1]), (c.u[2], c.u[3]));
     "avg_pool2d"        MATRIX pool    Calm   New  Scaled(SUM, judge::LINEAR), |c| c.x[0].avg_pool2d_with_stride((c.u[0], c.u[1]), (c.u[2], c.u[3]));
     "upsample_nearest1d" ALL   longer  Any    New  Same,            |c| c.x[0].upsample_nearest1d(c.u[0]);
