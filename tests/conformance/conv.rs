@@ -1,8 +1,9 @@
 //! Convolutions against the CPU in f64.
 
-use candle_core::{DType, Device, Tensor};
+use anyhow::Context;
+use candle_core::{DType, Device, Tensor, Var};
 
-use crate::bound::MATMUL;
+use crate::bound::{close, Bound, MATMUL};
 use crate::case::Cases;
 use crate::input::{check, tensor, Fill, Operand, FLOATS};
 
@@ -59,6 +60,7 @@ fn seen(t: &Tensor, view: View) -> candle_core::Result<Tensor> {
 }
 
 pub fn add(cases: &mut Cases) {
+    gradient(cases);
     for dtype in FLOATS {
         for (layout, view) in VIEWS {
             lines(cases, dtype, layout, view);
@@ -127,5 +129,39 @@ fn planes(cases: &mut Cases, dtype: DType, layout: &str, view: View) {
                 })
             });
         }
+    }
+}
+
+/// The sum of the squares of y = x * w has the gradient 2 * y * (x * unit) in each weight. The CPU's own is wrong for two
+/// batches and more (0.11.1).
+fn gradient(cases: &mut Cases) {
+    for (groups, stride) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
+        cases.add(format!("conv1d/gradient/g{groups}s{stride}"), move |d| {
+            let cpu = &Device::Cpu;
+            let x = tensor(DType::F64, &[2, 4, 5], 9, Fill::Small)?;
+            let w = tensor(DType::F64, &[4, 4 / groups, 4], 10, Fill::Small)?;
+            let sum = |x: &Tensor, w: &Tensor| x.conv1d(w, 2, stride, 1, groups)?.sqr()?.sum_all();
+            let weigh = |w: &Tensor, by: &Tensor| {
+                let y = x.conv1d(w, 2, stride, 1, groups)?;
+                (y * by)?.sum_all()?.to_scalar::<f64>()
+            };
+            let y = x.conv1d(&w, 2, stride, 1, groups)?;
+            let mut expected = Vec::new();
+            for i in 0..w.elem_count() {
+                let unit: Vec<f64> = (0..w.elem_count()).map(|j| f64::from(i == j)).collect();
+                let unit = Tensor::from_vec(unit, w.shape(), cpu)?;
+                expected.push(2. * weigh(&unit, &y)?);
+            }
+            let expected = Tensor::from_vec(expected, w.shape(), cpu)?;
+            let here = Var::from_tensor(&w.to_dtype(DType::F32)?.to_device(d)?)?;
+            let x = x.to_dtype(DType::F32)?.to_device(d)?;
+            let grads = sum(&x, &here)?.backward()?;
+            let grad = grads.get(&here).context("no gradient")?;
+            let bound = Bound {
+                abs: 1e-3,
+                ..MATMUL
+            };
+            close(&expected, grad, bound)
+        });
     }
 }

@@ -79,6 +79,7 @@ pub fn add(cases: &mut Cases) {
         signed(cases, id);
         faults(cases, id);
     }
+    in_place(cases);
     for dtype in [DType::I16, DType::I32, DType::F64, DType::F8E4M3] {
         cases.add(
             format!("index_select/u32/{}/stored", dtype.as_str()),
@@ -172,6 +173,24 @@ fn writing(cases: &mut Cases, what: &str, id: DType, dtype: DType) {
             }),
         ];
         check(d, &operands, ADDED, |t| t[0].scatter_add(&t[1], &t[2], 0))
+    });
+}
+
+/// A repeated row is one row in memory: sums in place went into it once for each time that it is seen.
+fn in_place(cases: &mut Cases) {
+    cases.add("scatter/in_place/needs_contiguous", |d| {
+        let ids = Tensor::zeros((1, 4), DType::U32, d)?;
+        let src = Tensor::ones((1, 4), DType::F32, d)?;
+        let repeated = Tensor::zeros((1, 4), DType::F32, d)?.broadcast_as((3, 4))?;
+        let across = Tensor::zeros((4, 3), DType::F32, d)?.t()?;
+        for x in [repeated, across] {
+            ensure!(x.scatter_set(&ids, &src, 0).is_err(), "scatter_set {x:?}");
+            ensure!(
+                x.scatter_add_set(&ids, &src, 0).is_err(),
+                "scatter_add_set {x:?}"
+            );
+        }
+        Ok(())
     });
 }
 

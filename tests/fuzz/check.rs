@@ -7,11 +7,14 @@ use crate::draw;
 use crate::graph::{bits, on_cpu, stepwise, Expect, Graph, Lazy, Node, Outcome, Source, Step};
 use crate::input::Rng;
 use crate::judge::judge;
+use crate::{gradient, known};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Another value than the CPU's from the same operands.
     Differs,
+    /// Another gradient than the CPU's.
+    Gradient,
     /// The lazy run gave other bits than the stepwise one.
     Lazy,
     /// The CPU takes it, the device does not.
@@ -40,10 +43,16 @@ pub enum Company {
     Threaded(Graph),
 }
 
-/// A graph and its company.
+/// How a graph is checked.
+pub struct Plan {
+    pub company: Company,
+    /// The gradients of its ops, too.
+    pub gradients: bool,
+}
+
 pub struct Case {
     pub graph: Graph,
-    pub company: Company,
+    pub plan: Plan,
 }
 
 impl Case {
@@ -56,7 +65,11 @@ impl Case {
             _ => Company::Alone,
         };
         let graph = draw::graph(seed)?;
-        Ok(Case { graph, company })
+        let gradients = seed % 5 == 2;
+        Ok(Case {
+            graph,
+            plan: Plan { company, gradients },
+        })
     }
 }
 
@@ -88,11 +101,11 @@ fn lazy(graph: &Graph, company: &Company, device: &Device) -> Read {
 /// The first failure, if there is one; `seen` is told of each node that was compared.
 pub fn check(
     graph: &Graph,
-    company: &Company,
+    plan: &Plan,
     device: &Device,
     mut seen: impl FnMut(&Node, &Step),
 ) -> Result<Option<Failure>> {
-    let read = lazy(graph, company, device);
+    let read = lazy(graph, &plan.company, device);
     let steps = stepwise(graph, device)?;
     for (node, step) in steps.iter().enumerate() {
         let failed = verdict(graph, node, step)?;
@@ -102,6 +115,16 @@ pub fn check(
                 kind,
                 message,
             }));
+        }
+        if plan.gradients {
+            if let Some(message) = gradient(&graph.nodes[node], step, device)? {
+                let kind = Kind::Gradient;
+                return Ok(Some(Failure {
+                    node,
+                    kind,
+                    message,
+                }));
+            }
         }
         seen(&graph.nodes[node], step);
     }
@@ -125,6 +148,19 @@ pub fn check(
         }));
     }
     Ok(None)
+}
+
+fn gradient(node: &Node, step: &Step, device: &Device) -> Result<Option<String>> {
+    let (Source::Op(row, call), Outcome::Value(got)) = (&node.source, &step.got) else {
+        return Ok(None);
+    };
+    if known::gradient_is_wrong(row, call, &step.inputs).is_some()
+        || !gradient::applies(row, &step.inputs, got)?
+    {
+        return Ok(None);
+    }
+    let compared = gradient::compare(row, call, &step.inputs, device);
+    Ok(compared.err().map(|e| format!("{e:#}")))
 }
 
 /// The first byte that differs.

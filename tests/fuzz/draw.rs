@@ -26,10 +26,12 @@ pub struct Drawer {
     pub graph: Graph,
     pub facts: Vec<Option<Fact>>,
     wants: Wants,
+    /// Elements of a new leaf at most.
+    most: usize,
 }
 
 const SIZES: [usize; 14] = [1, 2, 2, 3, 4, 4, 5, 7, 8, 9, 16, 17, 33, 64];
-const MOST: usize = 4096;
+const LONG: [usize; 6] = [65, 128, 257, 300, 1000, 1025];
 
 /// A graph of 10 to 30 ops.
 pub fn graph(seed: u64) -> Result<Graph> {
@@ -38,7 +40,11 @@ pub fn graph(seed: u64) -> Result<Graph> {
         graph: Graph::default(),
         facts: Vec::new(),
         wants: Wants::Any,
+        most: 4096,
     };
+    if d.chance(10) {
+        d.most = 1 << 16;
+    }
     let ops = d.between(10, 30);
     let favourite = d.one_of(&ALL);
     while d
@@ -75,8 +81,11 @@ impl Drawer {
         let empty = self.chance(2);
         let mut dims: Vec<usize> = Vec::new();
         for _ in 0..rank {
-            let room = MOST / dims.iter().product::<usize>().max(1);
-            let size = self.one_of(&SIZES);
+            let room = self.most / dims.iter().product::<usize>().max(1);
+            let size = match self.most > 4096 && self.chance(30) {
+                true => self.one_of(&LONG),
+                false => self.one_of(&SIZES),
+            };
             dims.push(size.min(room.max(1)));
         }
         if empty && rank > 0 {
@@ -225,31 +234,32 @@ impl Drawer {
         }
     }
 
-    /// Ids below `size`; `distinct` along a dim, where two of one id would write one element in an open order.
-    pub fn ids(&mut self, dims: &[usize], size: usize, distinct: Option<usize>) -> Option<usize> {
+    /// Ids below `size`; they may repeat, since writes are in the order of the ids.
+    pub fn ids(&mut self, dims: &[usize], size: usize) -> Option<usize> {
         let dtype = self.one_of(&[DType::U8, DType::U32, DType::I64]);
         let n: usize = dims.iter().product();
         if n > 0 && size == 0 {
             return None;
         }
-        let mut ids: Vec<i64> = (0..n)
-            .map(|_| self.rng.below(size.max(1) as u64) as i64)
-            .collect();
-        if let Some(dim) = distinct {
-            let inner: usize = dims[dim + 1..].iter().product();
-            for (i, id) in ids.iter_mut().enumerate() {
-                let along = (i / inner.max(1)) % dims[dim].max(1);
-                // A shift of the identity, another one for each line.
-                let shift = i / inner.max(1) / dims[dim].max(1) + i % inner.max(1);
-                *id = ((along * 1 + shift) % size) as i64;
-            }
+        // Seen through a view now and then, as other leaves are.
+        let across = dims.len() > 1 && self.chance(40);
+        let mut base = dims.to_vec();
+        if across {
+            base.swap(0, 1);
         }
-        let t = Tensor::from_vec(ids, dims, &Device::Cpu).ok()?;
+        // The greatest u8 means "nothing".
+        let below = if dtype == DType::U8 {
+            size.min(255)
+        } else {
+            size
+        } as u64;
+        let ids: Vec<i64> = (0..n).map(|_| self.rng.below(below) as i64).collect();
+        let t = Tensor::from_vec(ids, base, &Device::Cpu).ok()?;
         let leaf = self.leaf(t.to_dtype(dtype).ok()?);
-        if dims.len() == 2 && distinct.is_none() && dims[0] == dims[1] && self.chance(50) {
-            return self.call("transpose", vec![leaf], vec![0, 1]);
+        match across {
+            true => self.call("transpose", vec![leaf], vec![0, 1]),
+            false => Some(leaf),
         }
-        Some(leaf)
     }
 
     /// A node that owns its storage, and which an op in place may write.
@@ -287,7 +297,9 @@ impl Drawer {
         let Some(mut drawn) = (row.draw)(self, dtype) else {
             return Ok(());
         };
-        if self.chance(3) {
+        // A bad call in place could write before it fails, and Candle waits for ever where ids are of the storage that
+        // is written (0.11.1).
+        if row.memory != Memory::InPlace && self.chance(3) {
             self.spoil(&mut drawn);
             return self.bad(row, drawn);
         }
@@ -350,7 +362,7 @@ impl Drawer {
                 )
             }
         };
-        if value.elem_count() > 4 * MOST {
+        if value.elem_count() > 4 * self.most {
             return Ok(None);
         }
         let first = call.args[0];

@@ -59,7 +59,8 @@ fn most_repeated(ids: &Tensor) -> Result<f64> {
     Ok(most.unwrap_or(0) as f64)
 }
 
-fn wide(t: &Tensor) -> Result<Tensor> {
+/// Floats in f64.
+pub fn wide(t: &Tensor) -> Result<Tensor> {
     Ok(match t.dtype().is_float() {
         true => converted(&t.contiguous()?, DType::F64)?,
         false => t.contiguous()?,
@@ -88,15 +89,17 @@ fn bounded(judge: Judge) -> Option<(Bound, Scale, Option<Apply>)> {
     }
 }
 
-/// The row on the CPU, its floats in f64.
-pub fn in_f64(row: &'static Row, call: &Call, x: &[Tensor]) -> Result<Outcome> {
+/// The row as it is computed in f64.
+pub fn of_f64(row: &Row) -> Row {
     let formula = bounded(row.judge).and_then(|(_, _, formula)| formula);
-    let row = Row {
-        apply: formula.unwrap_or(row.apply),
-        ..*row
-    };
+    let apply = formula.unwrap_or(row.apply);
+    Row { apply, ..*row }
+}
+
+/// The row on the CPU, its floats in f64.
+pub fn in_f64(row: &Row, call: &Call, x: &[Tensor]) -> Result<Outcome> {
     let x = x.iter().map(wide).collect::<Result<Vec<_>>>()?;
-    Ok(call.on(&row, &x).fetched())
+    Ok(call.on(&of_f64(row), &x).fetched())
 }
 
 fn given(outcome: Outcome) -> Result<Tensor> {

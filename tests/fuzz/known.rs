@@ -62,6 +62,16 @@ pub const DEVICE_TAKES_MORE: &[Known] = &[
     },
 ];
 
+/// Gradients that are not asked for.
+#[rustfmt::skip]
+pub const GRADIENT_IS_WRONG: &[Known] = &[
+    Known {
+        ops: &["conv1d"],
+        when: |_, x| x[0].dim(0).is_ok_and(|b| b > 1),
+        reason: "the CPU folds the batches wrongly; conformance has conv1d/gradient",
+    },
+];
+
 fn find(list: &'static [Known], row: &Row, call: &Call, x: &[Tensor]) -> Option<&'static str> {
     let known = list
         .iter()
@@ -75,6 +85,10 @@ pub fn cpu_is_wrong(row: &Row, call: &Call, x: &[Tensor]) -> Option<&'static str
 
 pub fn device_takes_more(row: &Row, call: &Call, x: &[Tensor]) -> Option<&'static str> {
     find(DEVICE_TAKES_MORE, row, call, x)
+}
+
+pub fn gradient_is_wrong(row: &Row, call: &Call, x: &[Tensor]) -> Option<&'static str> {
+    find(GRADIENT_IS_WRONG, row, call, x)
 }
 
 pub fn cpu_panics(message: &str) -> Option<&'static str> {

@@ -16,6 +16,7 @@ mod case;
 mod check;
 mod draw;
 mod family;
+mod gradient;
 mod graph;
 #[allow(dead_code)]
 #[path = "../conformance/input.rs"]
@@ -33,7 +34,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use candle_core::Device;
 use candle_examples::device::{describe, DeviceArgs};
-use check::{check, Case};
+use check::{check, Case, Kind};
 use clap::Parser;
 use shrink::Shrinker;
 use tally::Tally;
@@ -121,11 +122,11 @@ fn one(seed: u64, device: &Device, verbose: bool, tally: &mut Tally) -> Result<b
     if verbose {
         println!(
             "seed {seed}\n{}",
-            snippet::program(&case.graph, case.graph.nodes.len() - 1)?
+            snippet::program(&case.graph, case.graph.nodes.len() - 1, Kind::Differs)?
         );
     }
     tally.cases += 1;
-    let failure = check(&case.graph, &case.company, device, |node, step| {
+    let failure = check(&case.graph, &case.plan, device, |node, step| {
         tally.count(node, step)
     })?;
     let Some(failure) = failure else {
@@ -135,10 +136,13 @@ fn one(seed: u64, device: &Device, verbose: bool, tally: &mut Tally) -> Result<b
     let name = case.graph.name(failure.node);
     println!("\nFAILED: {name}, {:?}: {}", failure.kind, failure.message);
     println!("again: --seed {seed} --cases 1");
-    let mut shrinker = Shrinker::new(case.graph.clone(), &case.company, failure, device);
+    let mut shrinker = Shrinker::new(case.graph.clone(), &case.plan, failure, device);
     shrinker.shrink()?;
     let Shrinker { graph, failure, .. } = shrinker;
     println!("smaller: {:?}: {}", failure.kind, failure.message);
-    println!("\n{}", snippet::program(&graph, failure.node)?);
+    println!(
+        "\n{}",
+        snippet::program(&graph, failure.node, failure.kind)?
+    );
     Ok(false)
 }

@@ -216,7 +216,7 @@ pub static OPS: &[Row] = rows! {
     "index_select"      ALL    select  Any    New  Same,            |c| c.x[0].index_select(&c.x[1], c.u[0]);
     "gather"            ALL    gather  Any    New  Same,            |c| c.x[0].gather(&c.x[1], c.u[0]);
     "scatter"           ALL    scatter Any    New  Same,            |c| c.x[0].scatter(&c.x[1], &c.x[2], c.u[0]);
-    "scatter_add"       ALL    scatter_add Calm New Scaled(SUM, judge::ADDED), |c| c.x[0].scatter_add(&c.x[1], &c.x[2], c.u[0]);
+    "scatter_add"       ALL    scatter Calm New Scaled(SUM, judge::ADDED), |c| c.x[0].scatter_add(&c.x[1], &c.x[2], c.u[0]);
     "index_add"         ALL    index_add Calm New  Scaled(SUM, judge::ADDED), |c| c.x[0].index_add(&c.x[1], &c.x[2], c.u[0]);
     "slice_scatter"     ALL    slice   Any    View Same,            |c| c.x[0].slice_scatter(&c.x[1], c.u[0], c.u[1]);
 
@@ -225,7 +225,7 @@ pub static OPS: &[Row] = rows! {
     "one_set"           ALL    own     Any    InPlace Same,         |c| c.x[0].one_set().map(|()| c.x[0].clone());
     "zero_set_part"     ALL    own_part Any   InPlace Same,         |c| c.x[0].narrow(c.u[0], c.u[1], c.u[2])?.zero_set().map(|()| c.x[0].clone());
     "scatter_set"       ALL    own_scatter Any InPlace Same,        |c| c.x[0].scatter_set(&c.x[1], &c.x[2], c.u[0]).map(|()| c.x[0].clone());
-    "scatter_add_set"   ALL    own_scatter_add Calm InPlace Scaled(SUM, judge::ADDED), |c| c.x[0].scatter_add_set(&c.x[1], &c.x[2], c.u[0]).map(|()| c.x[0].clone());
+    "scatter_add_set"   ALL    own_scatter Calm InPlace Scaled(SUM, judge::ADDED), |c| c.x[0].scatter_add_set(&c.x[1], &c.x[2], c.u[0]).map(|()| c.x[0].clone());
 
     "matmul"            MATRIX matmul  Calm   New  Scaled(MATMUL, judge::PRODUCT), |c| c.x[0].matmul(&c.x[1]);
     "matmul_t"          MATRIX matmul_t Calm  New  Scaled(MATMUL, judge::PRODUCT), |c| c.x[0].matmul(&c.x[1].t()?);

@@ -5,25 +5,25 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use candle_core::{Device, Tensor};
 
-use crate::check::{check, Company, Failure};
+use crate::check::{check, Failure, Plan};
 use crate::graph::{stepwise, Graph, Outcome, Source};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Shrinker<'a> {
     device: &'a Device,
-    company: &'a Company,
+    plan: &'a Plan,
     until: Instant,
     pub graph: Graph,
     pub failure: Failure,
 }
 
 impl<'a> Shrinker<'a> {
-    pub fn new(graph: Graph, company: &'a Company, failure: Failure, device: &'a Device) -> Self {
+    pub fn new(graph: Graph, plan: &'a Plan, failure: Failure, device: &'a Device) -> Self {
         let until = Instant::now() + PATIENCE;
         Shrinker {
             device,
-            company,
+            plan,
             until,
             graph,
             failure,
@@ -35,7 +35,7 @@ impl<'a> Shrinker<'a> {
         if Instant::now() > self.until {
             return false;
         }
-        let Ok(Some(failure)) = check(&smaller, self.company, self.device, |_, _| {}) else {
+        let Ok(Some(failure)) = check(&smaller, self.plan, self.device, |_, _| {}) else {
             return false;
         };
         let alike = failure.kind == self.failure.kind

@@ -6,6 +6,7 @@ use anyhow::Result;
 use candle_core::{DType, Tensor};
 
 use crate::bound::{floats, ints};
+use crate::check::Kind;
 use crate::graph::{Call, Graph, Source};
 use crate::op::Row;
 
@@ -35,7 +36,9 @@ fn leaf(t: &Tensor) -> Result<String> {
 
 /// The row's text with its operands and parameters in their places.
 fn expression(row: &Row, call: &Call) -> String {
-    let mut text = row.text.trim_start_matches("|c|").trim().to_owned();
+    let text = row.text.trim_start_matches("|c|");
+    // Long texts come in several lines.
+    let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for (i, arg) in call.args.iter().enumerate() {
         text = text.replace(&format!("c.x[{i}]"), &format!("x{arg}"));
     }
@@ -51,18 +54,48 @@ fn expression(row: &Row, call: &Call) -> String {
         .replace("c.to", &format!("DType::{:?}", call.to))
 }
 
+/// The gradients of a weighed sum of the failing node; its operands are variables.
+fn gradients(graph: &Graph, failing: usize) -> String {
+    let mut out = format!(
+        "    let n = x{failing}.elem_count();
+    let w: Vec<f64> = (0..n).map(|i| (i % 7) as f64 * 0.5 - 1.5).collect();
+    let w = Tensor::from_vec(w, x{failing}.shape(), &Device::Cpu)?.to_dtype(x{failing}.dtype())?.to_device(d)?;
+    let grads = (x{failing} * w)?.sum_all()?.backward()?;
+"
+    );
+    for a in graph.args(failing) {
+        out += &format!("    println!(\"gradient of x{a}: {{:?}}\", grads.get(&x{a}).map(Tensor::to_string));\n");
+    }
+    out + &format!("    x{}.to_device(&Device::Cpu)\n", graph.args(failing)[0])
+}
+
 /// A program that prints the failing node as the CPU and as the device compute it.
-pub fn program(graph: &Graph, failing: usize) -> Result<String> {
+pub fn program(graph: &Graph, failing: usize, kind: Kind) -> Result<String> {
     let mut out = String::from("use candle_core::{DType, Device, Result, Tensor};\n\n");
     out.push_str("fn run(d: &Device) -> Result<Tensor> {\n");
     for (at, node) in graph.nodes.iter().enumerate() {
         let text = match &node.source {
+            Source::Leaf(t) if kind == Kind::Gradient && t.dtype().is_float() => {
+                format!(
+                    "candle_core::Var::from_tensor(&{}?)?.into_inner()",
+                    leaf(t)?
+                )
+            }
             Source::Leaf(t) => leaf(t)?,
             Source::Op(row, call) => expression(row, call),
         };
-        writeln!(out, "    let x{at} = {text}?;")?;
+        let end = if text.ends_with("into_inner()") {
+            ""
+        } else {
+            "?"
+        };
+        writeln!(out, "    let x{at} = {text}{end};")?;
     }
-    writeln!(out, "    x{failing}.to_device(&Device::Cpu)\n}}\n")?;
+    match kind {
+        Kind::Gradient => out.push_str(&gradients(graph, failing)),
+        _ => writeln!(out, "    x{failing}.to_device(&Device::Cpu)")?,
+    }
+    out.push_str("}\n\n");
     out.push_str("fn main() -> Result<()> {\n");
     out.push_str("    println!(\"cpu: {}\", run(&Device::Cpu)?);\n");
     out.push_str("    println!(\"webgpu: {}\", run(&Device::new_webgpu(0)?)?);\n    Ok(())\n}\n");

@@ -21,7 +21,12 @@ pub struct Tally {
 
 impl Tally {
     pub fn count(&mut self, node: &Node, step: &Step) {
-        let (Source::Op(row, _), Some(x)) = (&node.source, step.inputs.first()) else {
+        let Source::Op(row, _) = &node.source else {
+            return;
+        };
+        // What is chosen among is the second operand of a choice.
+        let of = usize::from(row.name == "where_cond");
+        let Some(x) = step.inputs.get(of) else {
             return;
         };
         match node.expect {

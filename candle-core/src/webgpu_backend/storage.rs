@@ -7,7 +7,7 @@ use crate::backend::BackendStorage;
 use crate::conv::{ParamsConv1D, ParamsConv2D, ParamsConvTranspose1D, ParamsConvTranspose2D};
 use crate::op::{BinaryOpT, CmpOp, ReduceOp, UnaryOpT};
 use crate::scalar::Scalar;
-use crate::{CpuStorage, DType, Layout, Result, Shape};
+use crate::{CpuStorage, DType, Error, Layout, Result, Shape};
 
 /// Elements on a WebGPU device.
 #[derive(Debug)]
@@ -108,6 +108,14 @@ fn window(stride: usize, padding: usize, dilation: usize, output_padding: usize)
         padding,
         dilation,
         output_padding,
+    }
+}
+
+/// Elements of a view may share memory, and then they cannot be written one by one.
+fn in_place(op: &'static str, l: &Layout) -> Result<()> {
+    match l.is_contiguous() {
+        true => Ok(()),
+        false => Err(Error::RequiresContiguous { op }.bt()),
     }
 }
 
@@ -354,6 +362,7 @@ impl BackendStorage for WebGpuStorage {
         dim: usize,
     ) -> Result<()> {
         const OP: &str = "scatter";
+        in_place(OP, l)?;
         let (ids, src) = (ids.view(OP, ids_l)?, src.view(OP, src_l)?);
         Ok(self
             .device
@@ -371,6 +380,7 @@ impl BackendStorage for WebGpuStorage {
         dim: usize,
     ) -> Result<()> {
         const OP: &str = "scatter_add";
+        in_place(OP, l)?;
         let (ids, src) = (ids.view(OP, ids_l)?, src.view(OP, src_l)?);
         Ok(self
             .device

@@ -9,7 +9,7 @@ pub fn select(d: &mut Drawer, dtype: DType) -> Drawn {
     let x = full(d, dtype, 1)?;
     let at = axis(d, x);
     let (n, size) = (d.between(0, 9), d.dims_of(x)[at]);
-    let ids = d.ids(&[n], size, None)?;
+    let ids = d.ids(&[n], size)?;
     Some(call(vec![x, ids], vec![at]))
 }
 
@@ -18,31 +18,23 @@ pub fn gather(d: &mut Drawer, dtype: DType) -> Drawn {
     let (at, mut dims) = (axis(d, x), d.dims_of(x));
     let size = dims[at];
     dims[at] = d.between(1, 9);
-    let ids = d.ids(&dims, size, None)?;
+    let ids = d.ids(&dims, size)?;
     Some(call(vec![x, ids], vec![at]))
 }
 
 /// Ids and a source for writes into `x`.
-fn writes(d: &mut Drawer, x: usize, distinct: bool) -> Drawn {
+fn writes(d: &mut Drawer, x: usize) -> Drawn {
     let (at, mut dims) = (axis(d, x), d.dims_of(x));
     let size = dims[at];
-    dims[at] = match distinct {
-        true => d.between(1, size),
-        false => d.between(1, 6),
-    };
-    let ids = d.ids(&dims, size, distinct.then_some(at))?;
+    dims[at] = d.between(1, 6);
+    let ids = d.ids(&dims, size)?;
     let src = d.of(d.dtype_of(x), &dims)?;
     Some(call(vec![x, ids, src], vec![at]))
 }
 
 pub fn scatter(d: &mut Drawer, dtype: DType) -> Drawn {
     let x = full(d, dtype, 1)?;
-    writes(d, x, true)
-}
-
-pub fn scatter_add(d: &mut Drawer, dtype: DType) -> Drawn {
-    let x = full(d, dtype, 1)?;
-    writes(d, x, false)
+    writes(d, x)
 }
 
 pub fn index_add(d: &mut Drawer, dtype: DType) -> Drawn {
@@ -50,7 +42,7 @@ pub fn index_add(d: &mut Drawer, dtype: DType) -> Drawn {
     let (at, mut dims) = (axis(d, x), d.dims_of(x));
     let (n, size) = (d.between(1, 6), dims[at]);
     dims[at] = n;
-    let ids = d.ids(&[n], size, None)?;
+    let ids = d.ids(&[n], size)?;
     let src = d.of(dtype, &dims)?;
     Some(call(vec![x, ids, src], vec![at]))
 }
@@ -100,12 +92,6 @@ pub fn own_slice(d: &mut Drawer, dtype: DType) -> Drawn {
 
 pub fn own_scatter(d: &mut Drawer, dtype: DType) -> Drawn {
     let x = mine(d, dtype)?;
-    let drawn = writes(d, x, true);
-    apart(d, drawn)
-}
-
-pub fn own_scatter_add(d: &mut Drawer, dtype: DType) -> Drawn {
-    let x = mine(d, dtype)?;
-    let drawn = writes(d, x, false);
+    let drawn = writes(d, x);
     apart(d, drawn)
 }
