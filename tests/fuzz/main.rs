@@ -113,7 +113,11 @@ fn run(args: &Args) -> Result<bool> {
         tally.progress(start.elapsed());
     }
     tally.print(start.elapsed());
-    Ok(tally.failures == 0)
+    // In the words of libtest, whose output `cargo xtask test` counts.
+    let passed = tally.failures == 0;
+    let outcome = if passed { "ok" } else { "FAILED" };
+    println!("test {} graphs from seed {seed} ... {outcome}", tally.cases);
+    Ok(passed)
 }
 
 /// One graph; false if it fails.

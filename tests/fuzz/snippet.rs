@@ -30,7 +30,7 @@ fn leaf(t: &Tensor) -> Result<String> {
     let (values, dims) = (values.join(", "), t.dims());
     let cast = format!("to_dtype(DType::{:?})", t.dtype());
     Ok(format!(
-        "Tensor::from_vec::<_, {kind}>(vec![{values}], &{dims:?}[..], &Device::Cpu)?.{cast}?.to_device(d)"
+        "Tensor::from_vec::<_, {kind}>(vec![{values}], &{dims:?} as &[usize], &Device::Cpu)?.{cast}?.to_device(d)"
     ))
 }
 
@@ -50,7 +50,7 @@ fn expression(row: &Row, call: &Call) -> String {
     }
     let all: Vec<String> = call.args.iter().map(|a| format!("x{a}.clone()")).collect();
     text.replace("c.x", &format!("&[{}]", all.join(", ")))
-        .replace("c.u", &format!("&{:?}[..] as &[usize]", call.u))
+        .replace("c.u", &format!("&{:?} as &[usize]", call.u))
         .replace("c.to", &format!("DType::{:?}", call.to))
 }
 

@@ -1,6 +1,7 @@
 //! The commands of this repository. `cargo xtask --help` lists them.
 
 mod fork;
+mod fuzz;
 mod llama;
 mod run;
 mod test;
@@ -27,6 +28,9 @@ enum Command {
     /// Put the patched candle-core and candle-nn into candle-core/tree and candle-nn/tree
     #[command(long_about = fork::HELP)]
     Fork(fork::Args),
+    /// Compare random expression graphs on the WebGPU device with the CPU: cargo xtask fuzz --seconds 600
+    #[command(long_about = fuzz::HELP)]
+    Fuzz(fuzz::Args),
     /// Run a LLaMA model on the WebGPU device: cargo xtask llama "Once upon a time"
     #[command(long_about = llama::HELP)]
     Llama(llama::Args),
@@ -45,6 +49,7 @@ fn main() {
     let cli = Cli::parse();
     let done = match cli.command {
         Command::Fork(args) => fork::main(args),
+        Command::Fuzz(args) => fuzz::main(args),
         Command::Llama(args) => llama::main(args),
         Command::Test(args) => test::main(args),
         Command::Wgsl { rest } => wgsl(&rest),

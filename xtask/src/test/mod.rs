@@ -19,6 +19,7 @@ Run the tests, all of them or the parts named:
   upstream     candle-core's and candle-nn's own tests, on the WebGPU device
   conformance  every op, dtype and layout against the CPU; errors; the table of docs/SUPPORT.md
   variants     the part of it that they can change, with checked shaders, and with the portable twins of kernels
+  fuzz         random expression graphs against the CPU: the same ones each time
   models       models of candle-transformers against the CPU; the examples on real models
 
 Each part ends with a line `PART: N passed, N failed, N known failures`. Known failures of upstream's tests are listed
@@ -48,18 +49,23 @@ enum Part {
     Upstream,
     Conformance,
     Variants,
+    Fuzz,
     Models,
 }
 
-const ALL: [(Part, &str); 7] = [
+const ALL: [(Part, &str); 8] = [
     (Part::Fork, "fork"),
     (Part::Wgsl, "wgsl"),
     (Part::Unit, "unit"),
     (Part::Upstream, "upstream"),
     (Part::Conformance, "conformance"),
     (Part::Variants, "variants"),
+    (Part::Fuzz, "fuzz"),
     (Part::Models, "models"),
 ];
+
+/// The first graphs of one seed; `cargo xtask fuzz` goes further.
+const GRAPHS: [&str; 4] = ["--seed", "1", "--cases", "400"];
 
 pub fn main(args: Args) -> Result<bool> {
     let mut total = Counts::default();
@@ -117,6 +123,18 @@ fn run_part(part: Part, args: &Args) -> Result<Counts> {
                 cargo.env("CANDLE_WEBGPU_TEST_VARIANT", variant);
                 add(cargo)?;
             }
+        }
+        Part::Fuzz => {
+            // A graph has no name to filter by.
+            let all = Args {
+                filter: None,
+                parts: Vec::new(),
+                adapter: args.adapter.clone(),
+                verbose: args.verbose,
+            };
+            let mut cargo = ours(&all, &["fuzz"]);
+            cargo.args(["--device", "webgpu"]).args(GRAPHS);
+            add(cargo)?;
         }
         Part::Models => {
             add(ours(args, &["models", "zoo"]))?;
