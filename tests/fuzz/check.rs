@@ -207,14 +207,14 @@ fn verdict(graph: &Graph, at: usize, step: &Step) -> Result<Option<(Kind, String
         },
         (Expect::Value, Outcome::Error(e)) => match cpu()? {
             Some(Outcome::Value(_)) => Some((Kind::Refused, e.clone())),
-            _ => None,
+            _ => Some((Kind::Invalid, e.clone())),
         },
         (Expect::Error, Outcome::Value(got)) => match cpu()? {
             Some(Outcome::Error(e)) => {
                 let message = format!("gives {:?}, and the CPU says: {e}", got.dims());
                 Some((Kind::Accepted, message))
             }
-            _ => None,
+            _ => Some((Kind::Invalid, "the CPU takes it, too".into())),
         },
         (Expect::Error | Expect::Panic(_), _) => None,
     })

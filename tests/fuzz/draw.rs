@@ -288,8 +288,9 @@ impl Drawer {
     /// One op of the table.
     fn op(&mut self, favourite: DType) -> Result<()> {
         let row = &OPS[self.rng.below(OPS.len() as u64) as usize];
+        let odd = row.memory != Memory::InPlace && self.chance(2);
         let dtype = match () {
-            _ if self.chance(2) => self.one_of(&ALL),
+            _ if odd => self.one_of(&ALL),
             _ if row.dtypes.contains(&favourite) && self.chance(40) => favourite,
             _ => self.one_of(row.dtypes),
         };
@@ -297,6 +298,9 @@ impl Drawer {
         let Some(mut drawn) = (row.draw)(self, dtype) else {
             return Ok(());
         };
+        if !row.dtypes.contains(&dtype) {
+            return self.bad(row, drawn);
+        }
         // A bad call in place could write before it fails, and Candle waits for ever where ids are of the storage that
         // is written (0.11.1).
         if row.memory != Memory::InPlace && self.chance(3) {

@@ -20,6 +20,11 @@ pub const CPU_IS_WRONG: &[Known] = &[
         reason: "the cast from f8e4m3 to f64 calls itself for ever",
     },
     Known {
+        ops: &["upsample_bilinear", "upsample_bilinear_aligned"],
+        when: |_, x| x[0].dtype() == DType::F8E4M3,
+        reason: "it uses that cast",
+    },
+    Known {
         ops: &["conv_transpose1d"],
         when: |call, x| {
             let several = |d| x[0].dims().get(d).is_some_and(|&n| n > 1);

@@ -19,6 +19,16 @@ fn literal(v: f64) -> String {
     }
 }
 
+fn sizes(list: &[usize]) -> String {
+    match list {
+        [] => "&[0usize; 0][..]".into(),
+        [first, rest @ ..] => {
+            let rest: String = rest.iter().map(|n| format!(", {n}")).collect();
+            format!("&[{first}usize{rest}][..]")
+        }
+    }
+}
+
 fn leaf(t: &Tensor) -> Result<String> {
     let (kind, values) = match t.dtype().is_float() {
         true => (
@@ -27,10 +37,10 @@ fn leaf(t: &Tensor) -> Result<String> {
         ),
         false => ("i64", ints(t)?.iter().map(i64::to_string).collect()),
     };
-    let (values, dims) = (values.join(", "), t.dims());
+    let (values, dims) = (values.join(", "), sizes(t.dims()));
     let cast = format!("to_dtype(DType::{:?})", t.dtype());
     Ok(format!(
-        "Tensor::from_vec::<_, {kind}>(vec![{values}], &{dims:?} as &[usize], &Device::Cpu)?.{cast}?.to_device(d)"
+        "Tensor::from_vec::<_, {kind}>(vec![{values}], {dims}, &Device::Cpu)?.{cast}?.to_device(d)"
     ))
 }
 
@@ -50,7 +60,7 @@ fn expression(row: &Row, call: &Call) -> String {
     }
     let all: Vec<String> = call.args.iter().map(|a| format!("x{a}.clone()")).collect();
     text.replace("c.x", &format!("&[{}]", all.join(", ")))
-        .replace("c.u", &format!("&{:?} as &[usize]", call.u))
+        .replace("c.u", &sizes(&call.u))
         .replace("c.to", &format!("DType::{:?}", call.to))
 }
 
