@@ -1,11 +1,11 @@
 //! Draws a graph: each op is tried on the CPU as it is drawn, so that shapes, ranges and ids fit.
 
 use anyhow::{bail, Result};
-use candle_core::{DType, Device, Tensor};
+use candle_core::{DType, Tensor};
 
 use crate::bound::floats;
 use crate::graph::{fetched, on_cpu, Call, Expect, Graph, Node, Outcome, Source};
-use crate::input::{tensor, Fill, Rng, ALL};
+use crate::input::{Rng, ALL};
 use crate::known;
 use crate::op::{named, Memory, Row, Wants, OPS};
 
@@ -17,6 +17,7 @@ pub struct Fact {
     root: usize,
     /// Later ops may take it.
     live: bool,
+    open: bool,
     calm: bool,
     normal: bool,
 }
@@ -25,7 +26,7 @@ pub struct Drawer {
     pub rng: Rng,
     pub graph: Graph,
     pub facts: Vec<Option<Fact>>,
-    wants: Wants,
+    pub wants: Wants,
     /// Elements of a new leaf at most.
     most: usize,
 }
@@ -111,6 +112,7 @@ impl Drawer {
         let usable = |f: &Fact| match wants {
             Wants::Any => true,
             Wants::Normal => f.normal,
+            Wants::Open => f.open,
             Wants::Calm => f.calm,
         };
         let all: Vec<usize> = (0..self.facts.len())
@@ -175,91 +177,6 @@ impl Drawer {
             }
         }
         self.viewed(dtype, dims)
-    }
-
-    fn fill(&mut self) -> Fill {
-        match self.wants {
-            Wants::Calm => self.one_of(&[Fill::Small, Fill::Small, Fill::Positive, Fill::Ties]),
-            Wants::Normal => self.one_of(&[Fill::Normal, Fill::Small, Fill::Positive]),
-            Wants::Any => self.one_of(&[Fill::Special, Fill::Wide, Fill::Small, Fill::Ties]),
-        }
-    }
-
-    pub fn leaf(&mut self, t: Tensor) -> usize {
-        self.add(Source::Leaf(t.clone()), Expect::Value, Some(t), None)
-    }
-
-    fn filled(&mut self, dtype: DType, dims: &[usize]) -> Option<usize> {
-        let (fill, seed) = (self.fill(), self.rng.next());
-        Some(self.leaf(tensor(dtype, dims, seed, fill).ok()?))
-    }
-
-    /// A new leaf, seen through some view.
-    fn viewed(&mut self, dtype: DType, dims: &[usize]) -> Option<usize> {
-        let rank = dims.len();
-        let mut base = dims.to_vec();
-        if rank == 0 || self.chance(40) {
-            return self.filled(dtype, dims);
-        }
-        let (at, other) = (self.between(0, rank - 1), self.between(0, rank - 1));
-        match self.rng.below(5) {
-            0 => {
-                base.swap(at, other);
-                let leaf = self.filled(dtype, &base)?;
-                self.call("transpose", vec![leaf], vec![at, other])
-            }
-            1 => {
-                let (before, after) = (self.between(0, 4), self.between(0, 3));
-                base[at] += before + after;
-                let leaf = self.filled(dtype, &base)?;
-                self.call("narrow", vec![leaf], vec![at, before, dims[at]])
-            }
-            2 => {
-                base[at] = 1;
-                base[other] = 1;
-                let leaf = self.filled(dtype, &base)?;
-                self.call("broadcast_as", vec![leaf], dims.to_vec())
-            }
-            3 => {
-                let last = self.between(0, 1);
-                base.push(2);
-                let leaf = self.filled(dtype, &base)?;
-                let column = self.call("narrow", vec![leaf], vec![rank, last, 1])?;
-                self.call("squeeze", vec![column], vec![rank])
-            }
-            _ => {
-                let leaf = self.filled(dtype, &base)?;
-                self.call("flip", vec![leaf], vec![at])
-            }
-        }
-    }
-
-    /// Ids below `size`; they may repeat, since writes are in the order of the ids.
-    pub fn ids(&mut self, dims: &[usize], size: usize) -> Option<usize> {
-        let dtype = self.one_of(&[DType::U8, DType::U32, DType::I64]);
-        let n: usize = dims.iter().product();
-        if n > 0 && size == 0 {
-            return None;
-        }
-        // Seen through a view now and then, as other leaves are.
-        let across = dims.len() > 1 && self.chance(40);
-        let mut base = dims.to_vec();
-        if across {
-            base.swap(0, 1);
-        }
-        // The greatest u8 means "nothing".
-        let below = if dtype == DType::U8 {
-            size.min(255)
-        } else {
-            size
-        } as u64;
-        let ids: Vec<i64> = (0..n).map(|_| self.rng.below(below) as i64).collect();
-        let t = Tensor::from_vec(ids, base, &Device::Cpu).ok()?;
-        let leaf = self.leaf(t.to_dtype(dtype).ok()?);
-        match across {
-            true => self.call("transpose", vec![leaf], vec![0, 1]),
-            false => Some(leaf),
-        }
     }
 
     /// A node that owns its storage, and which an op in place may write.
@@ -386,7 +303,7 @@ impl Drawer {
         Ok(Some(node))
     }
 
-    fn add(
+    pub fn add(
         &mut self,
         source: Source,
         expect: Expect,
@@ -408,12 +325,15 @@ impl Drawer {
             let normal = values
                 .iter()
                 .all(|&v| v == 0. || v.is_nan() || v.abs() >= tiny);
-            let calm = values.iter().all(|v| v.abs() <= 16.);
+            let small = |v: &f64| v.abs() <= 16.;
+            let open = normal && values.iter().all(|v| small(v) || !v.is_finite());
+            let calm = normal && values.iter().all(small);
             Fact {
                 value,
                 root: root.unwrap_or(at),
                 live: true,
-                calm: calm && normal,
+                open,
+                calm,
                 normal,
             }
         }));

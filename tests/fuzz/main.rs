@@ -23,6 +23,7 @@ mod graph;
 mod input;
 mod judge;
 mod known;
+mod leaf;
 mod op;
 mod shrink;
 mod snippet;

@@ -5,7 +5,7 @@ use candle_core::DType;
 use super::Drawn;
 use crate::draw::{call, Drawer};
 
-const EDGES: [usize; 10] = [1, 2, 3, 4, 5, 8, 9, 16, 17, 33];
+const EDGES: [usize; 12] = [1, 2, 3, 4, 5, 8, 9, 16, 17, 33, 64, 65];
 
 /// An m x k matrix or a batch of them (the CPU takes no more than two dims of batches), and n.
 fn left(d: &mut Drawer, dtype: DType) -> Option<(usize, Vec<usize>, usize)> {

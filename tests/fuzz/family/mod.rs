@@ -145,7 +145,9 @@ pub fn reshape(d: &mut Drawer, dtype: DType) -> Drawn {
     let mut rest: usize = d.dims_of(x).iter().product();
     let mut dims = Vec::new();
     for _ in 0..d.between(0, 3) {
-        let factors: Vec<usize> = (1..=rest.min(64)).filter(|f| rest % f == 0).collect();
+        let factors: Vec<usize> = (1..=rest.min(64))
+            .filter(|f| rest.is_multiple_of(*f))
+            .collect();
         if factors.is_empty() {
             break;
         }
