@@ -80,6 +80,7 @@ pub fn add(cases: &mut Cases) {
         faults(cases, id);
     }
     in_place(cases);
+    dtypes_differ(cases);
     for dtype in [DType::I16, DType::I32, DType::F64, DType::F8E4M3] {
         cases.add(
             format!("index_select/u32/{}/stored", dtype.as_str()),
@@ -188,6 +189,36 @@ fn in_place(cases: &mut Cases) {
             ensure!(
                 x.scatter_add_set(&ids, &src, 0).is_err(),
                 "scatter_add_set {x:?}"
+            );
+        }
+        Ok(())
+    });
+}
+
+/// A source of eight bytes for elements of two was read as if it had two.
+fn dtypes_differ(cases: &mut Cases) {
+    cases.add("scatter/dtypes_differ", |d| {
+        let ids = Tensor::zeros((2, 3), DType::U32, d)?;
+        for (to, from) in [
+            (DType::F16, DType::I64),
+            (DType::F16, DType::I16),
+            (DType::F32, DType::U8),
+        ] {
+            let (x, src) = (
+                Tensor::zeros((2, 3), to, d)?,
+                Tensor::ones((2, 3), from, d)?,
+            );
+            ensure!(
+                x.scatter(&ids, &src, 0).is_err(),
+                "scatter {from:?} into {to:?}"
+            );
+            ensure!(
+                x.scatter_set(&ids, &src, 0).is_err(),
+                "scatter_set {from:?} into {to:?}"
+            );
+            ensure!(
+                x.scatter_add(&ids, &src, 0).is_err(),
+                "scatter_add {from:?} into {to:?}"
             );
         }
         Ok(())

@@ -94,7 +94,10 @@ pub fn add(cases: &mut Cases) {
             check(d, std::slice::from_ref(&x), EXACT, |t| t[0].sum(1))?;
             check(d, std::slice::from_ref(&x), EXACT, |t| t[0].sum(0))?;
             for &(op, f) in WINNERS {
-                anyhow::ensure!(f(&x.on(d)?, 1).is_err(), "{op} of nothing");
+                // Along either dim: nothing wins of none, and of no rows neither.
+                for dim in 0..2 {
+                    anyhow::ensure!(f(&x.on(d)?, dim).is_err(), "{op} of nothing, dim {dim}");
+                }
             }
             Ok(())
         });

@@ -34,7 +34,7 @@ pub struct Drawer {
 const SIZES: [usize; 14] = [1, 2, 2, 3, 4, 4, 5, 7, 8, 9, 16, 17, 33, 64];
 const LONG: [usize; 6] = [65, 128, 257, 300, 1000, 1025];
 
-/// A graph of 10 to 30 ops.
+/// A graph of 10 to 30 ops, or a longer one now and then.
 pub fn graph(seed: u64) -> Result<Graph> {
     let mut d = Drawer {
         rng: Rng::new(seed),
@@ -46,16 +46,13 @@ pub fn graph(seed: u64) -> Result<Graph> {
     if d.chance(10) {
         d.most = 1 << 16;
     }
-    let ops = d.between(10, 30);
+    // The recorder flushes after 16 ops, and later after 64.
+    let ops = match d.chance(10) {
+        true => d.between(60, 120),
+        false => d.between(10, 30),
+    };
     let favourite = d.one_of(&ALL);
-    while d
-        .graph
-        .nodes
-        .iter()
-        .filter(|n| matches!(n.source, Source::Op(..)))
-        .count()
-        < ops
-    {
+    while d.ops() < ops {
         d.op(favourite)?;
     }
     for node in &mut d.graph.nodes {
@@ -67,6 +64,11 @@ pub fn graph(seed: u64) -> Result<Graph> {
 impl Drawer {
     pub fn chance(&mut self, percent: u64) -> bool {
         self.rng.below(100) < percent
+    }
+
+    fn ops(&self) -> usize {
+        let nodes = self.graph.nodes.iter();
+        nodes.filter(|n| matches!(n.source, Source::Op(..))).count()
     }
 
     /// Both ends included.
@@ -220,7 +222,7 @@ impl Drawer {
         }
         // A bad call in place could write before it fails, and Candle waits for ever where ids are of the storage that
         // is written (0.11.1).
-        if row.memory != Memory::InPlace && self.chance(3) {
+        if row.memory != Memory::InPlace && self.chance(6) {
             self.spoil(&mut drawn);
             return self.bad(row, drawn);
         }

@@ -148,6 +148,8 @@ pub static OPS: &[Row] = rows! {
     "erf"               REALS  map     Any    New  Near(FUNCTION),  |c| c.x[0].erf();
     "silu"              REALS  map     Any    New  Near(FUNCTION),  |c| c.x[0].silu();
     "sigmoid"           REALS  map     Any    New  Near(FUNCTION),  |c| candle_nn::ops::sigmoid(&c.x[0]);
+    "leaky_relu"        REALS  map     Any    New  Near(ARITH),     |c| candle_nn::ops::leaky_relu(&c.x[0], 0.5);
+    "hard_sigmoid"      STEADY map     Calm   New  Near(FUNCTION),  |c| candle_nn::ops::hard_sigmoid(&c.x[0]);
     "abs"               ALL    map     Any    New  Same,            |c| c.x[0].abs();
     "ceil"              ALL    map     Any    New  Same,            |c| c.x[0].ceil();
     "floor"             ALL    map     Any    New  Same,            |c| c.x[0].floor();
@@ -191,6 +193,8 @@ pub static OPS: &[Row] = rows! {
     "min"               ALL    dim     Any    New  Same,            |c| c.x[0].min(c.u[0]);
     "max"               ALL    dim     Any    New  Same,            |c| c.x[0].max(c.u[0]);
     "max_keepdim"       ALL    dim     Any    New  Same,            |c| c.x[0].max_keepdim(c.u[0]);
+    "min_all"           ALL    order   Any    New  Same,            |c| c.x[0].min_all();
+    "max_all"           ALL    order   Any    New  Same,            |c| c.x[0].max_all();
     "argmin"            ALL    dim     Any    New  Same,            |c| c.x[0].argmin(c.u[0]);
     "argmax"            ALL    dim     Any    New  Same,            |c| c.x[0].argmax(c.u[0]);
     "cumsum"            MATRIX dim     Calm   View Formula(MATMUL, judge::LINEAR, CUMSUM), |c| c.x[0].cumsum(c.u[0]);
@@ -248,6 +252,7 @@ pub static OPS: &[Row] = rows! {
 
     "softmax_last_dim"  MATRIX rows    Any    New  Formula(SOFTMAX, judge::FIXED, SOFTMAX_F64), |c| candle_nn::ops::softmax_last_dim(&c.x[0].contiguous()?);
     "softmax"           STEADY dim     Open   New  Near(STEPS),     |c| candle_nn::ops::softmax(&c.x[0], c.u[0]);
+    "log_softmax"       STEADY dim     Calm   New  Scaled(SUM, judge::LINEAR), |c| candle_nn::ops::log_softmax(&c.x[0], c.u[0]);
     "log_sum_exp"       STEADY dim     Calm   New  Scaled(SUM, judge::LINEAR), |c| c.x[0].log_sum_exp(c.u[0]);
     "rms_norm"          NARROW weighed Calm   New  Formula(NORM, judge::LINEAR, RMS_F64), |c| candle_nn::ops::rms_norm(&c.x[0].contiguous()?, &c.x[1].contiguous()?, c.f[0] as f32);
     "layer_norm"        NARROW shifted Calm   New  Formula(NORM, judge::SPREAD, LAYER_F64), |c| candle_nn::ops::layer_norm(&c.x[0].contiguous()?, &c.x[1].contiguous()?, &c.x[2].contiguous()?, c.f[0] as f32);

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use candle_core::{DType, Tensor};
+use candle_core::Tensor;
 
 use crate::bound::{floats, ints};
 use crate::check::Kind;
@@ -79,6 +79,19 @@ fn gradients(graph: &Graph, failing: usize) -> String {
     out + &format!("    x{}.to_device(&Device::Cpu)\n", graph.args(failing)[0])
 }
 
+const MAIN: &str = "}
+
+fn main() -> Result<()> {
+    for d in [Device::Cpu, Device::new_webgpu(0)?] {
+        match run(&d) {
+            Ok(x) => println!(\"{x}\"),
+            Err(e) => println!(\"error: {e}\"),
+        }
+    }
+    Ok(())
+}
+";
+
 /// A program that prints the failing node as the CPU and as the device compute it.
 pub fn program(graph: &Graph, failing: usize, kind: Kind) -> Result<String> {
     let mut out = String::from("use candle_core::{DType, Device, Result, Tensor};\n\n");
@@ -91,31 +104,15 @@ pub fn program(graph: &Graph, failing: usize, kind: Kind) -> Result<String> {
                     leaf(t)?
                 )
             }
-            Source::Leaf(t) => leaf(t)?,
-            Source::Op(row, call) => expression(row, call),
+            Source::Leaf(t) => leaf(t)? + "?",
+            Source::Op(row, call) => expression(row, call) + "?",
         };
-        let end = if text.ends_with("into_inner()") {
-            ""
-        } else {
-            "?"
-        };
-        writeln!(out, "    let x{at} = {text}{end};")?;
+        writeln!(out, "    let x{at} = {text};")?;
     }
     match kind {
         Kind::Gradient => out.push_str(&gradients(graph, failing)),
         _ => writeln!(out, "    x{failing}.to_device(&Device::Cpu)")?,
     }
-    out.push_str("}\n\n");
-    out.push_str("fn main() -> Result<()> {\n");
-    out.push_str("    println!(\"cpu: {}\", run(&Device::Cpu)?);\n");
-    out.push_str("    println!(\"webgpu: {}\", run(&Device::new_webgpu(0)?)?);\n    Ok(())\n}\n");
-    let used = graph.nodes.iter().any(|n| match &n.source {
-        Source::Leaf(_) => true,
-        Source::Op(_, call) => call.to != DType::F32,
-    });
-    Ok(if used {
-        out
-    } else {
-        out.replace("DType, ", "")
-    })
+    out.push_str(MAIN);
+    Ok(out)
 }

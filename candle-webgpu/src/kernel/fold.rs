@@ -208,16 +208,16 @@ impl Device {
         let (m_dims, m_strides) = split(true);
         let n: usize = kept_dims.iter().product();
         let m: usize = m_dims.iter().product();
+        if n * m == 0 && op != "sum" {
+            return Err(Error::Invalid {
+                op,
+                message: "nothing to fold".into(),
+            });
+        }
         if n == 0 {
             return self.output(op, 0, out);
         }
         if m == 0 {
-            if op != "sum" {
-                return Err(Error::Invalid {
-                    op,
-                    message: "nothing to fold".into(),
-                });
-            }
             return self.fill(n, out, 0);
         }
         let kept = merge(op, &kept_dims, [&kept_strides[..]])?;

@@ -313,9 +313,7 @@ impl Device {
         src: View<'_>,
         dim: usize,
     ) -> Result<()> {
-        let bits = dst.elem.bits();
-        let views = [dst.with_elem(bits), ids, src.with_elem(bits)];
-        self.scatter("scatter_set", SET, views, dim)
+        self.scatter("scatter_set", SET, [dst, ids, src], dim)
     }
 
     /// `dst[.., ids[.., i, ..], ..] += src[.., i, ..]` in place, for i in order.
@@ -383,6 +381,11 @@ impl Device {
             );
             return Err(invalid(op, message));
         }
+        // What only moves is bits.
+        let [dst, src] = match how {
+            SET => [dst, src].map(|v| v.with_elem(v.elem.bits())),
+            _ => [dst, src],
+        };
         let length = src.dims[dim];
         if src.count() == 0 {
             return Ok(());
