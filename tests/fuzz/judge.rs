@@ -5,24 +5,24 @@ use std::cmp::Ordering;
 use anyhow::{anyhow, ensure, Context, Result};
 use candle_core::{DType, Tensor};
 
-use crate::bound::{close, floats, ints, Bound, EXACT};
+use crate::bound::{close, floats, ints, Bound, EXACT, SUM};
 use crate::graph::{on_cpu, Call, Outcome};
 use crate::input::converted;
 use crate::op::{Apply, Judge, Row};
 
-/// By how much the absolute part of a bound grows, from the operands in f64 and the dtype of the result.
-pub type Scale = fn(&[Tensor], DType) -> Result<f64>;
+/// By how much the absolute part of a bound grows, from the operands in f64, the call and the dtype of the result.
+pub type Scale = fn(&[Tensor], &Call, DType) -> Result<f64>;
 
 /// Bounds are for numbers within 2, or 1 in products.
-pub const FIXED: Scale = |_, _| Ok(1.);
-pub const LINEAR: Scale = |x, _| Ok((greatest(&x[0])? / 2.).max(1.));
-pub const SQUARE: Scale = |x, _| Ok((greatest(&x[0])?.powi(2) / 4.).max(1.));
-pub const PRODUCT: Scale = |x, _| Ok((greatest(&x[0])? * greatest(&x[1])?).max(1.));
+pub const FIXED: Scale = |_, _, _| Ok(1.);
+pub const LINEAR: Scale = |x, _, _| Ok((greatest(&x[0])? / 2.).max(1.));
+pub const SQUARE: Scale = |x, _, _| Ok((greatest(&x[0])?.powi(2) / 4.).max(1.));
+pub const PRODUCT: Scale = |x, _, _| Ok((greatest(&x[0])? * greatest(&x[1])?).max(1.));
 
-/// Sums in memory are rounded to the dtype at each addition: as often as ids repeat, each time by half a place of the
-/// partial sum.
-pub const ADDED: Scale = |x, dtype| {
-    let n = most_repeated(&x[1])? + 1.;
+/// Sums in memory are rounded to the dtype at each addition, of which there are as many as rows along the dim at most:
+/// each time by half a place of the partial sum.
+pub const ADDED: Scale = |x, call, dtype| {
+    let n = x[2].dim(call.u[0])? as f64 + 1.;
     let place = match dtype {
         DType::F16 => 2f64.powi(-11),
         DType::BF16 => 2f64.powi(-8),
@@ -30,11 +30,11 @@ pub const ADDED: Scale = |x, dtype| {
         _ => 2f64.powi(-24),
     };
     let sum = n * greatest(&x[0])?.max(greatest(&x[2])?);
-    Ok((sum * n * place / 4e-5).max(1.))
+    Ok((sum * n * place / SUM.abs).max(1.))
 };
 
 /// What a norm divides by is small where a row hardly varies.
-pub const SPREAD: Scale = |x, _| {
+pub const SPREAD: Scale = |x, _, _| {
     let n = x[0].dims().last().copied().unwrap_or(1).max(1);
     let mut scale = 1f64;
     for row in floats(&x[0])?.chunks(n) {
@@ -50,13 +50,6 @@ pub const SPREAD: Scale = |x, _| {
 pub fn greatest(t: &Tensor) -> Result<f64> {
     let finite = floats(t)?.into_iter().filter(|v| v.is_finite());
     Ok(finite.fold(0., |a, v| v.abs().max(a)))
-}
-
-fn most_repeated(ids: &Tensor) -> Result<f64> {
-    let mut ids = floats(ids)?;
-    ids.sort_by(f64::total_cmp);
-    let most = ids.chunk_by(|a, b| a == b).map(<[f64]>::len).max();
-    Ok(most.unwrap_or(0) as f64)
 }
 
 /// Floats in f64.
@@ -85,7 +78,7 @@ fn bounded(judge: Judge) -> Option<(Bound, Scale, Option<Apply>)> {
         Judge::Near(bound) => Some((bound, FIXED, None)),
         Judge::Scaled(bound, scale) => Some((bound, scale, None)),
         Judge::Formula(bound, scale, formula) => Some((bound, scale, Some(formula))),
-        Judge::Same | Judge::Sorted | Judge::Order(_) => None,
+        _ => None,
     }
 }
 
@@ -110,21 +103,15 @@ fn given(outcome: Outcome) -> Result<Tensor> {
 pub fn judge(row: &'static Row, call: &Call, x: &[Tensor], got: &Tensor) -> Result<()> {
     if let Some((bound, scale, _)) = bounded(row.judge) {
         let expected = given(in_f64(row, call, x)?)?;
-        let abs = bound.abs
-            * scale(
-                &x.iter().map(wide).collect::<Result<Vec<_>>>()?,
-                got.dtype(),
-            )?;
-        return close(
-            &expected,
-            got,
-            of_dtype(Bound { abs, ..bound }, got.dtype()),
-        );
+        let f64s = x.iter().map(wide).collect::<Result<Vec<_>>>()?;
+        let abs = bound.abs * scale(&f64s, call, got.dtype())?;
+        let bound = of_dtype(Bound { abs, ..bound }, got.dtype());
+        return close(&expected, got, bound);
     }
     match row.judge {
         Judge::Order(ascending) => order(&x[0], got, ascending),
         Judge::Sorted => sorted(&x[0], got),
-        _ if row.name == "to_dtype" => close(&converted(&x[0], call.to)?, got, EXACT),
+        Judge::Cast => close(&converted(&x[0], call.to)?, got, EXACT),
         _ => {
             let expected = on_cpu(row, call, x)?.context("the CPU must not be asked")?;
             close(&given(expected)?, got, EXACT)

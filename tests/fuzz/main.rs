@@ -45,7 +45,7 @@ use tally::Tally;
 /// The first failure is made small and printed as a program, with the seed that draws its graph again; the exit
 /// status is then 1. Equal seeds draw equal graphs.
 #[derive(Parser, Debug)]
-#[command(name = "fuzz")]
+#[command(name = "fuzz", bin_name = "fuzz")]
 struct Args {
     /// How long to go on
     #[arg(long, default_value_t = 60, conflicts_with = "cases")]

@@ -43,6 +43,8 @@ pub enum Wants {
 pub enum Judge {
     /// The CPU in the same dtype, to the last bit (either zero, any NaN).
     Same,
+    /// The CPU's cast, but where that is wrong.
+    Cast,
     /// The CPU in f64.
     Near(Bound),
     /// The CPU in f64; the absolute part is for operands of the usual size and grows with them.
@@ -95,7 +97,7 @@ const STEPS: Bound = Bound {
     ..SOFTMAX
 };
 
-use Judge::{Formula, Near, Order, Same, Scaled, Sorted};
+use Judge::{Cast, Formula, Near, Order, Same, Scaled, Sorted};
 use Memory::{InPlace, New, View};
 use Wants::{Any, Calm, Normal, Open};
 
@@ -160,7 +162,7 @@ pub static OPS: &[Row] = rows! {
     "elu"               REALS  scalars Any    New  Near(FUNCTION),  |c| c.x[0].elu(c.f[0]);
     "affine"            ALL    scalars Calm   New  Scaled(AFFINE, judge::LINEAR), |c| c.x[0].affine(c.f[0], c.f[1]);
     "clamp"             ALL    clamp   Any    New  Same,            |c| c.x[0].clamp(c.f[0], c.f[1]);
-    "to_dtype"          ALL    cast    Any    View Same,            |c| c.x[0].to_dtype(c.to);
+    "to_dtype"          ALL    cast    Any    View Cast,            |c| c.x[0].to_dtype(c.to);
 
     "add"               ALL    pair    Calm   New  Near(ARITH),     |c| c.x[0].add(&c.x[1]);
     "sub"               ALL    pair    Calm   New  Near(ARITH),     |c| c.x[0].sub(&c.x[1]);

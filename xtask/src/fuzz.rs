@@ -10,13 +10,17 @@ Draw random expression graphs, run them on the WebGPU device and on the CPU, and
   cargo xtask fuzz --seconds 600           for ten minutes, from a seed that the clock chooses
   cargo xtask fuzz --seed 17 --cases 1     one graph again
 
-The first failure is made small and printed as a program. `cargo xtask fuzz --help` of the program itself:
-cargo xtask fuzz -- --help. The program runs alone, too: target/debug/deps/fuzz-* can be copied to another machine.";
+The first failure is made small and printed as a program, and the exit status is 1. `cargo xtask fuzz -- --help` lists all
+options. The program needs nothing else to run: target/debug/deps/fuzz-* can be copied to another machine.";
 
 #[derive(clap::Args)]
 pub struct Args {
     /// Handed on to the program
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(
+        value_name = "OPTIONS",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
     rest: Vec<String>,
 }
 
