@@ -74,7 +74,7 @@ struct Args {
 fn main() -> ExitCode {
     // The CPU's thread pool stays poisoned after a panic in it (0.11.1), as of integers that wrap; without helpers there
     // is no pool. Set before any other thread runs.
-    std::env::set_var("RAYON_NUM_THREADS", "1");
+    std::env::set_var("CANDLE_NUM_THREADS", "1");
     // Panics are outcomes here: those of the CPU are judged, those of the device are findings.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
