@@ -188,5 +188,9 @@ fn nothing_to_fold() {
         d.fold("max", x.view(), &[9]),
         Err(Error::Invalid { .. })
     ));
-    assert_eq!(d.fold("max", x.view(), &[0]).unwrap().bytes(), 0);
+    // Along a dim with elements, too, if the others have none: so does the CPU.
+    assert!(matches!(
+        d.fold("max", x.view(), &[0]),
+        Err(Error::Invalid { .. })
+    ));
 }

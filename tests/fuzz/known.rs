@@ -3,7 +3,7 @@
 use candle_core::{DType, Tensor};
 
 use crate::graph::Call;
-use crate::op::Row;
+use crate::op::{Row, MATRIX};
 
 pub struct Known {
     pub ops: &'static [&'static str],
@@ -54,6 +54,11 @@ pub const DEVICE_TAKES_MORE: &[Known] = &[
         ops: &["conv2d", "conv_transpose2d"],
         when: |_, x| x[0].dtype() == DType::BF16,
         reason: "the CPU has no bf16 there",
+    },
+    Known {
+        ops: &["conv_transpose1d"],
+        when: |_, x| !MATRIX.contains(&x[0].dtype()),
+        reason: "one of the CPU's two ways is a matmul, which has no such dtype",
     },
     Known {
         ops: &["sigmoid"],

@@ -80,7 +80,7 @@ pub struct Row {
 }
 
 /// Dtypes of matrices.
-const MATRIX: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F64];
+pub const MATRIX: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F64];
 const NARROW: &[DType] = &[DType::F32, DType::F16, DType::BF16];
 /// Dtypes that round little enough for an op of several steps to be compared with f64.
 const STEADY: &[DType] = &[DType::F32, DType::F64];
@@ -187,9 +187,9 @@ pub static OPS: &[Row] = rows! {
     "gt"                ALL    pair    Any    New  Same,            |c| c.x[0].gt(&c.x[1]);
     "where_cond"        ALL    choose  Any    New  Same,            |c| c.x[0].where_cond(&c.x[1], &c.x[2]);
 
-    "sum"               ALL    dims    Open   View Scaled(SUM, judge::LINEAR), |c| c.x[0].sum(c.u);
-    "sum_keepdim"       ALL    dims    Open   View Scaled(SUM, judge::LINEAR), |c| c.x[0].sum_keepdim(c.u);
-    "sum_all"           ALL    map     Open   New  Scaled(SUM, judge::LINEAR), |c| c.x[0].sum_all();
+    "sum"               ALL    dims    Open   View Scaled(SUM, judge::SUMMED), |c| c.x[0].sum(c.u);
+    "sum_keepdim"       ALL    dims    Open   View Scaled(SUM, judge::SUMMED), |c| c.x[0].sum_keepdim(c.u);
+    "sum_all"           ALL    map     Open   New  Scaled(SUM, judge::SUMMED), |c| c.x[0].sum_all();
     "mean"              STEADY dims    Calm   New  Scaled(SUM, judge::LINEAR), |c| c.x[0].mean(c.u);
     "var"               STEADY dim     Calm   New  Scaled(SUM, judge::SQUARE), |c| c.x[0].var(c.u[0]);
     "min"               ALL    dim     Any    New  Same,            |c| c.x[0].min(c.u[0]);
