@@ -71,6 +71,8 @@ const TESTS: &[(&str, Test)] = &[
     ("adapter_by_name", adapter_by_name),
     ("unsupported_dtypes", unsupported_dtypes),
     ("out_of_memory", out_of_memory),
+    ("too_large", too_large),
+    ("binding_limit", binding_limit),
     ("shapes", shapes),
     ("mixed_devices", mixed_devices),
     ("custom_op", custom_op),
@@ -184,6 +186,32 @@ fn out_of_memory() -> Result<()> {
     Ok(())
 }
 
+/// A tensor may be larger than a binding, but not than a buffer.
+fn too_large() -> Result<()> {
+    let d = &gpu()?;
+    let most = d.as_webgpu_device()?.adapter().max_buffer_size;
+    let needed = (most + 1).to_string();
+    refused(
+        Tensor::zeros(most as usize + 1, DType::U8, d),
+        &["fill", &needed, "bytes in one buffer"],
+    )
+}
+
+/// The environment lowers what one binding shows. What an op cannot do in pieces says so.
+fn binding_limit() -> Result<()> {
+    let var = candle_webgpu::BINDING_VAR;
+    for wrong in ["much", "-1", "100"] {
+        let said = child("open", &[(var, wrong)])?;
+        says(&said, &["error", var, wrong, "bytes"])?;
+    }
+    let said = child("narrow", &[(var, "32768")])?;
+    says(&said, &["limit: 32768", "sum: 32768"])?;
+    says(
+        &said,
+        &["upsample_nearest2d", "in one binding", "32768", "split"],
+    )
+}
+
 fn shapes() -> Result<()> {
     let d = &gpu()?;
     let (a, b) = (
@@ -268,6 +296,16 @@ fn play(role: &str) -> Result<()> {
                 y.to_vec1::<f32>()?,
                 z.to_vec1::<f32>()?
             );
+        }
+        "narrow" => {
+            let d = gpu()?;
+            let limit = d.as_webgpu_device()?.runtime().binding_limit();
+            let x = Tensor::ones((1, 1, 128, 256), DType::F32, &d)?;
+            let sum = x.sum_all()?.to_scalar::<f32>()?;
+            let Err(error) = x.upsample_nearest2d(64, 64) else {
+                bail!("no error");
+            };
+            println!("limit: {limit} sum: {sum} {error}");
         }
         other => bail!("no role {other}"),
     }

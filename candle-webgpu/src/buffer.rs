@@ -34,16 +34,14 @@ pub(crate) struct Pool {
     pub generation: AtomicU64,
 }
 
-/// Kernels may touch a whole quad past the end of a value; buffers are a multiple of this.
-const GRAIN: u64 = 256;
+/// Kernels may touch a whole quad past the end of a value; buffers are a multiple of this. It is also the
+/// largest alignment of a binding's start that WebGPU allows an adapter to ask for.
+pub(crate) const GRAIN: u64 = 256;
 
 impl Pool {
     pub fn new(device: wgpu::Device, adapter: String) -> Self {
-        let limits = device.limits();
         Pool {
-            limit: limits
-                .max_storage_buffer_binding_size
-                .min(limits.max_buffer_size),
+            limit: device.limits().max_buffer_size & !(GRAIN - 1),
             device,
             adapter,
             free: Mutex::default(),
@@ -63,12 +61,14 @@ impl Pool {
         )
     }
 
-    /// Refuses what one binding cannot show.
+    /// Refuses what one buffer cannot hold.
     pub fn check(&self, op: &'static str, bytes: u64) -> Result<()> {
         if bytes > self.limit {
             return Err(Error::TooLarge {
                 op,
                 bytes,
+                of: "one buffer",
+                advice: "",
                 limit: self.limit,
                 adapter: self.adapter.clone(),
             });
@@ -108,7 +108,7 @@ impl Pool {
             }
         }
         let want = if want > self.limit {
-            bytes.next_multiple_of(4)
+            bytes.next_multiple_of(GRAIN)
         } else {
             want
         };

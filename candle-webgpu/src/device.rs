@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::link::Spec;
 use crate::queue::{Grid, Recorder};
 use crate::readback::FAULT_BYTES;
+use crate::window::{binding_limit, Window};
 
 /// Optional features to do without, separated by commas: forces the portable twins.
 pub const DISABLE_VAR: &str = "CANDLE_WEBGPU_DISABLE";
@@ -54,6 +55,8 @@ pub(crate) struct Inner {
     pub limits: wgpu::Limits,
     pub features: wgpu::Features,
     pub pool: Arc<Pool>,
+    /// Bytes that one binding shows, a multiple of 256.
+    pub binding: u64,
     pub recorder: Mutex<Recorder>,
     pub staging: Mutex<Vec<wgpu::Buffer>>,
     pub counters: Counters,
@@ -150,6 +153,7 @@ impl Device {
             id: Self::next_id(report.ordinal),
             report: report.clone(),
             limits: device.limits(),
+            binding: binding_limit(&device.limits())?,
             features,
             recorder: Mutex::new(Recorder::new(&device, report.name.clone())),
             staging: Mutex::default(),
@@ -247,6 +251,11 @@ impl Device {
         self.0.synchronize()
     }
 
+    /// The most bytes of a value that one binding shows. Ops on larger tensors are cut into pieces.
+    pub fn binding_limit(&self) -> u64 {
+        self.0.binding
+    }
+
     /// A fresh value for `count` elements. Its contents are undefined until an op writes them.
     pub fn output(&self, op: &'static str, count: usize, elem: Elem) -> Result<Value> {
         let bytes = (count as u64).saturating_mul(elem.size() as u64);
@@ -255,11 +264,11 @@ impl Device {
     }
 
     /// Records one dispatch. Operands are in binding order, from binding 1; a value must not be bound
-    /// twice if one of the bindings writes.
+    /// twice if one of the bindings writes, not even by different windows.
     pub fn record(
         &self,
         spec: Spec,
-        operands: &[&Value],
+        operands: &[Window<'_>],
         params: &impl bytemuck::NoUninit,
         grid: Grid,
     ) -> Result<()> {
@@ -267,13 +276,14 @@ impl Device {
             let twice = operands
                 .iter()
                 .enumerate()
-                .any(|(j, b)| i != j && a.same(b));
+                .any(|(j, b)| i != j && a.value.same(b.value));
             if binding.write && twice {
                 return Err(Error::Invalid {
                     op: spec.kernel.name,
                     message: "one operand is both read and written".into(),
                 });
             }
+            a.check(spec.kernel.name, self)?;
         }
         self.0
             .record(spec, operands, bytemuck::bytes_of(params), grid)

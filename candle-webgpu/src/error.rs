@@ -33,12 +33,16 @@ pub enum Error {
     #[error("{op}: {message}")]
     Invalid { op: &'static str, message: String },
 
-    #[error("{op} needs {bytes} bytes in one buffer, {adapter} allows {limit}")]
+    #[error("{op} needs {bytes} bytes in {of}, {adapter} allows {limit}{advice}")]
     TooLarge {
         op: &'static str,
         bytes: u64,
+        /// What is too small.
+        of: &'static str,
         limit: u64,
         adapter: String,
+        /// What to do, if anything helps.
+        advice: &'static str,
     },
 
     #[error("{kernel} needs {needed} {what}, {adapter} allows {limit}")]

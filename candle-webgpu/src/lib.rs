@@ -5,6 +5,7 @@
 
 pub mod adapter;
 mod buffer;
+mod cut;
 mod device;
 mod disk;
 pub mod elem;
@@ -17,6 +18,7 @@ pub mod op;
 mod pipeline;
 mod queue;
 mod readback;
+mod window;
 
 pub use adapter::{adapters, AdapterReport, ADAPTER_VAR};
 pub use buffer::Value;
@@ -27,3 +29,4 @@ pub use error::{Error, Result};
 pub use layout::View;
 pub use pipeline::CHECKED_VAR;
 pub use queue::Grid;
+pub use window::{Window, BINDING_VAR};

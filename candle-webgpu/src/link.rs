@@ -126,10 +126,7 @@ impl Spec {
             let _ = write!(name, ".{}", self.op);
         }
         for (elem, access) in &self.operands {
-            let _ = match access {
-                Access::Raw => write!(name, ".raw"),
-                _ => write!(name, ".{elem}:{}", access.name()),
-            };
+            let _ = write!(name, ".{elem}:{}", access.name());
         }
         for (key, value) in &self.overrides {
             let _ = write!(name, ".{key}={value}");

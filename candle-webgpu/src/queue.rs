@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::link::Spec;
 use crate::pipeline::{Pipelines, Signature};
 use crate::readback::Copy;
+use crate::window::Window;
 
 /// Bytes of parameters an op may have: one slot of the uniform buffer, and the largest dynamic-offset
 /// alignment that WebGPU allows an adapter to ask for.
@@ -22,7 +23,7 @@ const FIRST_WINDOW: usize = 16;
 const WINDOW: usize = 64;
 /// Submits that may be in flight before recording waits for the oldest.
 const IN_FLIGHT: usize = 6;
-/// Bytes of uploads after which a submit frees wgpu's staging copies.
+/// Bytes of uploads after which a submit frees wgpu's staging copies; larger data goes in several writes.
 const UPLOAD_WINDOW: u64 = 64 << 20;
 /// Bind groups kept; a decode loop needs some hundreds.
 const BIND_GROUPS: usize = 8192;
@@ -39,15 +40,19 @@ pub enum Grid {
 /// A recorded op: plain data.
 struct Op {
     spec: Spec,
-    operands: SmallVec<[Value; 5]>,
+    /// Values, and the byte from which each is bound.
+    operands: SmallVec<[(Value, u64); 5]>,
     params: [u8; PARAMS_SLOT as usize],
     grid: [u32; 3],
 }
 
+/// What a bind group binds: blocks by their ids, and the byte from which each is bound.
+type Bound = SmallVec<[(u64, u64); 5]>;
+
 pub(crate) struct Recorder {
     pending: Vec<Op>,
     pipelines: Pipelines,
-    bind_groups: HashMap<(Signature, SmallVec<[u64; 6]>), wgpu::BindGroup>,
+    bind_groups: HashMap<(Signature, Bound), wgpu::BindGroup>,
     generation: u64,
     params: wgpu::Buffer,
     params_data: Vec<u8>,
@@ -89,7 +94,7 @@ impl Inner {
     pub(crate) fn record(
         &self,
         spec: Spec,
-        operands: &[&Value],
+        operands: &[Window<'_>],
         params: &[u8],
         grid: Grid,
     ) -> Result<()> {
@@ -111,7 +116,7 @@ impl Inner {
         slot[..params.len()].copy_from_slice(params);
         let op = Op {
             spec,
-            operands: operands.iter().map(|v| (*v).clone()).collect(),
+            operands: operands.iter().map(Window::bound).collect(),
             params: slot,
             grid,
         };
@@ -161,19 +166,22 @@ impl Inner {
         self.reserve(&mut recorder, &value, bytes.len() > 1 << 20)?;
         let buffer = &value.block(false)?.buffer;
         let whole = bytes.len() & !3;
-        if whole > 0 {
-            self.queue.write_buffer(buffer, 0, &bytes[..whole]);
+        let mut at = 0;
+        for chunk in bytes[..whole].chunks(UPLOAD_WINDOW as usize) {
+            self.queue.write_buffer(buffer, at, chunk);
+            at += chunk.len() as u64;
+            recorder.uploaded += chunk.len() as u64;
+            if recorder.uploaded >= UPLOAD_WINDOW {
+                self.flush(&mut recorder, &[])?;
+            }
         }
         if whole < bytes.len() {
             let mut tail = [0; 4];
             tail[..bytes.len() - whole].copy_from_slice(&bytes[whole..]);
-            self.queue.write_buffer(buffer, whole as u64, &tail);
+            self.queue.write_buffer(buffer, at, &tail);
+            recorder.uploaded += 4;
         }
         self.counters.uploads.fetch_add(1, Ordering::Relaxed);
-        recorder.uploaded += bytes.len() as u64;
-        if recorder.uploaded >= UPLOAD_WINDOW {
-            self.flush(&mut recorder, &[])?;
-        }
         Ok(value)
     }
 
@@ -267,10 +275,10 @@ impl Inner {
         slot: u32,
     ) -> Result<()> {
         let pipeline = recorder.pipelines.get(&op.spec)?;
-        let mut ids = SmallVec::new();
-        for value in &op.operands {
+        let mut ids = Bound::new();
+        for (value, start) in &op.operands {
             self.reserve(recorder, value, false)?;
-            ids.push(value.block(false)?.id);
+            ids.push((value.block(false)?.id, *start));
         }
         let generation = self.pool.generation.load(Ordering::Relaxed);
         if recorder.generation != generation || recorder.bind_groups.len() > BIND_GROUPS {
@@ -302,10 +310,15 @@ impl Inner {
                 size: wgpu::BufferSize::new(PARAMS_SLOT),
             }),
         }];
-        for (i, value) in op.operands.iter().enumerate() {
+        for (i, (value, start)) in op.operands.iter().enumerate() {
+            let block = value.block(false)?;
             entries.push(wgpu::BindGroupEntry {
                 binding: i as u32 + 1,
-                resource: value.block(false)?.buffer.as_entire_binding(),
+                resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                    buffer: &block.buffer,
+                    offset: *start,
+                    size: wgpu::BufferSize::new(self.binding.min(block.size - start)),
+                }),
             });
         }
         Ok(self.device.create_bind_group(&wgpu::BindGroupDescriptor {

@@ -13,6 +13,8 @@ use crate::error::{Error, Result};
 pub(crate) const FAULT_BYTES: u64 = 32;
 /// How long to poll before blocking: a round trip is some 50 us, a blocked thread wakes later.
 const SPIN: Duration = Duration::from_micros(500);
+/// Bytes of a staging buffer; more is read in several copies.
+const CHUNK: u64 = (64 << 20) - 4096;
 
 /// A copy from a value to a staging buffer, at the end of a submit.
 pub(crate) struct Copy<'a> {
@@ -41,6 +43,18 @@ impl Inner {
                 message: format!("bytes {from}..{} of {}", from + bytes, value.bytes()),
             });
         }
+        let mut out = self.read_chunk(value, from, bytes.min(CHUNK))?;
+        out.reserve_exact(bytes as usize - out.len());
+        while (out.len() as u64) < bytes {
+            let at = out.len() as u64;
+            out.extend(self.read_chunk(value, from + at, (bytes - at).min(CHUNK))?);
+        }
+        self.counters.readbacks.fetch_add(1, Ordering::Relaxed);
+        Ok(out)
+    }
+
+    /// One copy to a staging buffer.
+    fn read_chunk(&self, value: &Value, from: u64, bytes: u64) -> Result<Vec<u8>> {
         // Copies are made of whole words.
         let start = from & !3;
         let len = (from + bytes).next_multiple_of(4) - start;
@@ -68,14 +82,15 @@ impl Inner {
         }
         let index = self.flush(&mut recorder, &copies)?;
         drop(recorder);
-        let out = self.map(&staging, len + FAULT_BYTES, index)?;
-        self.counters.readbacks.fetch_add(1, Ordering::Relaxed);
+        let mut out = self.map(&staging, len + FAULT_BYTES, index)?;
         lock(&self.staging).push(staging);
         if faults {
             self.raise(&out[len as usize..])?;
         }
         let skip = (from - start) as usize;
-        Ok(out[skip..skip + bytes as usize].to_vec())
+        out.truncate(skip + bytes as usize);
+        out.drain(..skip);
+        Ok(out)
     }
 
     /// Waits until everything recorded so far is done, and reports faults.

@@ -1,7 +1,9 @@
 //! The runtime on a real adapter: recording, readback, memory, errors.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use candle_webgpu::{Device, Elem, Error, View};
+use candle_webgpu::kernel::copy::FILL;
+use candle_webgpu::link::{Access, Spec};
+use candle_webgpu::{Device, Elem, Error, Grid, View};
 
 fn device() -> Device {
     Device::new(0).expect("an adapter (a software one will do)")
@@ -120,6 +122,16 @@ fn too_large_is_an_error() {
         d.output("test", 1 << 40, Elem::F32),
         Err(Error::TooLarge { .. })
     ));
+}
+
+#[test]
+fn a_binding_shows_a_window_at_most() {
+    let d = device();
+    let n = d.binding_limit() as usize + 4;
+    let x = d.output("test", n, Elem::U8).unwrap();
+    let spec = Spec::new(&FILL, "", &[(Elem::U8, Access::Put)]);
+    let whole = d.record(spec, &[(&x).into()], &[n as u32, 0, 7, 0], Grid::Linear(1));
+    assert!(matches!(whole, Err(Error::TooLarge { .. })));
 }
 
 #[test]

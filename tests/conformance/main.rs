@@ -17,6 +17,7 @@ mod index;
 mod input;
 #[path = "../known.rs"]
 mod known;
+mod large;
 mod matmul;
 mod nn;
 mod peers;
@@ -56,6 +57,7 @@ fn cases() -> Vec<Case> {
     upstream::add(&mut all);
     grid::add(&mut all);
     ranks::add(&mut all);
+    large::add(&mut all);
     all.0
 }
 

@@ -24,7 +24,7 @@ struct Params {
     x_offset: u32,
     rank: u32,
     m_rank: u32,
-    pad: u32,
+    later: u32, // 1 if other parts of the fold come before: the first element here is not its first
     dims: array<vec4<u32>, 2>,
     strides: array<vec4<u32>, 2>,
     m_dims: array<vec4<u32>, 2>,
@@ -77,7 +77,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
             for (var r = start + 1u; r < end; r++) {
                 acc = acc_join(acc, acc_of(x_get(base + folded_at(r)), r));
             }
-            out[lane] = acc_end(acc, c == 0u, x_get(base));
+            out[lane] = acc_end(acc, c + p.later == 0u, x_get(base));
         }
     }
     y_word_put(c * words + word, out);

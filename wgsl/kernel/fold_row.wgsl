@@ -24,7 +24,7 @@ struct Params {
     x_offset: u32,
     rank: u32,
     m_rank: u32,
-    pad: u32,
+    later: u32, // 1 if other parts of the fold come before: the first element here is not its first
     dims: array<vec4<u32>, 2>,
     strides: array<vec4<u32>, 2>,
     m_dims: array<vec4<u32>, 2>,
@@ -93,7 +93,7 @@ fn main(
                     part[lid] = acc_join(part[lid], part[lid + half]);
                 }
             }
-            if lid == 0u { out[lane] = acc_end(part[0], c == 0u, x_get(base)); }
+            if lid == 0u { out[lane] = acc_end(part[0], c + p.later == 0u, x_get(base)); }
             workgroupBarrier();
         }
     }

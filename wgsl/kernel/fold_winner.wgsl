@@ -24,7 +24,7 @@ struct Params {
     x_offset: u32,
     rank: u32,
     m_rank: u32,
-    pad: u32,
+    later: u32, // 1 if other parts of the fold come before: the first element here is not its first
     dims: array<vec4<u32>, 2>,
     strides: array<vec4<u32>, 2>,
     m_dims: array<vec4<u32>, 2>,
@@ -59,5 +59,5 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
         r = won_get(c * p.n + i);
         acc = acc_join(acc, acc_of(x_get(base + r * p.m_strides[0][0]), r));
     }
-    y_word_put(i, YL(acc_end(acc, true, x_get(base))));
+    y_word_put(i, YL(acc_end(acc, p.later == 0u, x_get(base))));
 }

@@ -10,6 +10,7 @@ alias YL = vec4<u32>;
 fn src_get(i: u32) -> SRCV { return src[i]; }
 fn ids_get(i: u32) -> u32 { return ids[i]; }
 fn y_quad_put(q: u32, v: YL) { y[q] = v; }
+fn y_quad_get(q: u32) -> YL { return y[q]; }
 fn id_get(at: u32) -> vec2<u32> { return vec2<u32>(ids_get(at), 0u); }
 fn id_is_none(id: vec2<u32>) -> bool { return id.x == 0xffffffffu; }
 fn id_is_within(id: vec2<u32>, size: u32) -> bool { return id.y == 0u && id.x < size; }
@@ -23,7 +24,10 @@ struct Params {
     size: u32, // of the dim that ids index
     step: u32, // stride of src there; its entry in src_strides is 0
     op: u32,
-    pad: u32,
+    first: u32, // src shows the indices from here on
+    shown: u32,
+    pad0: u32,
+    pad1: vec2<u32>,
     dims: array<vec4<u32>, 2>,
     src_strides: array<vec4<u32>, 2>,
     ids_strides: array<vec4<u32>, 2>,
@@ -47,7 +51,8 @@ fn report(id: vec2<u32>) {
     }
 }
 
-fn gathered(i: u32) -> SRCV {
+// `old` stays where src does not show the index: another dispatch does.
+fn gathered(i: u32, old: SRCV) -> SRCV {
     var rest = min(i, p.n - 1u);
     var src_at = p.src_offset;
     var ids_at = p.ids_offset;
@@ -66,7 +71,9 @@ fn gathered(i: u32) -> SRCV {
         report(id);
         return SRCV();
     }
-    return src_get(src_at + id.x * p.step);
+    let index = id.x - p.first;
+    if index >= p.shown { return old; }
+    return src_get(src_at + index * p.step);
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -74,5 +81,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     let q = id.x + id.y * groups.x * WORKGROUP;
     if q >= (p.n + 3u) / 4u { return; }
     let i = q * 4u;
-    y_quad_put(q, YL(gathered(i), gathered(i + 1u), gathered(i + 2u), gathered(i + 3u)));
+    var v = YL();
+    if p.shown < p.size { v = y_quad_get(q); }
+    y_quad_put(q, YL(gathered(i, v[0]), gathered(i + 1u, v[1]), gathered(i + 2u, v[2]), gathered(i + 3u, v[3])));
 }

@@ -26,7 +26,8 @@ struct Params {
     src_step: u32,
     size: u32,
     op: u32,
-    pad: vec2<u32>,
+    first: u32, // src shows the indices from here on
+    shown: u32,
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> src: array<SRC>;
@@ -56,7 +57,10 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>, @builtin(num_workgroups) 
     let id = id_get(p.ids_offset + (row - a * p.count) * p.ids_step);
     var v = SRCL();
     if id_is_within(id, p.size) {
-        v = src_get4(p.src_offset + a * p.src_outer + id.x * p.src_step + (q - row * p.row));
+        // Another dispatch has the rows that src does not show.
+        let index = id.x - p.first;
+        if index >= p.shown { return; }
+        v = src_get4(p.src_offset + a * p.src_outer + index * p.src_step + (q - row * p.row));
     } else if !id_is_none(id) {
         report(id);
     }

@@ -26,7 +26,10 @@ struct Params {
     ids_step: u32,
     src_step: u32,
     op: u32,
-    pad: u32,
+    first: u32, // dst shows the indices from here on; other dispatches have the others
+    shown: u32,
+    pad0: u32,
+    pad1: vec2<u32>,
     dims: array<vec4<u32>, 2>,
     dst_strides: array<vec4<u32>, 2>,
     ids_strides: array<vec4<u32>, 2>,
@@ -72,7 +75,8 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>, @builtin(num_workgroups) 
     for (var i = 0u; i < p.length; i++) {
         let id = id_get(ids_at + i * p.ids_step);
         if id_is_within(id, p.size) {
-            put(dst_at + id.x * p.dst_step, src_get(src_at + i * p.src_step));
+            let index = id.x - p.first;
+            if index < p.shown { put(dst_at + index * p.dst_step, src_get(src_at + i * p.src_step)); }
         } else if !id_is_none(id) {
             report(id);
         }

@@ -18,6 +18,7 @@ struct Params {
     j: u32, // distance of a pair
     x_offset: u32,
     descending: u32,
+    base: u32, // first element of a run of a row that no binding shows
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> x: array<X>;
@@ -64,10 +65,10 @@ fn main(
     let row = item / blocks;
     let start = (item - row * blocks) * p.block;
     for (var t = lid; t < p.block; t += WORKGROUP) {
-        let i = start + t;
+        let i = p.base + start + t;
         var key = ~K();
         if i < p.length {
-            key = sort_key(x_get(p.x_offset + row * p.length + i));
+            key = sort_key(x_get(p.x_offset + row * p.length + start + t));
             if p.descending != 0u { key = ~key; }
         }
         block_keys[t] = key;

@@ -14,6 +14,7 @@ struct Params {
     j: u32, // distance of a pair
     x_offset: u32,
     descending: u32,
+    base: u32, // first element of a run of a row that no binding shows
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read_write> keys: array<K>;

@@ -2,13 +2,14 @@
 //! a product of matrices gathers its operand from the input while it stages it.
 
 use crate::buffer::Value;
+use crate::cut::{Halves, Part};
 use crate::device::Device;
 use crate::elem::Elem;
 use crate::error::{Error, Result};
 use crate::kernel::conv_spec::{self, Tile, TILES};
 use crate::kernel::edge::FLOATS;
-use crate::kernel::image::{count, Image, NUMBERS};
-use crate::kernel::threads;
+use crate::kernel::image::{count, Ends, Image, NUMBERS};
+use crate::kernel::{threads, ROUNDS};
 use crate::layout::{merge, to_u32, View};
 use crate::link::{Access, Spec};
 use crate::queue::Grid;
@@ -77,7 +78,7 @@ impl Device {
         if !conv_spec::PLAIN.contains(&x.elem) {
             return Err(Error::Unsupported { op, elem: x.elem });
         }
-        Problem::new(op, x, w, window, false)?.run(self)
+        self.convolve(op, x, w, window, false)
     }
 
     /// Transposed convolution of `x` (b, c, h, w) with `w` (c, o, kh, kw), or of (b, c, l) with (c, o, k).
@@ -90,8 +91,79 @@ impl Device {
         if !NUMBERS.contains(&x.elem) {
             return Err(Error::Unsupported { op, elem: x.elem });
         }
-        Problem::new(op, x, w, window, true)?.run(self)
+        self.convolve(op, x, w, window, true)
     }
+
+    fn convolve(
+        &self,
+        op: &'static str,
+        x: View<'_>,
+        w: View<'_>,
+        window: Window,
+        transposed: bool,
+    ) -> Result<Value> {
+        let problem = Problem::new(op, x, w, window, transposed)?;
+        let bytes = problem.outputs().saturating_mul(x.elem.size()) as u64;
+        let long = problem.k() > problem.most_terms() && problem.x.dims[1] > 1;
+        if !long && self.fits(x) && self.fits(w) && bytes <= self.binding_limit() {
+            return problem.run(self);
+        }
+        // In pieces of the batch, of the output channels and of the input channels.
+        const INPUT: usize = 2;
+        let [batch, c_in, ..] = problem.x.dims;
+        let c_out = problem.w.dims[0];
+        // A line has no h.
+        let spatial = &problem.out[4 - x.dims.len()..];
+        let dims = [&[batch, c_out], spatial].concat();
+        let y = self.output(op, problem.outputs(), x.elem)?;
+        let parts = [
+            Part::from(x).repeat(1, c_out),
+            channels(w.into(), transposed).repeat(0, batch),
+            Part::all(&y, x.elem, &dims).repeat(INPUT, c_in),
+        ];
+        let halves = if long {
+            Halves::new(&parts, INPUT, c_in / 2)
+        } else {
+            self.halve(op, &parts, 3)?
+        };
+        if halves.dim != INPUT {
+            for parts in halves.parts {
+                let [x, w] = operands(&parts, transposed);
+                let piece = self.convolve(op, x.view(), w.view(), window, transposed)?;
+                self.paste(&piece, parts[2].clone().without(INPUT).view())?;
+            }
+            return Ok(y);
+        }
+        let wide = x.elem.row(op)?.compute.elem();
+        let half = |parts: &[Part<'_>]| {
+            let [x, w] = operands(parts, transposed);
+            let [x_wide, w_wide] = [self.cast(x.view(), wide)?, self.cast(w.view(), wide)?];
+            let (x, w) = (
+                Part::all(&x_wide, wide, &x.dims),
+                Part::all(&w_wide, wide, &w.dims),
+            );
+            self.convolve(op, x.view(), w.view(), window, transposed)
+        };
+        let sums = [half(&halves.parts[0])?, half(&halves.parts[1])?];
+        let [first, second] = sums.each_ref().map(|v| Part::all(v, wide, &dims));
+        let sum = self.zip("badd", first.view(), second.view())?;
+        self.cast(Part::all(&sum, wide, &dims).view(), x.elem)
+    }
+}
+
+/// Puts the output channels of a kernel first, or back.
+fn channels(mut w: Part<'_>, transposed: bool) -> Part<'_> {
+    if transposed {
+        w.dims.swap(0, 1);
+        w.strides.swap(0, 1);
+    }
+    w
+}
+
+/// The input and the kernel of a piece.
+fn operands<'a>(parts: &[Part<'a>], transposed: bool) -> [Part<'a>; 2] {
+    let [x, w] = [parts[0].clone().without(1), parts[1].clone().without(0)];
+    [x, channels(w, transposed)]
 }
 
 impl<'a> Problem<'a> {
@@ -158,9 +230,25 @@ impl<'a> Problem<'a> {
         self.out[0] * self.out[1]
     }
 
+    /// Elements of the result.
+    fn outputs(&self) -> usize {
+        let planes = self.x.dims[0].saturating_mul(self.w.dims[0]);
+        planes.saturating_mul(self.positions())
+    }
+
     /// Positions of the batch with those of an image rounded up to quads, so that no quad lies in two.
     fn columns(&self) -> usize {
         self.x.dims[0] * self.positions().next_multiple_of(4)
+    }
+
+    /// Whether a thread adds up its sum on its own, without tiles.
+    fn is_direct(&self) -> bool {
+        !FLOATS.contains(&self.elem) || self.w.dims[0] < GEMM_CHANNELS
+    }
+
+    /// The most terms of a sum that the kernel takes.
+    fn most_terms(&self) -> usize {
+        ROUNDS * if self.is_direct() { 2 } else { 64 }
     }
 
     /// Terms of each sum.
@@ -181,8 +269,10 @@ impl<'a> Problem<'a> {
         if let Some(y) = self.pointwise(device)? {
             return Ok(y);
         }
-        let (x_offset, x_strides) = self.x.steps(self.op)?;
-        let (w_offset, w_strides) = self.w.steps(self.op)?;
+        let (x_window, x) = self.x.window(device, self.op, self.elem)?;
+        let (w_window, w) = self.w.window(device, self.op, self.elem)?;
+        let (x_offset, x_strides) = x.steps(self.op)?;
+        let (w_offset, w_strides) = w.steps(self.op)?;
         let (spec, rows, grid) = self.plan(device, n)?;
         let pair = |v: [usize; 2]| v.map(|v| v as u32);
         let params = Params {
@@ -204,7 +294,8 @@ impl<'a> Problem<'a> {
             n: n as u32,
         };
         let y = device.output(self.op, n, self.elem)?;
-        device.record(spec, &[self.w.value, self.x.value, &y], &params, grid)?;
+        let windows = [w_window, x_window, (&y).into()];
+        device.record(spec, &windows, &params, grid)?;
         Ok(y)
     }
 
@@ -263,7 +354,7 @@ impl<'a> Problem<'a> {
     /// The kernel, its tiles along the output channels, and its workgroups.
     fn plan(&self, device: &Device, n: usize) -> Result<(Spec, u32, Grid)> {
         let c_out = self.w.dims[0];
-        if !FLOATS.contains(&self.elem) || c_out < GEMM_CHANNELS {
+        if self.is_direct() {
             let spec = conv_spec::direct(self.elem, self.transposed);
             let words = n.div_ceil(self.elem.row(self.op)?.lanes as usize);
             return Ok((spec, 0, threads(words)));
@@ -316,38 +407,5 @@ impl<'a> Problem<'a> {
         } else {
             Access::Set
         }
-    }
-}
-
-/// Places along a dim, padding included, that kernels tell from negative ones.
-const MOST: usize = i32::MAX as usize;
-
-/// One dim of a convolution.
-struct Ends {
-    size: usize,
-    taps: usize,
-    stride: usize,
-    padding: usize,
-    dilation: usize,
-}
-
-impl Ends {
-    /// From the first to the last tap.
-    fn span(&self) -> Option<usize> {
-        let steps = self.taps.checked_sub(1)?.checked_mul(self.dilation)?;
-        let span = steps.checked_add(1)?;
-        (self.stride > 0 && self.stride.max(span) <= MOST).then_some(span)
-    }
-
-    fn plain(&self) -> Option<usize> {
-        let padded = self.padding.checked_mul(2)?.checked_add(self.size)?;
-        let room = padded.checked_sub(self.span()?)?;
-        (padded <= MOST).then(|| room / self.stride + 1)
-    }
-
-    fn transposed(&self, more: usize) -> Option<usize> {
-        let first = self.size.checked_sub(1)?.checked_mul(self.stride)?;
-        let all = first.checked_add(self.span()?)?.checked_add(more)?;
-        (all <= MOST).then(|| all.checked_sub(self.padding.checked_mul(2)?))?
     }
 }

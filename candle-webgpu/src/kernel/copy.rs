@@ -1,6 +1,7 @@
 //! Filling, and copies into existing memory.
 
 use crate::buffer::Value;
+use crate::cut::Part;
 use crate::device::Device;
 use crate::elem::{Compute, Elem};
 use crate::error::{Error, Result};
@@ -75,6 +76,8 @@ struct FillParams {
     value: [u32; 2],
 }
 
+const OP: &str = "copy";
+
 /// Strides, dims and offsets of a copy, in elements of the widest type that both sides can be moved in.
 struct Wide {
     elem: Elem,
@@ -88,7 +91,7 @@ impl Wide {
         let mut wide = Wide {
             elem: x.elem.bits(),
             n: x.count(),
-            merged: merge("copy", x.dims, [x.strides, y.strides])?,
+            merged: merge(OP, x.dims, [x.strides, y.strides])?,
             offsets: [x.offset, y.offset],
         };
         while wide.elem.size() < 4 && wide.rows_of(2) {
@@ -134,21 +137,27 @@ impl Device {
 
     /// Overwrites the first `count` elements of a value; they have to be all of it.
     pub fn fill_in(&self, y: &Value, count: usize, elem: Elem, bits: u64) -> Result<()> {
+        const OP: &str = "fill";
         let elem = elem.bits();
-        let params = FillParams {
-            n: to_u32("fill", count)?,
-            pad: 0,
-            value: [bits as u32, (bits >> 32) as u32],
-        };
-        let spec = Spec::new(&FILL, "", &[(elem, Access::Put)]);
-        self.record(spec, &[y], &params, quads(count))
+        self.each(OP, &[Part::all(y, elem, &[count])], 1, &mut |parts| {
+            let line = parts[0].view();
+            let params = FillParams {
+                n: to_u32(OP, line.count())?,
+                pad: 0,
+                value: [bits as u32, (bits >> 32) as u32],
+            };
+            let spec = Spec::new(&FILL, "", &[(elem, Access::Put)]);
+            self.write(OP, line, |window| {
+                self.record(spec, &[window], &params, quads(line.count()))
+            })
+        })
     }
 
     /// `y = x` where both are views of the same dims and element size, and y's elements are distinct.
     pub fn copy_into(&self, x: View<'_>, y: View<'_>) -> Result<()> {
         if x.dims != y.dims || x.elem.size() != y.elem.size() {
             return Err(Error::Invalid {
-                op: "copy",
+                op: OP,
                 message: format!(
                     "{:?} {} does not fit {:?} {}",
                     x.dims, x.elem, y.dims, y.elem
@@ -158,10 +167,21 @@ impl Device {
         if x.count() == 0 {
             return Ok(());
         }
+        if self.fits(x) && self.fits(y) {
+            return self.copy_piece(x, y);
+        }
+        self.each(OP, &[x.into(), y.into()], x.dims.len(), &mut |parts| {
+            self.copy_piece(parts[0].view(), parts[1].view())
+        })
+    }
+
+    fn copy_piece(&self, x: View<'_>, y: View<'_>) -> Result<()> {
+        let (x_window, x) = self.window(OP, x)?;
+        let (y_window, y) = self.window(OP, y)?;
         let wide = Wide::new(x, y)?;
         let e = wide.elem;
-        let [x0, y0] = wide.offsets.map(|o| to_u32("copy", o));
-        let params = Strided::new(to_u32("copy", wide.n)?, &wide.merged, [x0?, y0?, 0, 0]);
+        let [x0, y0] = wide.offsets.map(|o| o as u32);
+        let params = Strided::new(to_u32(OP, wide.n)?, &wide.merged, [x0, y0, 0, 0]);
         let (spec, grid) = if wide.rows_of(4) {
             let operands = [(e, Access::Quads), (e, Access::Quads)];
             (Spec::new(&COPY_QUADS, "", &operands), quads(wide.n))
@@ -169,6 +189,6 @@ impl Device {
             let operands = [(e, Access::Words), (e, Access::Set)];
             (Spec::new(&COPY_ELEMS, "", &operands), threads(wide.n))
         };
-        self.record(spec, &[x.value, y.value], &params, grid)
+        self.record(spec, &[x_window, y_window], &params, grid)
     }
 }

@@ -3,14 +3,16 @@
 use smallvec::SmallVec;
 
 use crate::buffer::Value;
+use crate::cut::Part;
 use crate::device::Device;
 use crate::elem::{Compute, Elem};
 use crate::error::{Error, Result};
-use crate::kernel::{threads, WORKGROUP};
+use crate::kernel::{threads, ROUNDS, WORKGROUP};
 use crate::layout::{merge, to_u32, View, MAX_RANK};
 use crate::link::{read, write, Access, Kernel, Spec, Text};
 use crate::op::{Family, Op, Output, OPS};
 use crate::queue::Grid;
+use crate::window::Window;
 
 /// Invocations of a workgroup that meet in a tree.
 const ROW_WORKGROUP: u32 = 256;
@@ -134,7 +136,8 @@ struct Params {
     x_offset: u32,
     rank: u32,
     m_rank: u32,
-    pad: u32,
+    /// 1 if other parts of the fold come before this one.
+    later: u32,
     dims: [u32; MAX_RANK],
     strides: [u32; MAX_RANK],
     m_dims: [u32; MAX_RANK],
@@ -155,7 +158,8 @@ const THREAD_WORK: usize = 128;
 const WORKGROUP_WORK: usize = 4096;
 
 impl Plan {
-    fn new(params: &Params, words: usize) -> Self {
+    /// `limit`: bytes that partial results may take.
+    fn new(params: &Params, words: usize, limit: u64) -> Self {
         let m = params.m as usize;
         let inner = params.rank as usize - 1;
         let m_inner = params.m_rank as usize - 1;
@@ -168,9 +172,12 @@ impl Plan {
         } else {
             (m / WORKGROUP_WORK).min(4 * BUSY_WORKGROUPS / words)
         };
+        // A partial result has at most eight bytes.
+        let chunks = chunks.min((limit / 8) as usize / params.n as usize);
+        let threads = if column { 1 } else { ROW_WORKGROUP as usize };
         Plan {
             column,
-            chunks: chunks.max(1),
+            chunks: chunks.max(m.div_ceil(ROUNDS * threads)),
         }
     }
 }
@@ -193,10 +200,18 @@ impl Device {
         if op != "sum" && dims.len() != 1 {
             return Err(invalid(format!("takes one dim, not {}", dims.len())));
         }
-        self.fold_into(row, x, dims, row.output(x.elem))
+        self.fold_into(row, x, dims, row.output(x.elem), false)
     }
 
-    fn fold_into(&self, row: &'static Op, x: View<'_>, dims: &[usize], out: Elem) -> Result<Value> {
+    /// `later`: other parts of the fold come before this one, so that its first element is none of the fold.
+    fn fold_into(
+        &self,
+        row: &'static Op,
+        x: View<'_>,
+        dims: &[usize],
+        out: Elem,
+        later: bool,
+    ) -> Result<Value> {
         let op = row.name;
         let split = |folded: bool| -> (SmallVec<[usize; 8]>, SmallVec<[usize; 8]>) {
             (0..x.dims.len())
@@ -220,6 +235,10 @@ impl Device {
         if m == 0 {
             return self.fill(n, out, 0);
         }
+        if !self.fits(x) || (n * out.size()) as u64 > self.binding_limit() {
+            return self.fold_in_halves(row, x, dims, out, later);
+        }
+        let (window, x) = self.window(op, x)?;
         let kept = merge(op, &kept_dims, [&kept_strides[..]])?;
         let folded = merge(op, &m_dims, [&m_strides[..]])?;
         let mut params = Params {
@@ -227,28 +246,28 @@ impl Device {
             m: to_u32(op, m)?,
             chunks: 1,
             chunk: to_u32(op, m)?,
-            x_offset: to_u32(op, x.offset)?,
+            x_offset: x.offset as u32,
             rank: kept.rank as u32,
             m_rank: folded.rank as u32,
-            pad: 0,
+            later: later.into(),
             dims: kept.dims,
             strides: kept.strides[0],
             m_dims: folded.dims,
             m_strides: folded.strides[0],
         };
         let words = n.div_ceil(out.row(op)?.lanes as usize);
-        let plan = Plan::new(&params, words);
+        let plan = Plan::new(&params, words, self.binding_limit());
         if plan.chunks == 1 {
-            return self.fold_pass(row, x, out, &params, plan.column);
+            return self.fold_pass(row, (window, x.elem), out, &params, plan.column);
         }
         params.chunk = to_u32(op, m.div_ceil(plan.chunks))?;
         params.chunks = params.m.div_ceil(params.chunk);
         if row.output == Output::Index {
-            let won = self.fold_pass(row, x, Elem::U32, &params, plan.column)?;
-            return self.fold_winners(row, x, &won, &params);
+            let won = self.fold_pass(row, (window, x.elem), Elem::U32, &params, plan.column)?;
+            return self.fold_winners(row, (window, x.elem), &won, &params);
         }
         let wide = wide(x.elem)?;
-        let partial = self.fold_pass(row, x, wide, &params, plan.column)?;
+        let partial = self.fold_pass(row, (window, x.elem), wide, &params, plan.column)?;
         let partial = View {
             value: &partial,
             elem: wide,
@@ -256,14 +275,89 @@ impl Device {
             strides: &[n, 1],
             offset: 0,
         };
-        self.fold_into(row, partial, &[0], out)
+        self.fold_into(row, partial, &[0], out, later)
+    }
+
+    /// A fold of what is larger than one binding, or that gives such a value.
+    fn fold_in_halves(
+        &self,
+        row: &'static Op,
+        x: View<'_>,
+        dims: &[usize],
+        out: Elem,
+        later: bool,
+    ) -> Result<Value> {
+        let op = row.name;
+        let mut kept = x.dims.to_vec();
+        dims.iter().for_each(|d| kept[*d] = 1);
+        let n = kept.iter().product();
+        let y = self.output(op, n, out)?;
+        let mut y_part = Part::all(&y, out, &kept);
+        for &d in dims {
+            (y_part.dims[d], y_part.strides[d]) = (x.dims[d], 0);
+        }
+        let halves = self.halve(op, &[x.into(), y_part], x.dims.len())?;
+        if !dims.contains(&halves.dim) {
+            for mut parts in halves.parts {
+                let piece = self.fold_into(row, parts[0].view(), dims, out, later)?;
+                dims.iter().for_each(|d| parts[1].dims[*d] = 1);
+                self.paste(&piece, parts[1].view())?;
+            }
+            return Ok(y);
+        }
+        let [first, second] = halves.parts.map(|mut parts| parts.swap_remove(0));
+        if row.output == Output::Index {
+            return self.winner_of(row, [first, second], (halves.dim, halves.mid), later);
+        }
+        let wide = wide(x.elem)?;
+        // Side by side, so that they can be cut, too.
+        let both = self.output(op, 2 * n, wide)?;
+        let both = Part::all(&both, wide, &[n, 2]);
+        for (i, half) in [first, second].iter().enumerate() {
+            let piece = self.fold_into(row, half.view(), dims, wide, later || i > 0)?;
+            self.paste(&piece, both.clone().narrow(1, i, 1).view())?;
+        }
+        self.fold_into(row, both.view(), &[1], out, later)
+    }
+
+    /// The winners along a dim that was cut: those of the halves, and which of the two wins.
+    fn winner_of(
+        &self,
+        row: &'static Op,
+        halves: [Part<'_>; 2],
+        (dim, mid): (usize, usize),
+        later: bool,
+    ) -> Result<Value> {
+        let op = row.name;
+        let elem = halves[0].elem;
+        let mut kept = halves[0].dims.clone();
+        kept[dim] = 1;
+        let n = kept.iter().product();
+        let values = self.output(op, 2 * n, elem)?;
+        let values = Part::all(&values, elem, &[n, 2]);
+        let places = self.output(op, 2 * n, Elem::U32)?;
+        let places = Part::all(&places, Elem::U32, &[n, 2]);
+        for (i, half) in halves.iter().enumerate() {
+            let won = self.fold_into(row, half.view(), &[dim], Elem::U32, later || i > 0)?;
+            let won = Part::all(&won, Elem::U32, &kept);
+            let value = self.gather(half.view(), won.view(), dim)?;
+            self.paste(&value, values.clone().narrow(1, i, 1).view())?;
+            let place = self.map("affine", won.view(), [1.0, (i * mid) as f64])?;
+            self.paste(&place, places.clone().narrow(1, i, 1).view())?;
+        }
+        let best = self.fold_into(row, values.view(), &[1], Elem::U32, later)?;
+        self.gather(
+            places.view(),
+            Part::all(&best, Elem::U32, &[n, 1]).view(),
+            1,
+        )
     }
 
     /// One dispatch: `chunks` results for each output.
     fn fold_pass(
         &self,
         row: &'static Op,
-        x: View<'_>,
+        (x, elem): (Window<'_>, Elem),
         out: Elem,
         params: &Params,
         column: bool,
@@ -276,28 +370,29 @@ impl Device {
         } else {
             (&FOLD_ROW, Grid::Linear(items as u64))
         };
-        let operands = [(x.elem, Access::Words), (out, Access::PutWord)];
+        let operands = [(elem, Access::Words), (out, Access::PutWord)];
         let spec = Spec::new(kernel, row.name, &operands);
-        self.record(spec, &[x.value, &y], params, grid)?;
+        self.record(spec, &[x, (&y).into()], params, grid)?;
         Ok(y)
     }
 
     fn fold_winners(
         &self,
         row: &'static Op,
-        x: View<'_>,
+        (x, elem): (Window<'_>, Elem),
         won: &Value,
         params: &Params,
     ) -> Result<Value> {
         let n = params.n as usize;
         let y = self.output(row.name, n, Elem::U32)?;
         let operands = [
-            (x.elem, Access::Words),
+            (elem, Access::Words),
             (Elem::U32, Access::Words),
             (Elem::U32, Access::PutWord),
         ];
         let spec = Spec::new(&FOLD_WINNER, row.name, &operands);
-        self.record(spec, &[x.value, won, &y], params, threads(n))?;
+        let windows = [x, won.into(), (&y).into()];
+        self.record(spec, &windows, params, threads(n))?;
         Ok(y)
     }
 }

@@ -70,10 +70,10 @@ fn form(spec: &Spec) -> &'static Form {
 /// Columns that a workgroup of [`GEMV_N`] owns.
 pub(crate) const GEMV_N_COLS: u32 = 32;
 
-/// A specialisation for b contiguous along k, and the columns that a workgroup owns. `wide` tells of a
+/// A specialisation for b contiguous along k, with the dtypes of the operands and of y, and the columns that a workgroup owns. `wide` tells of a
 /// and b whether they can be read by 16 bytes; more rows than one need that.
 pub(crate) fn spec_k(
-    elem: Elem,
+    (elem, out): (Elem, Elem),
     (m, n, k): (u32, u32, u32),
     wide: [bool; 2],
     batch: u64,
@@ -98,17 +98,22 @@ pub(crate) fn spec_k(
     } else {
         kernel.workgroup
     };
-    let spec = spec_of(kernel, form.name, elem, wide).with("SPAN", span);
+    let spec = spec_of(kernel, form.name, (elem, out), wide).with("SPAN", span);
     (spec, kernel.workgroup / span * form.cols)
 }
 
-fn spec_of(kernel: &'static Kernel, form: &'static str, elem: Elem, wide: [bool; 2]) -> Spec {
+fn spec_of(
+    kernel: &'static Kernel,
+    form: &'static str,
+    (elem, out): (Elem, Elem),
+    wide: [bool; 2],
+) -> Spec {
     let [a, b] = wide.map(|wide| if wide { Access::Raw } else { Access::Words });
-    Spec::new(kernel, form, &[(elem, a), (elem, b), (elem, Access::Set)])
+    Spec::new(kernel, form, &[(elem, a), (elem, b), (out, Access::Set)])
 }
 
 /// A specialisation for b contiguous along n (in whole quads where `quads`) or lying anyhow.
-pub(crate) fn spec_n(elem: Elem, m: u32, quads: bool, whole: bool) -> Spec {
+pub(crate) fn spec_n((elem, out): (Elem, Elem), m: u32, quads: bool, whole: bool) -> Spec {
     let form = match m {
         1 => "1",
         2 => "2",
@@ -117,11 +122,7 @@ pub(crate) fn spec_n(elem: Elem, m: u32, quads: bool, whole: bool) -> Spec {
     };
     let b = if quads { Access::Quads } else { Access::Words };
     let y = if whole { Access::Put } else { Access::Set };
-    Spec::new(
-        &GEMV_N,
-        form,
-        &[(elem, Access::Words), (elem, b), (elem, y)],
-    )
+    Spec::new(&GEMV_N, form, &[(elem, Access::Words), (elem, b), (out, y)])
 }
 
 fn slots_k(spec: &Spec, text: &mut Text) -> Result<()> {
@@ -202,7 +203,10 @@ fn slots_n(spec: &Spec, text: &mut Text) -> Result<()> {
 
 pub fn catalogue() -> Vec<Spec> {
     let mut all = Vec::new();
-    for elem in FLOATS {
+    // f32 is what the sums of a product cut along k have.
+    let elems = FLOATS.into_iter().map(|elem| (elem, elem));
+    let sums = FLOATS.into_iter().skip(1).map(|elem| (elem, Elem::F32));
+    for elem in elems.chain(sums) {
         for x in [true, false] {
             for y in [true, false] {
                 for form in FORMS.iter().filter(|f| f.rows == 1 || x && y) {

@@ -1,9 +1,11 @@
 //! Views of images and lines, as convolutions, pools and upsampling take them.
 
 use crate::buffer::Value;
+use crate::device::Device;
 use crate::elem::Elem;
 use crate::error::{Error, Result};
 use crate::layout::{to_u32, View};
+use crate::window::Window;
 
 /// Dtypes that hold numbers.
 pub(crate) const NUMBERS: [Elem; 10] = [
@@ -49,6 +51,24 @@ impl<'a> Image<'a> {
         })
     }
 
+    /// What to bind, and the image as seen from there.
+    pub fn window(
+        &self,
+        device: &Device,
+        op: &'static str,
+        elem: Elem,
+    ) -> Result<(Window<'_>, Self)> {
+        let view = View {
+            value: self.value,
+            elem,
+            dims: &self.dims,
+            strides: &self.strides,
+            offset: self.offset,
+        };
+        let (window, View { offset, .. }) = device.window(op, view)?;
+        Ok((window, Image { offset, ..*self }))
+    }
+
     /// The offset and the strides as kernels take them, which address with 32 bits.
     pub fn steps(&self, op: &'static str) -> Result<(u32, [u32; 4])> {
         let mut strides = [0; 4];
@@ -73,4 +93,37 @@ pub(crate) fn count(op: &'static str, dims: [usize; 4]) -> Result<usize> {
         .unwrap_or(usize::MAX);
     to_u32(op, n)?;
     Ok(n)
+}
+
+/// Places along a dim, padding included, that kernels tell from negative ones.
+const MOST: usize = i32::MAX as usize;
+
+/// One dim of a convolution.
+pub(crate) struct Ends {
+    pub size: usize,
+    pub taps: usize,
+    pub stride: usize,
+    pub padding: usize,
+    pub dilation: usize,
+}
+
+impl Ends {
+    /// From the first to the last tap.
+    fn span(&self) -> Option<usize> {
+        let steps = self.taps.checked_sub(1)?.checked_mul(self.dilation)?;
+        let span = steps.checked_add(1)?;
+        (self.stride > 0 && self.stride.max(span) <= MOST).then_some(span)
+    }
+
+    pub fn plain(&self) -> Option<usize> {
+        let padded = self.padding.checked_mul(2)?.checked_add(self.size)?;
+        let room = padded.checked_sub(self.span()?)?;
+        (padded <= MOST).then(|| room / self.stride + 1)
+    }
+
+    pub fn transposed(&self, more: usize) -> Option<usize> {
+        let first = self.size.checked_sub(1)?.checked_mul(self.stride)?;
+        let all = first.checked_add(self.span()?)?.checked_add(more)?;
+        (all <= MOST).then(|| all.checked_sub(self.padding.checked_mul(2)?))?
+    }
 }

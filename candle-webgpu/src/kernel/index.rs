@@ -1,14 +1,14 @@
-//! index: gathering and scattering by ids that are tensors. An id out of range touches nothing and comes
-//! back as [`Error::IndexOutOfRange`] at the next readback or synchronize.
+//! index: gathering by ids that are tensors. An id out of range gives 0 and comes back as [`Error::IndexOutOfRange`] at the next readback or synchronize.
 
 use crate::buffer::Value;
+use crate::cut::{Dims, Loops, Part};
 use crate::device::Device;
 use crate::elem::Elem;
 use crate::error::{Error, Result};
-use crate::kernel::{quads, threads, WORKGROUP};
-use crate::layout::{merge, to_u32, Merged, View, MAX_RANK};
+use crate::kernel::{quads, WORKGROUP};
+use crate::layout::{merge, to_u32, View, MAX_RANK};
 use crate::link::{read, write, Access, Kernel, Spec, Text};
-use crate::op::{Op, OPS};
+use crate::window::Window;
 
 pub static GATHER: Kernel = Kernel {
     name: "gather",
@@ -17,7 +17,13 @@ pub static GATHER: Kernel = Kernel {
     workgroup: WORKGROUP,
     shared: |_| 0,
     features: wgpu::Features::empty(),
-    slots: ids_slots,
+    slots: |spec, text| {
+        let elem = spec.row(2)?.name;
+        text.line(format!(
+            "fn y_quad_get(q: u32) -> YL {{ return {elem}_unpack(y[q]); }}"
+        ));
+        ids_slots(spec, text)
+    },
 };
 
 pub static GATHER_ROWS: Kernel = Kernel {
@@ -30,33 +36,13 @@ pub static GATHER_ROWS: Kernel = Kernel {
     slots: ids_slots,
 };
 
-pub static SCATTER: Kernel = Kernel {
-    name: "scatter",
-    source: include_str!("../../wgsl/kernel/scatter.wgsl"),
-    bindings: &[write("dst"), read("ids"), read("src"), write("fault")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
-    slots: |spec, text| {
-        // Every `Set` operand has a `dst_add`, which adds with the dtype's `badd`.
-        text.ops(spec.row(0)?.compute);
-        let put = if spec.op == ADD { "dst_add" } else { "dst_set" };
-        text.line(format!("fn put(at: u32, v: SRCV) {{ {put}(at, v); }}"));
-        ids_slots(spec, text)
-    },
-};
-
-/// Ops of the scatter kernel.
-const SET: &str = "set";
-const ADD: &str = "add";
-
 /// Dtypes of ids.
-const IDS: [Elem; 5] = [Elem::U8, Elem::U32, Elem::I16, Elem::I32, Elem::I64];
+pub(crate) const IDS: [Elem; 5] = [Elem::U8, Elem::U32, Elem::I16, Elem::I32, Elem::I64];
 /// Dtypes that moves are reduced to.
-const BITS: [Elem; 4] = [Elem::U8, Elem::U16, Elem::U32, Elem::I64];
+pub(crate) const BITS: [Elem; 4] = [Elem::U8, Elem::U16, Elem::U32, Elem::I64];
 
-/// In all three kernels ids are the second operand.
-fn ids_slots(spec: &Spec, text: &mut Text) -> Result<()> {
+/// In these kernels and in scatter's ids are the second operand.
+pub(crate) fn ids_slots(spec: &Spec, text: &mut Text) -> Result<()> {
     text.file(include_str!("../../wgsl/lib/ids.wgsl"));
     let ids = spec.row(1)?.name;
     text.line(format!(
@@ -65,7 +51,7 @@ fn ids_slots(spec: &Spec, text: &mut Text) -> Result<()> {
     Ok(())
 }
 
-const FAULT: (Elem, Access) = (Elem::U32, Access::Raw);
+pub(crate) const FAULT: (Elem, Access) = (Elem::U32, Access::Raw);
 
 fn gather_spec(elem: Elem, ids: Elem) -> Spec {
     let [src, ids] = [(elem, Access::Words), (ids, Access::Words)];
@@ -77,27 +63,13 @@ fn rows_spec(elem: Elem, ids: Elem) -> Spec {
     Spec::new(&GATHER_ROWS, "", &[src, ids, (elem, Access::Put), FAULT])
 }
 
-fn scatter_spec(op: &'static str, elem: Elem, ids: Elem) -> Spec {
-    let [src, ids] = [(elem, Access::Words), (ids, Access::Words)];
-    Spec::new(&SCATTER, op, &[(elem, Access::Set), ids, src, FAULT])
-}
-
-/// Dtypes that add.
-fn addable() -> &'static [Elem] {
-    OPS.iter()
-        .find(|op| op.name == "badd")
-        .map_or(&[], |op| op.elems)
-}
-
 pub fn catalogue() -> Vec<Spec> {
     let mut all = Vec::new();
     for ids in IDS {
         for elem in BITS {
             all.push(gather_spec(elem, ids));
             all.push(rows_spec(elem, ids));
-            all.push(scatter_spec(SET, elem, ids));
         }
-        all.extend(addable().iter().map(|&e| scatter_spec(ADD, e, ids)));
     }
     all
 }
@@ -112,7 +84,9 @@ struct GatherParams {
     size: u32,
     step: u32,
     op: u32,
-    pad: u32,
+    first: u32,
+    shown: u32,
+    pad: [u32; 3],
     dims: [u32; MAX_RANK],
     strides: [[u32; MAX_RANK]; 2],
 }
@@ -130,53 +104,20 @@ struct RowsParams {
     src_step: u32,
     size: u32,
     op: u32,
-    pad: [u32; 2],
+    first: u32,
+    shown: u32,
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct ScatterParams {
-    n: u32,
-    rank: u32,
-    length: u32,
-    size: u32,
-    dst_offset: u32,
-    ids_offset: u32,
-    src_offset: u32,
-    dst_step: u32,
-    ids_step: u32,
-    src_step: u32,
-    op: u32,
-    pad: u32,
-    dims: [u32; MAX_RANK],
-    strides: [[u32; MAX_RANK]; 3],
-}
-
-fn invalid(op: &'static str, message: String) -> Error {
+pub(crate) fn invalid(op: &'static str, message: String) -> Error {
     Error::Invalid { op, message }
 }
 
-fn check_ids(op: &'static str, ids: View<'_>) -> Result<()> {
+pub(crate) fn check_ids(op: &'static str, ids: View<'_>) -> Result<()> {
     if IDS.contains(&ids.elem) {
         Ok(())
     } else {
         Err(Error::Unsupported { op, elem: ids.elem })
     }
-}
-
-/// Dims with `dim` last, where no operand merges with it: `(dims, strides)` of the others.
-fn others<const N: usize>(
-    op: &'static str,
-    dims: &[usize],
-    strides: [&[usize]; N],
-    dim: usize,
-) -> Result<Merged<N>> {
-    let without = |s: &[usize]| -> Vec<usize> {
-        let kept = s.iter().enumerate().filter(|(d, _)| *d != dim);
-        kept.map(|(_, &v)| v).collect()
-    };
-    let kept = strides.map(without);
-    merge(op, &without(dims), std::array::from_fn(|k| &kept[k][..]))
 }
 
 impl Device {
@@ -188,70 +129,16 @@ impl Device {
             let message = format!("ids {:?} on dim {dim} of {:?}", ids.dims, src.dims);
             return Err(invalid(OP, message));
         }
-        if let Some(y) = self.select_rows(OP, src, ids, dim)? {
-            return Ok(y);
-        }
-        let mut dims = src.dims.to_vec();
+        let mut dims = Dims::from(src.dims);
         dims[dim] = ids.dims[0];
-        let mut ids_strides = vec![0; dims.len()];
-        ids_strides[dim] = ids.strides[0];
+        let mut strides = Dims::from_elem(0, dims.len());
+        strides[dim] = ids.strides[0];
         let ids = View {
             dims: &dims,
-            strides: &ids_strides,
+            strides: &strides,
             ..ids
         };
         self.gather_as(OP, src, ids, dim)
-    }
-
-    /// The quick path: whole quads of contiguous rows.
-    fn select_rows(
-        &self,
-        op: &'static str,
-        src: View<'_>,
-        ids: View<'_>,
-        dim: usize,
-    ) -> Result<Option<Value>> {
-        let row: usize = src.dims[dim + 1..].iter().product();
-        let outer = merge(op, &src.dims[..dim], [&src.strides[..dim]])?;
-        let inner = View {
-            dims: &src.dims[dim + 1..],
-            strides: &src.strides[dim + 1..],
-            ..src
-        };
-        let outer_stride = outer.strides[0][0] as usize;
-        let aligned = [row, src.offset, src.strides[dim], outer_stride]
-            .iter()
-            .all(|v| v % 4 == 0);
-        if row == 0 || outer.rank > 1 || !inner.is_contiguous() || !aligned {
-            return Ok(None);
-        }
-        let elem = src.elem.bits();
-        let count = ids.dims[0];
-        let n = outer.dims[0] as usize * count * row;
-        let y = self.output(op, n, elem)?;
-        if n == 0 {
-            return Ok(Some(y));
-        }
-        let params = RowsParams {
-            n: to_u32(op, n)? / 4,
-            row: to_u32(op, row)? / 4,
-            count: to_u32(op, count)?,
-            ids_offset: to_u32(op, ids.offset)?,
-            ids_step: to_u32(op, ids.strides[0])?,
-            src_offset: to_u32(op, src.offset)? / 4,
-            src_outer: outer.strides[0][0] / 4,
-            src_step: to_u32(op, src.strides[dim])? / 4,
-            size: to_u32(op, src.dims[dim])?,
-            op: self.note_fault(op),
-            pad: [0; 2],
-        };
-        self.record(
-            rows_spec(elem, ids.elem),
-            &[src.value, ids.value, &y, self.fault()],
-            &params,
-            quads(n),
-        )?;
-        Ok(Some(y))
     }
 
     /// `y[.., i, ..] = src[.., ids[.., i, ..], ..]`, with the dims of `ids`. Moves bits.
@@ -276,171 +163,114 @@ impl Device {
         dim: usize,
     ) -> Result<Value> {
         let elem = src.elem.bits();
-        let n = ids.count();
-        let y = self.output(op, n, elem)?;
-        if n == 0 {
-            return Ok(y);
-        }
-        let mut src_strides = src.strides.to_vec();
-        src_strides[dim] = 0;
-        let merged = merge(op, ids.dims, [&src_strides[..], ids.strides])?;
-        let params = GatherParams {
-            n: to_u32(op, n)?,
-            rank: merged.rank as u32,
-            src_offset: to_u32(op, src.offset)?,
-            ids_offset: to_u32(op, ids.offset)?,
-            size: to_u32(op, src.dims[dim])?,
-            step: to_u32(op, src.strides[dim])?,
-            op: self.note_fault(op),
-            pad: 0,
-            dims: merged.dims,
-            strides: merged.strides,
-        };
-        self.record(
-            gather_spec(elem, ids.elem),
-            &[src.value, ids.value, &y, self.fault()],
-            &params,
-            quads(n),
-        )?;
-        Ok(y)
-    }
-
-    /// `dst[.., ids[.., i, ..], ..] = src[.., i, ..]` in place, for i in order. `src` has the dims of `ids`.
-    pub fn scatter_set(
-        &self,
-        dst: View<'_>,
-        ids: View<'_>,
-        src: View<'_>,
-        dim: usize,
-    ) -> Result<()> {
-        self.scatter("scatter_set", SET, [dst, ids, src], dim)
-    }
-
-    /// `dst[.., ids[.., i, ..], ..] += src[.., i, ..]` in place, for i in order.
-    pub fn scatter_add(
-        &self,
-        dst: View<'_>,
-        ids: View<'_>,
-        src: View<'_>,
-        dim: usize,
-    ) -> Result<()> {
-        Op::find("badd", dst.elem)?;
-        self.scatter("scatter_add", ADD, [dst, ids, src], dim)
-    }
-
-    /// A contiguous copy of `dst` with `y[.., ids[i], ..] += src[.., i, ..]`, for i in order.
-    pub fn index_add(
-        &self,
-        dst: View<'_>,
-        ids: View<'_>,
-        src: View<'_>,
-        dim: usize,
-    ) -> Result<Value> {
-        const OP: &str = "index_add";
-        Op::find("badd", dst.elem)?;
-        if dim >= src.dims.len() || ids.dims != [src.dims[dim]] {
-            let message = format!("ids {:?} on dim {dim} of {:?}", ids.dims, src.dims);
-            return Err(invalid(OP, message));
-        }
-        let y = self.contiguous(dst)?;
-        let strides = contiguous_strides(dst.dims);
-        let sum = View {
-            value: &y,
+        let (size, step) = (src.dims[dim], src.strides[dim]);
+        // Along the loops src does not move in the dim that ids index.
+        let mut strides = Dims::from(src.strides);
+        strides[dim] = 0;
+        let along = View {
+            elem,
+            dims: ids.dims,
             strides: &strides,
-            offset: 0,
-            ..dst
+            ..src
         };
-        let mut ids_strides = vec![0; src.dims.len()];
-        ids_strides[dim] = ids.strides[0];
-        let ids = View {
-            dims: src.dims,
-            strides: &ids_strides,
-            ..ids
-        };
-        self.scatter(OP, ADD, [sum, ids, src], dim)?;
-        Ok(y)
-    }
-
-    fn scatter(
-        &self,
-        op: &'static str,
-        how: &'static str,
-        [dst, ids, src]: [View<'_>; 3],
-        dim: usize,
-    ) -> Result<()> {
-        check_ids(op, ids)?;
-        let fits = dst.dims.len() == src.dims.len()
-            && ids.dims == src.dims
-            && dim < src.dims.len()
-            && dst.elem == src.elem
-            && (0..src.dims.len()).all(|d| d == dim || src.dims[d] <= dst.dims[d]);
-        if !fits {
-            let message = format!(
-                "{:?} {} by ids {:?} on dim {dim} of {:?} {}",
-                src.dims, src.elem, ids.dims, dst.dims, dst.elem
-            );
-            return Err(invalid(op, message));
-        }
-        // What only moves is bits.
-        let [dst, src] = match how {
-            SET => [dst, src].map(|v| v.with_elem(v.elem.bits())),
-            _ => [dst, src],
-        };
-        let length = src.dims[dim];
-        if src.count() == 0 {
-            return Ok(());
-        }
-        // A buffer cannot be read and written in one dispatch.
-        for (view, ids_alias) in [(src, false), (ids, true)] {
-            if view.value.same(dst.value) {
-                let copy = self.contiguous(view)?;
-                let strides = contiguous_strides(view.dims);
-                let view = View {
-                    value: &copy,
-                    strides: &strides,
-                    offset: 0,
-                    ..view
-                };
-                let views = if ids_alias {
-                    [dst, view, src]
-                } else {
-                    [dst, ids, view]
-                };
-                return self.scatter(op, how, views, dim);
-            }
-        }
-        let n = src.count() / length;
-        let merged = others(op, src.dims, [dst.strides, ids.strides, src.strides], dim)?;
-        let params = ScatterParams {
-            n: to_u32(op, n)?,
-            rank: merged.rank as u32,
-            length: to_u32(op, length)?,
-            size: to_u32(op, dst.dims[dim])?,
-            dst_offset: to_u32(op, dst.offset)?,
-            ids_offset: to_u32(op, ids.offset)?,
-            src_offset: to_u32(op, src.offset)?,
-            dst_step: to_u32(op, dst.strides[dim])?,
-            ids_step: to_u32(op, ids.strides[dim])?,
-            src_step: to_u32(op, src.strides[dim])?,
-            op: self.note_fault(op),
-            pad: 0,
-            dims: merged.dims,
-            strides: merged.strides,
-        };
-        self.record(
-            scatter_spec(how, dst.elem, ids.elem),
-            &[dst.value, ids.value, src.value, self.fault()],
-            &params,
-            threads(n),
+        let loops = Loops::First(ids.dims.len());
+        self.in_pieces(
+            op,
+            [along, ids],
+            (elem, ids.dims),
+            loops,
+            |[along, ids], y| {
+                let mut src = Part::from(along);
+                (src.dims[dim], src.strides[dim]) = (size, step);
+                let (ids_window, ids) = self.window(op, ids)?;
+                // A table larger than one binding is gone through by runs of its rows.
+                for (first, shown) in self.shelves(&src, dim) {
+                    let shelf = src.clone().narrow(dim, first, shown);
+                    let (window, shelf) = self.window(op, shelf.view())?;
+                    let lookup = Lookup {
+                        op,
+                        src: shelf,
+                        ids,
+                        dim,
+                        size,
+                        first,
+                    };
+                    lookup.record(self, [window, ids_window, y, self.fault().into()])?;
+                }
+                Ok(())
+            },
         )
     }
 }
 
-/// Strides of a contiguous layout.
-fn contiguous_strides(dims: &[usize]) -> Vec<usize> {
-    let mut strides = vec![1; dims.len()];
-    for d in (1..dims.len()).rev() {
-        strides[d - 1] = strides[d] * dims[d];
+/// One dispatch: src shows the indices of `dim` from `first` on, of `size` in all.
+struct Lookup<'a> {
+    op: &'static str,
+    src: View<'a>,
+    ids: View<'a>,
+    dim: usize,
+    size: usize,
+    first: usize,
+}
+
+impl Lookup<'_> {
+    fn record(&self, device: &Device, windows: [Window<'_>; 4]) -> Result<()> {
+        let n = self.ids.count();
+        let (elem, ids) = (self.src.elem, self.ids.elem);
+        if let Some(params) = self.rows(device)? {
+            return device.record(rows_spec(elem, ids), &windows, &params, quads(n));
+        }
+        let mut strides = Dims::from(self.src.strides);
+        strides[self.dim] = 0;
+        let merged = merge(self.op, self.ids.dims, [&strides, self.ids.strides])?;
+        let params = GatherParams {
+            n: to_u32(self.op, n)?,
+            rank: merged.rank as u32,
+            src_offset: self.src.offset as u32,
+            ids_offset: self.ids.offset as u32,
+            size: to_u32(self.op, self.size)?,
+            step: to_u32(self.op, self.src.strides[self.dim])?,
+            op: device.note_fault(self.op),
+            first: self.first as u32,
+            shown: self.src.dims[self.dim] as u32,
+            pad: [0; 3],
+            dims: merged.dims,
+            strides: merged.strides,
+        };
+        device.record(gather_spec(elem, ids), &windows, &params, quads(n))
     }
-    strides
+
+    /// The quick path: one row of ids, whole quads of contiguous rows of src.
+    fn rows(&self, device: &Device) -> Result<Option<RowsParams>> {
+        let (op, src, ids, dim) = (self.op, self.src, self.ids, self.dim);
+        let row: usize = ids.dims[dim + 1..].iter().product();
+        let outer = merge(op, &ids.dims[..dim], [&src.strides[..dim]])?;
+        let inner = View {
+            dims: &ids.dims[dim + 1..],
+            strides: &src.strides[dim + 1..],
+            ..src
+        };
+        let outer_stride = outer.strides[0][0] as usize;
+        let aligned = [row, src.offset, src.strides[dim], outer_stride]
+            .iter()
+            .all(|v| v % 4 == 0);
+        let one_row = (0..ids.dims.len()).all(|d| d == dim || ids.strides[d] == 0);
+        if !one_row || !aligned || outer.rank > 1 || !inner.is_contiguous() {
+            return Ok(None);
+        }
+        Ok(Some(RowsParams {
+            n: to_u32(op, ids.count())? / 4,
+            row: to_u32(op, row)? / 4,
+            count: to_u32(op, ids.dims[dim])?,
+            ids_offset: ids.offset as u32,
+            ids_step: to_u32(op, ids.strides[dim])?,
+            src_offset: src.offset as u32 / 4,
+            src_outer: outer.strides[0][0] / 4,
+            src_step: to_u32(op, src.strides[dim])? / 4,
+            size: to_u32(op, self.size)?,
+            op: device.note_fault(op),
+            first: self.first as u32,
+            shown: src.dims[dim] as u32,
+        }))
+    }
 }

@@ -1,6 +1,7 @@
 //! map: `y = op(x)`, casts and contiguous copies.
 
 use crate::buffer::Value;
+use crate::cut::Loops;
 use crate::device::Device;
 use crate::elem::{Compute, Elem, ELEMS};
 use crate::error::{Error, Result};
@@ -145,24 +146,19 @@ impl Device {
         a: [u32; 2],
         b: [u32; 2],
     ) -> Result<Value> {
-        let n = x.count();
-        let y = self.output(op, n, out)?;
-        if n == 0 {
-            return Ok(y);
-        }
-        let merged = merge(op, x.dims, [x.strides])?;
-        let spec = Spec::new(
-            &MAP,
-            op,
-            &[(x.elem, merged.access(0, x.offset)), (out, Access::Put)],
-        );
-        let mut params = Strided::new(
-            to_u32(op, n)?,
-            &merged,
-            [to_u32(op, x.offset)?, 0, a[0], a[1]],
-        );
-        params.pad = b;
-        self.record(spec, &[x.value, &y], &params, quads(n))?;
-        Ok(y)
+        self.in_pieces(op, [x], (out, x.dims), Loops::Elements, |[x], y| {
+            let (window, x) = self.window(op, x)?;
+            let n = x.count();
+            let merged = merge(op, x.dims, [x.strides])?;
+            let spec = Spec::new(
+                &MAP,
+                op,
+                &[(x.elem, merged.access(0, x.offset)), (out, Access::Put)],
+            );
+            let offsets = [x.offset as u32, 0, a[0], a[1]];
+            let mut params = Strided::new(to_u32(op, n)?, &merged, offsets);
+            params.pad = b;
+            self.record(spec, &[window, y], &params, quads(n))
+        })
     }
 }

@@ -12,12 +12,15 @@ mod image;
 pub mod index;
 pub mod map;
 pub mod matmul;
+mod matmul_plan;
 pub mod norm;
 pub mod pick;
 pub mod pool;
 pub mod rng;
 pub mod rope;
+pub mod scatter;
 pub mod sort;
+pub mod sort_long;
 pub mod upsample;
 pub mod wide;
 pub mod zip;
@@ -42,12 +45,19 @@ pub fn catalogue() -> Vec<Spec> {
         norm::catalogue(),
         rng::catalogue(),
         rope::catalogue(),
+        scatter::catalogue(),
         sort::catalogue(),
+        sort_long::catalogue(),
         wide::catalogue(),
         upsample::catalogue(),
     ]
     .concat()
 }
+
+/// The most rounds of a loop over a tensor's dim in one invocation. llvmpipe leaves out what comes after 65,535
+/// rounds of all loops together, inner ones included (Mesa's LP_MAX_TGSI_LOOP_ITERATIONS; see
+/// ggml-org/llama.cpp#13813).
+pub(crate) const ROUNDS: usize = 1 << 13;
 
 /// Invocations in a workgroup of the elementwise kernels.
 pub(crate) const WORKGROUP: u32 = 128;

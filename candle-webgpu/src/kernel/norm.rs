@@ -1,13 +1,18 @@
 //! Ops over the last dim: softmax, rms_norm, layer_norm. One pass over memory each, f32 inside.
 
+use smallvec::SmallVec;
+
 use crate::buffer::Value;
+use crate::cut::{Loops, Part};
 use crate::device::Device;
 use crate::elem::Elem;
 use crate::error::{Error, Result};
 use crate::kernel::edge::{y_put, FLOATS};
+use crate::kernel::ROUNDS;
 use crate::layout::{to_u32, View};
 use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
 use crate::queue::Grid;
+use crate::window::Window;
 
 const WORKGROUP: u32 = 256;
 
@@ -132,17 +137,29 @@ struct NormParams {
 }
 
 /// Where an operand lies: a contiguous view, copied if it was not one.
-struct Flat {
+pub(crate) struct Flat {
     value: Value,
-    offset: u32,
+    offset: usize,
+}
+
+impl Flat {
+    pub fn view<'a>(&'a self, elem: Elem, dims: &'a [usize], strides: &'a [usize]) -> View<'a> {
+        View {
+            value: &self.value,
+            elem,
+            dims,
+            strides,
+            offset: self.offset,
+        }
+    }
 }
 
 /// Rows of the last dim of x.
 struct Rows {
     op: &'static str,
     elem: Elem,
-    rows: u32,
-    n: u32,
+    rows: usize,
+    n: usize,
 }
 
 impl Rows {
@@ -151,19 +168,17 @@ impl Rows {
             return Err(Error::Unsupported { op, elem: x.elem });
         }
         let n = x.dims.last().copied().unwrap_or(1);
-        // Rows are rounded up to whole workgroups in the shader.
-        to_u32(op, x.count() + 4 * WORKGROUP as usize)?;
         Ok(Rows {
             op,
             elem: x.elem,
-            rows: x.count().checked_div(n).unwrap_or(0) as u32,
-            n: n as u32,
+            rows: x.count().checked_div(n).unwrap_or(0),
+            n,
         })
     }
 
-    /// A parameter of one row.
-    fn parameter(&self, device: &Device, v: View<'_>) -> Result<Flat> {
-        if v.elem != self.elem || v.dims != [self.n as usize] {
+    /// Refuses what is no parameter of one row.
+    fn check(&self, v: View<'_>) -> Result<()> {
+        if v.elem != self.elem || v.dims != [self.n] {
             return Err(Error::Invalid {
                 op: self.op,
                 message: format!(
@@ -172,44 +187,69 @@ impl Rows {
                 ),
             });
         }
-        flat(device, self.op, v)
+        Ok(())
+    }
+
+    /// Whether a window shows a row wherever it starts, and a workgroup does not take for ever with it: the
+    /// kernels cannot cut one.
+    fn are_short(&self, device: &Device) -> bool {
+        let bytes = (self.n * self.elem.size()) as u64;
+        bytes <= device.binding_limit() / 2 && self.n <= ROUNDS * WORKGROUP as usize
     }
 
     /// Threads that share a row: enough for a few quads each, fewer where rows alone fill the adapter.
     fn team(&self) -> u32 {
-        let quads = self.n.div_ceil(4);
+        let quads = self.n.div_ceil(4) as u32;
         let each = if self.rows >= 4096 { 4 } else { 1 };
         quads.div_ceil(each).next_power_of_two().clamp(4, WORKGROUP)
     }
 
-    fn record(
+    /// `params` are those of a number of rows, with the operands' offsets: x, then parameters of one row.
+    fn record<const N: usize, P: bytemuck::NoUninit>(
         &self,
         device: &Device,
         kernel: &'static Kernel,
-        operands: &[&Flat],
-        params: &impl bytemuck::NoUninit,
+        operands: [&Flat; N],
+        params: impl Fn(u32, [u32; N]) -> P,
     ) -> Result<Value> {
-        let count = self.rows as usize * self.n as usize;
-        let y = device.output(self.op, count, self.elem)?;
-        let whole = self.n.is_multiple_of(4) && operands.iter().all(|o| o.offset.is_multiple_of(4));
+        let dims = [self.rows, self.n];
+        let (along, same) = ([self.n, 1], [0, 1]);
+        let reads: [View<'_>; N] = std::array::from_fn(|i| {
+            operands[i].view(self.elem, &dims, if i == 0 { &along } else { &same })
+        });
         let rows = WORKGROUP / self.team();
-        let mut values: Vec<&Value> = operands.iter().map(|o| &o.value).collect();
-        values.push(&y);
-        device.record(
-            spec(kernel, self.elem, whole, rows),
-            &values,
-            params,
-            Grid::Linear(self.rows.div_ceil(rows).into()),
-        )?;
-        Ok(y)
+        device.in_pieces(
+            self.op,
+            reads,
+            (self.elem, &dims),
+            Loops::First(1),
+            |reads, y| {
+                let mut windows = SmallVec::<[Window<'_>; 4]>::new();
+                let mut offsets = [0; N];
+                for (v, offset) in reads.into_iter().zip(&mut offsets) {
+                    let (window, v) = device.window(self.op, v)?;
+                    windows.push(window);
+                    *offset = v.offset as u32;
+                }
+                windows.push(y);
+                let whole = self.n.is_multiple_of(4) && offsets.iter().all(|o| o.is_multiple_of(4));
+                let count = to_u32(self.op, reads[0].dims[0])?;
+                device.record(
+                    spec(kernel, self.elem, whole, rows),
+                    &windows,
+                    &params(count, offsets),
+                    Grid::Linear(count.div_ceil(rows).into()),
+                )
+            },
+        )
     }
 }
 
-fn flat(device: &Device, op: &'static str, v: View<'_>) -> Result<Flat> {
+pub(crate) fn flat(device: &Device, v: View<'_>) -> Result<Flat> {
     if v.is_contiguous() {
         return Ok(Flat {
             value: v.value.clone(),
-            offset: to_u32(op, v.offset)?,
+            offset: v.offset,
         });
     }
     let value = device.contiguous(v)?;
@@ -220,31 +260,38 @@ impl Device {
     /// Softmax over the last dim.
     pub fn softmax_last_dim(&self, x: View<'_>) -> Result<Value> {
         if x.elem == Elem::F64 {
-            let flat = flat(self, "softmax_last_dim", x)?;
-            return self.softmax_in_steps(View {
-                value: &flat.value,
-                offset: flat.offset as usize,
-                ..x
-            });
+            return self.softmax_in_steps(x);
         }
         let rows = Rows::new("softmax_last_dim", x)?;
-        let x = flat(self, rows.op, x)?;
-        let params = SoftmaxParams {
-            rows: rows.rows,
-            n: rows.n,
-            x_offset: x.offset,
-            pad: 0,
-        };
-        rows.record(self, &SOFTMAX, &[&x], &params)
+        if !rows.are_short(self) {
+            let wide = self.cast(x, Elem::F32)?;
+            let y = self.softmax_in_steps(Part::all(&wide, Elem::F32, x.dims).view())?;
+            return self.cast(Part::all(&y, Elem::F32, x.dims).view(), x.elem);
+        }
+        let n = to_u32(rows.op, rows.n)?;
+        rows.record(self, &SOFTMAX, [&flat(self, x)?], |rows, [x_offset]| {
+            SoftmaxParams {
+                rows,
+                n,
+                x_offset,
+                pad: 0,
+            }
+        })
     }
 
     /// `x / sqrt(mean(x^2) + eps) * alpha` over the last dim.
     pub fn rms_norm(&self, x: View<'_>, alpha: View<'_>, eps: f32) -> Result<Value> {
         let rows = Rows::new("rms_norm", x)?;
-        let alpha = rows.parameter(self, alpha)?;
-        let x = flat(self, rows.op, x)?;
-        let params = norm_params(&rows, [x.offset, alpha.offset, 0], eps);
-        rows.record(self, &RMS_NORM, &[&x, &alpha], &params)
+        rows.check(alpha)?;
+        if !rows.are_short(self) {
+            return self.norm_in_steps(x, alpha, None, eps);
+        }
+        let alpha = flat(self, alpha)?;
+        let n = to_u32(rows.op, rows.n)?;
+        let operands = [&flat(self, x)?, &alpha];
+        rows.record(self, &RMS_NORM, operands, |rows, [x, alpha]| {
+            norm_params(rows, n, [x, alpha, 0], eps)
+        })
     }
 
     /// `(x - mean) / sqrt(variance + eps) * alpha + beta` over the last dim.
@@ -256,23 +303,29 @@ impl Device {
         eps: f32,
     ) -> Result<Value> {
         let rows = Rows::new("layer_norm", x)?;
-        let alpha = rows.parameter(self, alpha)?;
-        let beta = rows.parameter(self, beta)?;
-        let x = flat(self, rows.op, x)?;
-        let params = norm_params(&rows, [x.offset, alpha.offset, beta.offset], eps);
-        rows.record(self, &LAYER_NORM, &[&x, &alpha, &beta], &params)
+        rows.check(alpha)?;
+        rows.check(beta)?;
+        if !rows.are_short(self) {
+            return self.norm_in_steps(x, alpha, Some(beta), eps);
+        }
+        let (alpha, beta) = (flat(self, alpha)?, flat(self, beta)?);
+        let n = to_u32(rows.op, rows.n)?;
+        let operands = [&flat(self, x)?, &alpha, &beta];
+        rows.record(self, &LAYER_NORM, operands, |rows, offsets| {
+            norm_params(rows, n, offsets, eps)
+        })
     }
 }
 
-fn norm_params(rows: &Rows, [x, alpha, beta]: [u32; 3], eps: f32) -> NormParams {
+fn norm_params(rows: u32, n: u32, [x, alpha, beta]: [u32; 3], eps: f32) -> NormParams {
     NormParams {
-        rows: rows.rows,
-        n: rows.n,
+        rows,
+        n,
         x_offset: x,
         alpha_offset: alpha,
         beta_offset: beta,
         eps,
-        inverse: 1.0 / rows.n as f32,
+        inverse: 1.0 / n as f32,
         pad: 0,
     }
 }

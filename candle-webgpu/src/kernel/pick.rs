@@ -1,6 +1,7 @@
 //! pick: `y = c ? t : f`, moving bits.
 
 use crate::buffer::Value;
+use crate::cut::Loops;
 use crate::device::Device;
 use crate::elem::{Compute, Elem};
 use crate::error::{Error, Result};
@@ -71,25 +72,33 @@ impl Device {
                 ),
             });
         }
-        let (n, bits) = (c.count(), t.elem.bits());
-        let y = self.output(OP, n, bits)?;
-        if n == 0 {
-            return Ok(y);
-        }
-        let merged = merge(OP, c.dims, [c.strides, t.strides, f.strides])?;
-        let spec = Spec::new(
-            &PICK,
-            "",
-            &[
-                (c.elem, merged.access(0, c.offset)),
-                (bits, merged.access(1, t.offset)),
-                (bits, merged.access(2, f.offset)),
-                (bits, Access::Put),
-            ],
-        );
-        let [c0, t0, f0] = [c.offset, t.offset, f.offset].map(|o| to_u32(OP, o));
-        let params = Strided::new(to_u32(OP, n)?, &merged, [c0?, t0?, f0?, 0]);
-        self.record(spec, &[c.value, t.value, f.value, &y], &params, quads(n))?;
-        Ok(y)
+        let (reads, bits) = ([c, t, f], t.elem.bits());
+        self.in_pieces(
+            OP,
+            reads,
+            (bits, c.dims),
+            Loops::Elements,
+            |[c, t, f], y| {
+                let (c_window, c) = self.window(OP, c)?;
+                let (t_window, t) = self.window(OP, t)?;
+                let (f_window, f) = self.window(OP, f)?;
+                let n = c.count();
+                let merged = merge(OP, c.dims, [c.strides, t.strides, f.strides])?;
+                let spec = Spec::new(
+                    &PICK,
+                    "",
+                    &[
+                        (c.elem, merged.access(0, c.offset)),
+                        (bits, merged.access(1, t.offset)),
+                        (bits, merged.access(2, f.offset)),
+                        (bits, Access::Put),
+                    ],
+                );
+                let offsets = [c.offset as u32, t.offset as u32, f.offset as u32, 0];
+                let params = Strided::new(to_u32(OP, n)?, &merged, offsets);
+                let windows = [c_window, t_window, f_window, y];
+                self.record(spec, &windows, &params, quads(n))
+            },
+        )
     }
 }

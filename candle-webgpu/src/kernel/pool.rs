@@ -1,6 +1,7 @@
 //! pool: means and maxima of windows.
 
 use crate::buffer::Value;
+use crate::cut::Loops;
 use crate::device::Device;
 use crate::elem::{Compute, Elem};
 use crate::error::{Error, Result};
@@ -102,28 +103,41 @@ impl Device {
                 message: format!("a window {taps:?} by steps of {stride:?} over {:?}", x.dims),
             });
         };
-        let n = count(op, [b, c, out_h, out_w])?;
-        let y = self.output(op, n, x.elem)?;
-        if n == 0 {
-            return Ok(y);
-        }
-        let (x_offset, x_strides) = image.steps(op)?;
         // A window that does not move may have a stride of any size.
-        let step = |out: usize, stride: usize| if out == 1 { 0 } else { stride as u32 };
-        let params = Params {
-            n: n as u32,
-            channels: c as u32,
-            x_offset,
-            pad: 0,
-            out: [out_h as u32, out_w as u32],
-            taps: taps.map(|v| v as u32),
-            stride: [step(out_h, stride[0]), step(out_w, stride[1])],
-            // In the dtype, as on the CPU: 0 for integers, unless the window has one element.
-            scale: scalar(x.elem, 1.0 / (taps[0] as f64 * taps[1] as f64)),
-            x_strides,
+        let step = |out: usize, stride: usize| if out == 1 { 0 } else { stride };
+        // Each row of the result has its rows of x, which overlap.
+        let [s_b, s_c, s_h, s_w] = image.strides;
+        let rows = View {
+            dims: &[b, c, out_h, taps[0], w],
+            strides: &[s_b, s_c, step(out_h, stride[0]) * s_h, s_h, s_w],
+            ..x
         };
-        let words = n.div_ceil(x.elem.row(op)?.lanes as usize);
-        self.record(spec(op, x.elem), &[x.value, &y], &params, threads(words))?;
-        Ok(y)
+        let out = (x.elem, &[b, c, out_h, out_w][..]);
+        self.in_pieces(op, [rows], out, Loops::First(3), |[rows], y| {
+            let (window, rows) = self.window(op, rows)?;
+            let [b, c, out_h] = [0, 1, 2].map(|d| rows.dims[d]);
+            let n = count(op, [b, c, out_h, out_w])?;
+            let image = Image {
+                value: x.value,
+                dims: [b, c, (out_h - 1) * stride[0] + taps[0], w],
+                strides: image.strides,
+                offset: rows.offset,
+            };
+            let (x_offset, x_strides) = image.steps(op)?;
+            let params = Params {
+                n: n as u32,
+                channels: c as u32,
+                x_offset,
+                pad: 0,
+                out: [out_h as u32, out_w as u32],
+                taps: taps.map(|v| v as u32),
+                stride: [step(out_h, stride[0]) as u32, step(out_w, stride[1]) as u32],
+                // In the dtype, as on the CPU: 0 for integers, unless the window has one element.
+                scale: scalar(x.elem, 1.0 / (taps[0] as f64 * taps[1] as f64)),
+                x_strides,
+            };
+            let words = n.div_ceil(x.elem.row(op)?.lanes as usize);
+            self.record(spec(op, x.elem), &[window, y], &params, threads(words))
+        })
     }
 }

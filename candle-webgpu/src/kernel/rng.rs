@@ -3,6 +3,7 @@
 use half::{bf16, f16};
 
 use crate::buffer::Value;
+use crate::cut::Loops;
 use crate::device::Device;
 use crate::elem::{Compute, Elem};
 use crate::error::{Error, Result};
@@ -10,6 +11,7 @@ use crate::f8e4m3;
 use crate::kernel::{quads, WORKGROUP};
 use crate::layout::to_u32;
 use crate::link::{write, Access, Kernel, Spec};
+use crate::window::Window;
 
 pub static RANDOM: Kernel = Kernel {
     name: "random",
@@ -179,6 +181,12 @@ fn step_down(elem: Elem, v: f32) -> f32 {
     f32::from_bits(if v > 0.0 { bits - step } else { bits + step })
 }
 
+/// The first element of a piece of a line, which starts a window, and their number.
+fn line(y: &Window<'_>, elem: Elem) -> (u64, usize) {
+    let size = elem.size() as u64;
+    (y.start / size, (y.bytes / size) as usize)
+}
+
 /// Low word first.
 fn words(v: u64) -> [u32; 2] {
     [v as u32, (v >> 32) as u32]
@@ -216,24 +224,23 @@ impl Device {
         count: usize,
         [a, b, least, most]: [f64; 4],
     ) -> Result<Value> {
-        let y = self.output(op, count, Elem::F64)?;
-        if count == 0 {
-            return Ok(y);
-        }
+        let out = (Elem::F64, &[count][..]);
         let (seed, counter) = self.rng_next(2 * count.div_ceil(4) as u64);
-        let params = WideParams {
-            n: to_u32(op, count)?,
-            pad: 0,
-            seed: words(seed),
-            counter: words(counter),
-            a,
-            b,
-            least,
-            most,
-            end: [0; 2],
-        };
-        self.record(spec(op, Elem::F64), &[&y], &params, quads(count))?;
-        Ok(y)
+        self.in_pieces(op, [], out, Loops::Elements, |[], y| {
+            let (first, n) = line(&y, Elem::F64);
+            let params = WideParams {
+                n: to_u32(op, n)?,
+                pad: 0,
+                seed: words(seed),
+                counter: words(counter.wrapping_add(first / 2)),
+                a,
+                b,
+                least,
+                most,
+                end: [0; 2],
+            };
+            self.record(spec(op, Elem::F64), &[y], &params, quads(n))
+        })
     }
 
     fn random(
@@ -246,22 +253,21 @@ impl Device {
         if !ELEMS.contains(&elem) {
             return Err(Error::Unsupported { op, elem });
         }
-        let y = self.output(op, count, elem)?;
-        if count == 0 {
-            return Ok(y);
-        }
         let (seed, counter) = self.rng_next(count.div_ceil(4) as u64);
-        let params = Params {
-            n: to_u32(op, count)?,
-            zero: 0,
-            seed: words(seed),
-            counter: words(counter),
-            a,
-            b,
-            least,
-            most,
-        };
-        self.record(spec(op, elem), &[&y], &params, quads(count))?;
-        Ok(y)
+        let out = (elem, &[count][..]);
+        self.in_pieces(op, [], out, Loops::Elements, |[], y| {
+            let (first, n) = line(&y, elem);
+            let params = Params {
+                n: to_u32(op, n)?,
+                zero: 0,
+                seed: words(seed),
+                counter: words(counter.wrapping_add(first / 4)),
+                a,
+                b,
+                least,
+                most,
+            };
+            self.record(spec(op, elem), &[y], &params, quads(n))
+        })
     }
 }

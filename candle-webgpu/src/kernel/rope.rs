@@ -1,6 +1,7 @@
 //! rope: rotary embeddings of pairs of elements of the last dim.
 
 use crate::buffer::Value;
+use crate::cut::{contiguous_strides, Loops};
 use crate::device::Device;
 use crate::elem::Elem;
 use crate::error::{Error, Result};
@@ -8,6 +9,7 @@ use crate::kernel::edge::FLOATS;
 use crate::kernel::{quads, WORKGROUP};
 use crate::layout::{to_u32, View};
 use crate::link::{read, write, Access, Kernel, Spec, Text};
+use crate::window::Window;
 
 pub static ROPE: Kernel = Kernel {
     name: "rope",
@@ -185,43 +187,48 @@ impl Device {
                 return Err(invalid());
             }
         }
-        let y = self.output(op, x.count(), x.elem)?;
-        if x.count() == 0 {
-            return Ok(y);
-        }
-        for v in views {
-            let steps = v
-                .dims
-                .iter()
-                .zip(v.strides)
-                .map(|(d, s)| d.saturating_sub(1) * s);
-            to_u32(op, v.offset + steps.sum::<usize>())?;
-        }
-
+        let dims = [b, i, j, d / 2];
+        let angles = [self.angles(cos, time)?, self.angles(sin, time)?];
+        let [cos, sin] = [&angles[0], &angles[1]].map(|a| View {
+            value: &a.value,
+            elem: x.elem,
+            dims: &dims,
+            strides: &a.strides,
+            offset: a.offset,
+        });
         if x.elem == Elem::F64 {
-            let strides = [cos, sin].map(|v| {
-                let rank = v.strides.len();
-                let batch = if rank == 3 { v.strides[0] } else { 0 };
-                let (along, last) = (v.strides[rank - 2], v.strides[rank - 1]);
-                match time {
-                    Time::Third => [batch, 0, along, last],
-                    Time::Second => [batch, along, 0, last],
-                }
-            });
-            return self.rotate_in_steps(views, strides, pairs == HALVES);
+            return self.rotate_in_steps([x, cos, sin], pairs == HALVES);
         }
-        let [cos, sin] = [self.rows(cos)?, self.rows(sin)?];
+        let out = (x.elem, x.dims);
+        self.in_pieces(op, [x, cos, sin], out, Loops::First(3), |reads, y| {
+            self.rotate_piece(op, reads, y, pairs)
+        })
+    }
+
+    fn rotate_piece(
+        &self,
+        op: &'static str,
+        [x, cos, sin]: [View<'_>; 3],
+        y: Window<'_>,
+        pairs: &'static str,
+    ) -> Result<()> {
+        let (x_window, x) = self.window(op, x)?;
+        let (c_window, cos) = self.window(op, cos)?;
+        let (s_window, sin) = self.window(op, sin)?;
+        // The last stride is x_d, and 1 of the angles.
+        let strides = |v: View<'_>| [v.strides[0], v.strides[1], v.strides[2], 0].map(|s| s as u32);
+        let [_, i, j, d] = [0, 1, 2, 3].map(|k| x.dims[k] as u32);
         let params = Params {
             n: to_u32(op, x.count())?,
-            d: d as u32,
+            d,
             x_offset: x.offset as u32,
-            c_offset: cos.offset,
-            s_offset: sin.offset,
+            c_offset: cos.offset as u32,
+            s_offset: sin.offset as u32,
             x_d: x.strides[3] as u32,
-            dims: [i as u32, j as u32],
-            x_strides: [x.strides[0], x.strides[1], x.strides[2], 0].map(|s| s as u32),
-            c_strides: cos.strides(time),
-            s_strides: sin.strides(time),
+            dims: [i, j],
+            x_strides: strides(x),
+            c_strides: strides(cos),
+            s_strides: strides(sin),
         };
         let four = |v: &u32| v.is_multiple_of(4);
         let x_whole = d.is_multiple_of(4)
@@ -231,51 +238,42 @@ impl Device {
         let whole = x_whole
             && (pairs == NEIGHBOURS
                 || d.is_multiple_of(8)
-                    && [cos.offset, sin.offset].iter().all(four)
+                    && [params.c_offset, params.s_offset].iter().all(four)
                     && params.c_strides.iter().chain(&params.s_strides).all(four));
         self.record(
             spec(x.elem, pairs, whole),
-            &[x.value, &cos.value, &sin.value, &y],
+            &[x_window, c_window, s_window, y],
             &params,
             quads(x.count()),
-        )?;
-        Ok(y)
+        )
     }
 
-    /// The angles with their last dim contiguous, which the kernels count on.
-    fn rows(&self, v: View<'_>) -> Result<Angles> {
+    /// Cosines or sines along the dims of x, with the last dim contiguous, which the kernels count on.
+    fn angles(&self, v: View<'_>, time: Time) -> Result<Angles> {
         let rank = v.dims.len();
-        let (value, offset, t, b) = if v.strides[rank - 1] == 1 || v.dims[rank - 1] == 1 {
-            let b = if rank == 3 { v.strides[0] } else { 0 };
-            (v.value.clone(), v.offset, v.strides[rank - 2], b)
+        let dense = v.strides[rank - 1] == 1 || v.dims[rank - 1] == 1;
+        let (value, strides, offset) = if dense {
+            (v.value.clone(), v.strides.into(), v.offset)
         } else {
-            let (t, d) = (v.dims[rank - 2], v.dims[rank - 1]);
-            let b = if rank == 3 { t * d } else { 0 };
-            (self.contiguous(v)?, 0, d, b)
+            (self.contiguous(v)?, contiguous_strides(v.dims), 0)
+        };
+        let batch = if rank == 3 { strides[0] } else { 0 };
+        let along = strides[rank - 2];
+        let strides = match time {
+            Time::Third => [batch, 0, along, 1],
+            Time::Second => [batch, along, 0, 1],
         };
         Ok(Angles {
             value,
-            offset: offset as u32,
-            t: t as u32,
-            b: b as u32,
+            strides,
+            offset,
         })
     }
 }
 
-/// Cosines or sines, and their strides along time and the batch.
+/// Cosines or sines, and their strides along the dims of x.
 struct Angles {
     value: Value,
-    offset: u32,
-    t: u32,
-    b: u32,
-}
-
-impl Angles {
-    /// Strides by the first three dims of x.
-    fn strides(&self, time: Time) -> [u32; 4] {
-        match time {
-            Time::Third => [self.b, 0, self.t, 0],
-            Time::Second => [self.b, self.t, 0, 0],
-        }
-    }
+    strides: [usize; 4],
+    offset: usize,
 }

@@ -1,6 +1,8 @@
 //! sort: the order of the elements of rows, by bitonic sorting: blocks in shared memory, then merges.
 
 use crate::buffer::Value;
+use crate::buffer::GRAIN;
+use crate::cut::Part;
 use crate::device::Device;
 use crate::elem::{Compute, Elem};
 use crate::error::{Error, Result};
@@ -8,9 +10,11 @@ use crate::layout::{to_u32, View};
 use crate::link::{read, write, Access, Kernel, Spec, Text};
 use crate::queue::Grid;
 
+pub(crate) const OP: &str = "argsort";
+
 /// Elements that one workgroup sorts: `BLOCK` of the shaders.
 const BLOCK: usize = 1024;
-const SORT_WORKGROUP: u32 = 256;
+pub(crate) const SORT_WORKGROUP: u32 = 256;
 
 pub static SORT_BLOCK: Kernel = Kernel {
     name: "sort_block",
@@ -54,10 +58,10 @@ pub static SORT_STEP: Kernel = Kernel {
 };
 
 /// Keys of the merging kernels, which see no elements: the op names them.
-const NARROW: &str = "u32";
-const WIDE: &str = "i64";
+pub(crate) const NARROW: &str = "u32";
+pub(crate) const WIDE: &str = "i64";
 
-fn keys_of(spec: &Spec) -> Compute {
+pub(crate) fn keys_of(spec: &Spec) -> Compute {
     if spec.op == WIDE {
         Compute::I64
     } else {
@@ -74,7 +78,7 @@ fn shared(keys: Result<Compute>) -> u32 {
     BLOCK as u32 * (key + 4)
 }
 
-fn key_slots(compute: Compute, text: &mut Text) {
+pub(crate) fn key_slots(compute: Compute, text: &mut Text) {
     text.line(match compute {
         Compute::I64 | Compute::F64 => {
             "alias K = vec2<u32>;
@@ -99,7 +103,7 @@ const ELEMS: [Elem; 10] = [
     Elem::I32,
     Elem::I64,
 ];
-const RAW: (Elem, Access) = (Elem::U32, Access::Raw);
+pub(crate) const RAW: (Elem, Access) = (Elem::U32, Access::Raw);
 
 fn block_spec(elem: Elem) -> Spec {
     Spec::new(&SORT_BLOCK, "", &[(elem, Access::Words), RAW, RAW])
@@ -124,13 +128,18 @@ struct Params {
     j: u32,
     x_offset: u32,
     descending: u32,
+    base: u32,
 }
 
 impl Device {
+    /// Elements whose keys and ids a window shows.
+    pub(crate) fn sortable(&self, elem: Elem) -> usize {
+        (self.binding_limit() - GRAIN) as usize / elem.size().max(4)
+    }
+
     /// The order (u32) of the elements of each row of `length` elements. Equal ones keep their order; NaN
     /// counts as the greatest.
     pub fn argsort(&self, x: View<'_>, length: usize, ascending: bool) -> Result<Value> {
-        const OP: &str = "argsort";
         if !ELEMS.contains(&x.elem) {
             return Err(Error::Unsupported {
                 op: OP,
@@ -158,57 +167,119 @@ impl Device {
             };
             return self.argsort(row, length, ascending);
         }
-        let padded = length.next_power_of_two().max(2);
-        let block = padded.min(BLOCK);
-        let all = count / length * padded;
-        let wide = x.elem.size() == 8;
-        let one = padded == block;
-        let key = if wide { Elem::I64 } else { Elem::U32 };
-        let keys = self.output(OP, if one { 1 } else { all }, key)?;
-        let ids = self.output(OP, if one { count } else { all }, Elem::U32)?;
-        let mut params = Params {
-            items: to_u32(OP, all / block)?,
-            length: to_u32(OP, length)?,
-            padded: to_u32(OP, padded)?,
-            block: block as u32,
-            k: 0,
-            j: 0,
-            x_offset: to_u32(OP, x.offset)?,
-            descending: u32::from(!ascending),
-        };
-        to_u32(OP, all)?;
-        let blocks = Grid::Linear((all / block) as u64);
-        self.record(block_spec(x.elem), &[x.value, &keys, &ids], &params, blocks)?;
-        if one {
-            return Ok(ids);
+        let (rows, padded) = (count / length, length.next_power_of_two().max(2));
+        let most = self.sortable(x.elem) / padded;
+        if most == 0 {
+            return self.argsort_long(x, (rows, length, padded), ascending);
         }
-        let op = if wide { WIDE } else { NARROW };
-        let pairs = Grid::Linear((all as u64 / 2).div_ceil(u64::from(SORT_WORKGROUP)));
+        if rows > most {
+            let y = self.output(OP, count, Elem::U32)?;
+            let line = Part {
+                dims: [rows, length][..].into(),
+                strides: [length, 1][..].into(),
+                ..x.into()
+            };
+            for from in (0..rows).step_by(most) {
+                let some = most.min(rows - from);
+                let order =
+                    self.argsort(line.clone().narrow(0, from, some).view(), length, ascending)?;
+                let to = Part::all(&y, Elem::U32, &[rows, length]).narrow(0, from, some);
+                self.paste(&order, to.view())?;
+            }
+            return Ok(y);
+        }
+        let runs = Runs::new(self, x, (rows, length, padded), 0, ascending)?;
+        if runs.in_one_block() || padded == length {
+            return Ok(runs.ids);
+        }
+        let ids = Part::all(&runs.ids, Elem::U32, &[rows, padded]);
+        self.contiguous(ids.narrow(1, 0, length).view())
+    }
+}
+
+/// Rows, or runs of a row, that are sorted on their own: keys and ids, padded to a power of two.
+pub(crate) struct Runs {
+    pub keys: Value,
+    pub ids: Value,
+    /// Elements of all rows, padding included.
+    all: usize,
+    /// Names the merging kernels' keys.
+    pub op: &'static str,
+    params: Params,
+}
+
+impl Runs {
+    /// Sorts `rows` rows of `length` elements, or, of one row, the run of `padded` elements from `base` on,
+    /// which is what x shows.
+    pub fn new(
+        device: &Device,
+        x: View<'_>,
+        (rows, length, padded): (usize, usize, usize),
+        base: usize,
+        ascending: bool,
+    ) -> Result<Self> {
+        let (window, x) = device.window(OP, x)?;
+        let (block, all) = (padded.min(BLOCK), rows * padded);
+        let wide = x.elem.size() == 8;
+        // A row of one block is written without the padding, and nobody needs its keys.
+        let (keys, ids) = if padded == block {
+            (1, rows * length)
+        } else {
+            (all, all)
+        };
+        let runs = Runs {
+            keys: device.output(OP, keys, if wide { Elem::I64 } else { Elem::U32 })?,
+            ids: device.output(OP, ids, Elem::U32)?,
+            all,
+            op: if wide { WIDE } else { NARROW },
+            params: Params {
+                items: to_u32(OP, all / block)?,
+                length: to_u32(OP, length)?,
+                padded: to_u32(OP, padded)?,
+                block: block as u32,
+                k: 0,
+                j: 0,
+                x_offset: x.offset as u32,
+                descending: u32::from(!ascending),
+                base: to_u32(OP, base)?,
+            },
+        };
+        let windows = [window, (&runs.keys).into(), (&runs.ids).into()];
+        let blocks = Grid::Linear((all / block) as u64);
+        device.record(block_spec(x.elem), &windows, &runs.params, blocks)?;
         let mut k = 2 * block;
         while k <= padded {
-            params.k = k as u32;
-            params.items = (all / 2) as u32;
-            let mut j = k / 2;
-            while j >= block {
-                params.j = j as u32;
-                let spec = Spec::new(&SORT_STEP, op, &[RAW, RAW]);
-                self.record(spec, &[&keys, &ids], &params, pairs)?;
-                j /= 2;
-            }
-            params.items = (all / block) as u32;
-            let spec = Spec::new(&SORT_MERGE, op, &[RAW, RAW]);
-            self.record(spec, &[&keys, &ids], &params, blocks)?;
+            runs.merge(device, k)?;
             k *= 2;
         }
-        if padded == length {
-            return Ok(ids);
+        Ok(runs)
+    }
+
+    fn in_one_block(&self) -> bool {
+        self.params.padded == self.params.block
+    }
+
+    /// Merges runs of half of `k` to runs of k. With twice the padded length, which is no direction's bit, all
+    /// of a row that is bitonic is put in order.
+    pub fn merge(&self, device: &Device, k: usize) -> Result<()> {
+        let block = self.params.block as usize;
+        let windows = [(&self.keys).into(), (&self.ids).into()];
+        let mut params = Params {
+            k: to_u32(OP, k)?,
+            items: (self.all / 2) as u32,
+            ..self.params
+        };
+        let mut j = (k / 2).min(self.params.padded as usize / 2);
+        while j >= block {
+            params.j = j as u32;
+            let spec = Spec::new(&SORT_STEP, self.op, &[RAW, RAW]);
+            let pairs = (self.all as u64 / 2).div_ceil(u64::from(SORT_WORKGROUP));
+            device.record(spec, &windows, &params, Grid::Linear(pairs))?;
+            j /= 2;
         }
-        self.contiguous(View {
-            value: &ids,
-            elem: Elem::U32,
-            dims: &[count / length, length],
-            strides: &[padded, 1],
-            offset: 0,
-        })
+        params.items = (self.all / block) as u32;
+        let spec = Spec::new(&SORT_MERGE, self.op, &[RAW, RAW]);
+        let blocks = Grid::Linear((self.all / block) as u64);
+        device.record(spec, &windows, &params, blocks)
     }
 }

@@ -4,6 +4,7 @@
 //! a shader has none.
 
 use crate::buffer::Value;
+use crate::cut::Loops;
 use crate::device::Device;
 use crate::elem::{Compute, Elem};
 use crate::error::{Error, Result};
@@ -210,11 +211,13 @@ impl Device {
         places: impl FnOnce(usize, usize) -> Result<Value>,
     ) -> Result<Value> {
         let image = Image::new(op, x)?;
-        let [b, c, h, w] = image.dims;
-        let n = count(op, [b, c, out[0], out[1]])?;
-        let y = self.output(op, n, x.elem)?;
-        if n == 0 {
-            return Ok(y);
+        let [.., h, w] = image.dims;
+        let mut dims = x.dims.to_vec();
+        let spatial = &mut dims[2..];
+        let lines = spatial.len();
+        spatial.copy_from_slice(&out[2 - lines..]);
+        if dims.contains(&0) {
+            return self.output(op, 0, x.elem);
         }
         if h == 0 || w == 0 {
             return Err(Error::Invalid {
@@ -222,24 +225,25 @@ impl Device {
                 message: format!("nothing in {:?} to make {out:?} of", x.dims),
             });
         }
-        let (x_offset, x_strides) = image.steps(op)?;
-        let params = Params {
-            n: n as u32,
-            channels: c as u32,
-            x_offset,
-            pad: 0,
-            out: out.map(|v| v as u32),
-            pad2: [0; 2],
-            x_strides,
-        };
-        let words = n.div_ceil(x.elem.row(op)?.lanes as usize);
         let places = places(h, w)?;
-        self.record(
-            spec(kernel, x.elem),
-            &[x.value, &places, &y],
-            &params,
-            threads(words),
-        )?;
-        Ok(y)
+        self.in_pieces(op, [x], (x.elem, &dims), Loops::First(2), |[x], y| {
+            let (window, x) = self.window(op, x)?;
+            let image = Image::new(op, x)?;
+            let [b, c, ..] = image.dims;
+            let n = count(op, [b, c, out[0], out[1]])?;
+            let (x_offset, x_strides) = image.steps(op)?;
+            let params = Params {
+                n: n as u32,
+                channels: c as u32,
+                x_offset,
+                pad: 0,
+                out: out.map(|v| v as u32),
+                pad2: [0; 2],
+                x_strides,
+            };
+            let words = n.div_ceil(x.elem.row(op)?.lanes as usize);
+            let windows = [window, (&places).into(), y];
+            self.record(spec(kernel, x.elem), &windows, &params, threads(words))
+        })
     }
 }

@@ -1,10 +1,11 @@
-//! wide: what the kernels of products and fused ops compute in f32, for f64: a product of its own, the
-//! others by the elementwise kernels and reductions.
+//! wide: what the kernels of products and fused ops compute in f32, for f64 and for rows that no window
+//! shows: a product of its own, the others by the elementwise kernels and reductions.
 
 use crate::buffer::Value;
 use crate::device::Device;
 use crate::elem::Elem;
 use crate::error::Result;
+use crate::kernel::norm::flat;
 use crate::kernel::WORKGROUP;
 use crate::layout::View;
 use crate::link::{read, write, Access, Kernel, Spec};
@@ -31,6 +32,46 @@ pub fn catalogue() -> Vec<Spec> {
     vec![matmul_spec(Elem::F64)]
 }
 
+/// Views of fresh values that hold rows of some length, or a number for each row or each column.
+struct Rows {
+    elem: Elem,
+    dims: [usize; 2],
+    strides: [usize; 2],
+}
+
+impl Rows {
+    fn new(elem: Elem, rows: usize, n: usize) -> Self {
+        let (dims, strides) = ([rows, n], [n, 1]);
+        Rows {
+            elem,
+            dims,
+            strides,
+        }
+    }
+
+    fn all<'a>(&'a self, v: &'a Value) -> View<'a> {
+        all(v, self.elem, &self.dims, &self.strides)
+    }
+
+    fn per_row<'a>(&'a self, v: &'a Value) -> View<'a> {
+        all(v, self.elem, &self.dims, &[1, 0])
+    }
+
+    fn per_column<'a>(&'a self, v: &'a Value) -> View<'a> {
+        all(v, self.elem, &self.dims, &[0, 1])
+    }
+
+    /// The numbers of the rows on their own.
+    fn line<'a>(&'a self, v: &'a Value) -> View<'a> {
+        all(v, self.elem, &self.dims[..1], &[1])
+    }
+
+    fn mean(&self, device: &Device, v: &Value) -> Result<Value> {
+        let sum = device.fold("sum", self.all(v), &[1])?;
+        device.map("affine", self.line(&sum), [1.0 / self.dims[1] as f64, 0.0])
+    }
+}
+
 /// A view of all of a fresh value.
 fn all<'a>(value: &'a Value, elem: Elem, dims: &'a [usize], strides: &'a [usize]) -> View<'a> {
     View {
@@ -43,34 +84,56 @@ fn all<'a>(value: &'a Value, elem: Elem, dims: &'a [usize], strides: &'a [usize]
 }
 
 impl Device {
-    /// Softmax over the last dim of a contiguous x, in steps.
+    /// Softmax over the last dim, in steps.
     pub(crate) fn softmax_in_steps(&self, x: View<'_>) -> Result<Value> {
         let n = x.dims.last().copied().unwrap_or(1);
         let rows = x.count().checked_div(n).unwrap_or(0);
         if rows == 0 {
             return self.output("softmax_last_dim", 0, x.elem);
         }
-        let (dims, strides) = ([rows, n], [n, 1]);
-        let x = View {
-            dims: &dims,
-            strides: &strides,
-            ..x
-        };
+        let rows = Rows::new(x.elem, rows, n);
+        let flat = flat(self, x)?;
+        let x = flat.view(x.elem, &rows.dims, &rows.strides);
         let top = self.fold("max", x, &[1])?;
-        let repeated = |v| all(v, x.elem, &dims, &[1, 0]);
-        let below = self.zip("bsub", x, repeated(&top))?;
-        let powers = self.map("uexp", all(&below, x.elem, &dims, &strides), [0.0; 2])?;
-        let powers = all(&powers, x.elem, &dims, &strides);
-        let sum = self.fold("sum", powers, &[1])?;
-        self.zip("bdiv", powers, repeated(&sum))
+        let below = self.zip("bsub", x, rows.per_row(&top))?;
+        let powers = self.map("uexp", rows.all(&below), [0.0; 2])?;
+        let sum = self.fold("sum", rows.all(&powers), &[1])?;
+        self.zip("bdiv", rows.all(&powers), rows.per_row(&sum))
     }
 
-    /// Rotary embedding in steps. `views` are x, the cosines and the sines; `angles` the strides of the
-    /// latter two along the dims of x, and `halves` tells where a pair lies.
+    /// rms_norm over the last dim, or with a beta layer_norm, in f32 and in steps.
+    pub(crate) fn norm_in_steps(
+        &self,
+        x: View<'_>,
+        alpha: View<'_>,
+        beta: Option<View<'_>>,
+        eps: f32,
+    ) -> Result<Value> {
+        let n = alpha.dims[0];
+        let rows = Rows::new(Elem::F32, x.count() / n, n);
+        let mut y = self.cast(x, rows.elem)?;
+        if beta.is_some() {
+            let mean = rows.mean(self, &y)?;
+            y = self.zip("bsub", rows.all(&y), rows.per_row(&mean))?;
+        }
+        let square = rows.mean(self, &self.map("usqr", rows.all(&y), [0.0; 2])?)?;
+        let square = self.map("affine", rows.line(&square), [1.0, eps.into()])?;
+        let root = self.map("usqrt", rows.line(&square), [0.0; 2])?;
+        y = self.zip("bdiv", rows.all(&y), rows.per_row(&root))?;
+        let alpha = self.cast(alpha, rows.elem)?;
+        y = self.zip("bmul", rows.all(&y), rows.per_column(&alpha))?;
+        if let Some(beta) = beta {
+            let beta = self.cast(beta, rows.elem)?;
+            y = self.zip("badd", rows.all(&y), rows.per_column(&beta))?;
+        }
+        self.cast(rows.all(&y), x.elem)
+    }
+
+    /// Rotary embedding in steps: of x by the cosines and the sines, whose dims are those of x but for the
+    /// last, half as long. `halves` tells where a pair lies.
     pub(crate) fn rotate_in_steps(
         &self,
         [x, cos, sin]: [View<'_>; 3],
-        angles: [[usize; 4]; 2],
         halves: bool,
     ) -> Result<Value> {
         let [b, i, j, d] = [x.dims[0], x.dims[1], x.dims[2], x.dims[3]];
@@ -86,16 +149,7 @@ impl Device {
             offset: x.offset + k * apart * last,
             ..x
         };
-        let angle = |v: View<'_>, k: usize| -> Result<Value> {
-            self.contiguous(View {
-                value: v.value,
-                elem: v.elem,
-                dims: &dims,
-                strides: &angles[k],
-                offset: v.offset,
-            })
-        };
-        let (c, s) = (angle(cos, 0)?, angle(sin, 1)?);
+        let (c, s) = (self.contiguous(cos)?, self.contiguous(sin)?);
         let flat = [i * j * (d / 2), j * (d / 2), d / 2, 1];
         let out = [i * j * d, j * d, d, step];
         for (k, op) in ["bsub", "badd"].into_iter().enumerate() {

@@ -1,6 +1,7 @@
 //! zip: `y = op(a, b)`.
 
 use crate::buffer::Value;
+use crate::cut::Loops;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::kernel::{quads, Strided, WORKGROUP};
@@ -60,24 +61,24 @@ impl Device {
                 ),
             });
         }
-        let (n, out) = (a.count(), row.output(a.elem));
-        let y = self.output(op, n, out)?;
-        if n == 0 {
-            return Ok(y);
-        }
-        let merged = merge(op, a.dims, [a.strides, b.strides])?;
-        let spec = Spec::new(
-            &ZIP,
-            row.name,
-            &[
-                (a.elem, merged.access(0, a.offset)),
-                (b.elem, merged.access(1, b.offset)),
-                (out, Access::Put),
-            ],
-        );
-        let offsets = [to_u32(op, a.offset)?, to_u32(op, b.offset)?, 0, 0];
-        let params = Strided::new(to_u32(op, n)?, &merged, offsets);
-        self.record(spec, &[a.value, b.value, &y], &params, quads(n))?;
-        Ok(y)
+        let out = row.output(a.elem);
+        self.in_pieces(op, [a, b], (out, a.dims), Loops::Elements, |[a, b], y| {
+            let (a_window, a) = self.window(op, a)?;
+            let (b_window, b) = self.window(op, b)?;
+            let n = a.count();
+            let merged = merge(op, a.dims, [a.strides, b.strides])?;
+            let spec = Spec::new(
+                &ZIP,
+                row.name,
+                &[
+                    (a.elem, merged.access(0, a.offset)),
+                    (b.elem, merged.access(1, b.offset)),
+                    (out, Access::Put),
+                ],
+            );
+            let offsets = [a.offset as u32, b.offset as u32, 0, 0];
+            let params = Strided::new(to_u32(op, n)?, &merged, offsets);
+            self.record(spec, &[a_window, b_window, y], &params, quads(n))
+        })
     }
 }

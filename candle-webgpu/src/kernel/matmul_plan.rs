@@ -1,0 +1,282 @@
+//! Picks a kernel for a product from its shape, its strides and the adapter.
+
+use crate::device::Device;
+use crate::elem::Elem;
+use crate::error::{Error, Result};
+use crate::kernel::gemm::{self, Reading, TILES};
+use crate::kernel::gemv::{self, GEMV_N_COLS, MAX_ROWS};
+use crate::layout::{merge, to_u32, View};
+use crate::link::{Access, Spec};
+
+pub(crate) const OP: &str = "matmul";
+
+/// Dims of the batch that the kernels' parameters hold, once merged.
+const BATCH_DIMS: usize = 4;
+
+/// Tiles that keep a large adapter busy: with fewer, smaller tiles are better, or cutting along k.
+const BUSY: u64 = 256;
+
+/// The most parts that k is cut into, and the least k of a part.
+const MAX_PARTS: u32 = 8;
+const MIN_PART: u32 = 128;
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+pub(crate) struct Params {
+    m: u32,
+    n: u32,
+    k: u32,
+    batch: u32,
+    groups: u32,
+    rows: u32,
+    a_offset: u32,
+    b_offset: u32,
+    a_m: u32,
+    a_k: u32,
+    b_k: u32,
+    b_n: u32,
+    dims: [u32; BATCH_DIMS],
+    a_batch: [u32; BATCH_DIMS],
+    b_batch: [u32; BATCH_DIMS],
+}
+
+/// One of the two matrices: strides along k, along the other dim and of the batch.
+struct Side {
+    offset: u32,
+    k: u32,
+    other: u32,
+    /// Size of the other dim.
+    size: u32,
+    batch: [u32; BATCH_DIMS],
+}
+
+impl Side {
+    /// `n` neighbours along k, or along the other dim, always start at a multiple of `n`.
+    fn aligned(&self, n: u32, along_k: bool, k: u32) -> bool {
+        let (step, run, across) = if along_k {
+            (self.k, k, self.other)
+        } else {
+            (self.other, self.size, self.k)
+        };
+        step == 1
+            && [run, across, self.offset]
+                .iter()
+                .chain(&self.batch)
+                .all(|v| v.is_multiple_of(n))
+    }
+
+    fn reading(&self, k: u32) -> Reading {
+        for along_k in [true, false] {
+            if self.aligned(4, along_k, k) {
+                let access = Access::Quads;
+                return Reading { access, along_k };
+            }
+        }
+        Reading {
+            access: Access::Words,
+            along_k: self.k <= self.other,
+        }
+    }
+}
+
+pub(crate) struct Problem {
+    elem: Elem,
+    /// Dtype of y.
+    out: Elem,
+    pub batch: u32,
+    m: u32,
+    n: u32,
+    k: u32,
+    dims: [u32; BATCH_DIMS],
+    a: Side,
+    b: Side,
+}
+
+/// A kernel, the workgroups of one matrix of the batch, how many of them lie along m, and into how many
+/// parts k is cut, whose products are still to be added up.
+pub(crate) struct Plan {
+    pub spec: Spec,
+    pub groups: u32,
+    pub rows: u32,
+    pub parts: u32,
+}
+
+/// Refuses views whose last element a kernel cannot address.
+fn address(v: View<'_>) -> Result<()> {
+    let steps = v.dims.iter().zip(v.strides).map(|(d, s)| (d - 1) * s);
+    to_u32(OP, v.offset + steps.sum::<usize>()).map(|_| ())
+}
+
+impl Problem {
+    pub fn new(a: View<'_>, b: View<'_>, [batch, m, n, k]: [usize; 4], out: Elem) -> Result<Self> {
+        address(a)?;
+        address(b)?;
+        to_u32(OP, batch * m * n)?;
+        let outer = a.dims.len() - 2;
+        let (a_batch, b_batch) = (&a.strides[..outer], &b.strides[..outer]);
+        let side = |v: View<'_>, k_dim: usize, other: usize| Side {
+            offset: v.offset as u32,
+            k: stride(v, k_dim),
+            other: stride(v, other),
+            size: v.dims[other] as u32,
+            batch: [0; BATCH_DIMS],
+        };
+        let mut problem = Problem {
+            elem: a.elem,
+            out,
+            batch: batch as u32,
+            m: m as u32,
+            n: n as u32,
+            k: k as u32,
+            dims: [1; BATCH_DIMS],
+            a: side(a, outer + 1, outer),
+            b: side(b, outer, outer + 1),
+        };
+
+        // One b for the whole batch, and rows of a that follow each other across it: one matrix.
+        if b_batch.iter().zip(b.dims).all(|(s, d)| *s == 0 || *d == 1) {
+            let rows = merge(OP, &a.dims[..=outer], [&a.strides[..=outer]])?;
+            if rows.rank == 1 {
+                problem.batch = 1;
+                problem.m = rows.dims[0];
+                problem.a.other = if rows.dims[0] == 1 {
+                    0
+                } else {
+                    rows.strides[0][0]
+                };
+                problem.a.size = rows.dims[0];
+                return Ok(problem);
+            }
+        }
+        let merged = merge(OP, &a.dims[..outer], [a_batch, b_batch])?;
+        if merged.rank > BATCH_DIMS {
+            return Err(Error::Invalid {
+                op: OP,
+                message: format!("more than {BATCH_DIMS} batch dims that do not merge"),
+            });
+        }
+        // The kernels take the digits of a batch index from the innermost dim on.
+        for d in 0..merged.rank {
+            let from = merged.rank - 1 - d;
+            problem.dims[d] = merged.dims[from];
+            problem.a.batch[d] = merged.strides[0][from];
+            problem.b.batch[d] = merged.strides[1][from];
+        }
+        Ok(problem)
+    }
+
+    /// The table of variants, from the most to the least particular.
+    pub fn plan(&self, device: &Device) -> Plan {
+        let elem = self.elem;
+        let elems = (elem, self.out);
+        let whole = self.n.is_multiple_of(4);
+        if self.m <= MAX_ROWS {
+            let by_16_bytes = 16 / elem.size() as u32;
+            let wide = [&self.a, &self.b]
+                .map(|s| self.k.is_multiple_of(8) && s.aligned(by_16_bytes, true, self.k));
+            let (spec, cols) = if self.b.k == 1 && (self.m == 1 || wide == [true, true]) {
+                gemv::spec_k(
+                    elems,
+                    (self.m, self.n, self.k),
+                    wide,
+                    u64::from(self.batch),
+                    device.subgroup().is_some(),
+                )
+            } else {
+                let quads = self.b.aligned(4, false, self.k);
+                (gemv::spec_n(elems, self.m, quads, whole), GEMV_N_COLS)
+            };
+            return Plan {
+                spec,
+                groups: self.n.div_ceil(cols),
+                rows: 1,
+                parts: 1,
+            };
+        }
+        let limit = device.limits().max_compute_workgroup_storage_size;
+        let count = |t: &gemm::Tile| {
+            let tiles = u64::from(self.m.div_ceil(t.m())) * u64::from(self.n.div_ceil(t.n()));
+            tiles * u64::from(self.batch)
+        };
+        let last = TILES.len() - 1;
+        let tile = TILES[..last]
+            .iter()
+            .find(|t| {
+                self.m > t.m() / 2
+                    && self.n > t.n() / 2
+                    && count(t) >= BUSY
+                    && t.shared(elem, 0) <= limit
+            })
+            .unwrap_or(&TILES[last]);
+        let readings = [&self.a, &self.b].map(|side| side.reading(self.k));
+        let rows = self.m.div_ceil(tile.m());
+        let parts = self.parts(count(tile), device.binding_limit());
+        let y = (
+            if parts == 1 { self.out } else { Elem::F32 },
+            if whole { Access::Put } else { Access::Set },
+        );
+        Plan {
+            spec: gemm::spec(elem, tile, readings, y, limit),
+            groups: rows * self.n.div_ceil(tile.n()),
+            rows,
+            parts,
+        }
+    }
+
+    /// Into how many parts to cut k, so that `tiles` that are too few for the adapter become enough and
+    /// their products stay within `limit` bytes.
+    fn parts(&self, tiles: u64, limit: u64) -> u32 {
+        let mut parts = if self.batch == 1 { MAX_PARTS } else { 1 };
+        let fits = |parts| {
+            self.k.is_multiple_of(16 * parts)
+                && self.k / parts >= MIN_PART
+                && tiles * u64::from(parts) <= BUSY
+                && u64::from(parts) * u64::from(self.m) * u64::from(self.n) * 4 <= limit
+        };
+        while parts > 1 && !fits(parts) {
+            parts /= 2;
+        }
+        parts
+    }
+
+    /// Takes the parts along k for a batch.
+    pub fn cut(&mut self, parts: u32) {
+        if parts > 1 {
+            self.batch = parts;
+            self.k /= parts;
+            self.dims[0] = parts;
+            for side in [&mut self.a, &mut self.b] {
+                side.batch[0] = side.k * self.k;
+            }
+        }
+    }
+
+    pub fn params(&self, groups: u32, rows: u32) -> Params {
+        Params {
+            m: self.m,
+            n: self.n,
+            k: self.k,
+            batch: self.batch,
+            groups,
+            rows,
+            a_offset: self.a.offset,
+            b_offset: self.b.offset,
+            a_m: self.a.other,
+            a_k: self.a.k,
+            b_k: self.b.k,
+            b_n: self.b.other,
+            dims: self.dims,
+            a_batch: self.a.batch,
+            b_batch: self.b.batch,
+        }
+    }
+}
+
+/// The stride of a dim; 0 where there is no step to take, which counts as aligned.
+fn stride(v: View<'_>, dim: usize) -> u32 {
+    if v.dims[dim] == 1 {
+        0
+    } else {
+        v.strides[dim] as u32
+    }
+}
