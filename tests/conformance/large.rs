@@ -4,34 +4,20 @@
 use std::process::Command;
 
 use anyhow::{ensure, Result};
-use candle_core::{DType, Device, Tensor, WithDType, D};
-use candle_nn::ops::{layer_norm, rms_norm, softmax_last_dim};
+use candle_core::{DType, Device, Tensor, WithDType};
 
-use crate::bound::{Bound, EXACT, FUNCTION, MATMUL, NORM, ROPE, SOFTMAX, SUM};
+use crate::bound::{Bound, EXACT, FUNCTION, SUM};
 use crate::case::Cases;
 
 /// Bytes of a binding: what a software adapter has, which the CPU can just follow.
-const REAL: u64 = 128 << 20;
+pub const REAL: u64 = 128 << 20;
 /// The same code by less data.
-const SMALL: u64 = 1 << 20;
-
-/// f16 on the CPU is added up in f16 here and there.
-const HALF_MATMUL: Bound = Bound {
-    rel: 4e-3,
-    abs: 4e-3,
-    ..MATMUL
-};
-
-/// Sums of as many products as there are channels.
-const LONG_CONV: Bound = Bound {
-    abs: 2e-3,
-    ..MATMUL
-};
+pub const SMALL: u64 = 1 << 20;
 
 type Run = fn(&Device, usize) -> Result<()>;
 
 /// A case for bindings of `limit` bytes, or what the device has if it is less: it gets the number.
-fn add_case(cases: &mut Cases, limit: u64, name: &'static str, run: Run) {
+pub fn add_case(cases: &mut Cases, limit: u64, name: &'static str, run: Run) {
     let name = format!("large/{name}");
     cases.alone(name.clone(), move |d| {
         let here = d.as_webgpu_device()?.runtime().binding_limit();
@@ -49,7 +35,7 @@ fn add_case(cases: &mut Cases, limit: u64, name: &'static str, run: Run) {
 }
 
 /// Numbers from -2 to 2 that do not repeat with the length of a window.
-fn floats(dims: &[usize]) -> Result<Tensor> {
+pub fn floats(dims: &[usize]) -> Result<Tensor> {
     let n: usize = dims.iter().product();
     let value = |i: usize| (i as u32).wrapping_mul(2_654_435_761) as f32 / 1_073_741_824.0 - 2.0;
     Ok(Tensor::from_vec(
@@ -59,7 +45,7 @@ fn floats(dims: &[usize]) -> Result<Tensor> {
     )?)
 }
 
-fn bytes(dims: &[usize]) -> Result<Tensor> {
+pub fn bytes(dims: &[usize]) -> Result<Tensor> {
     let n: usize = dims.iter().product();
     let value = |i: usize| ((i as u32).wrapping_mul(2_654_435_761) >> 24) as u8;
     Ok(Tensor::from_vec(
@@ -102,7 +88,7 @@ fn differ<T: WithDType + std::fmt::Debug>(
 }
 
 /// `op` on the device against `op` on the CPU, in the same dtype.
-fn check<F>(d: &Device, operands: &[Tensor], bound: Bound, op: F) -> Result<()>
+pub fn check<F>(d: &Device, operands: &[Tensor], bound: Bound, op: F) -> Result<()>
 where
     F: Fn(&[Tensor]) -> candle_core::Result<Tensor>,
 {
@@ -123,7 +109,7 @@ where
 }
 
 /// Rows and columns of a f32 matrix that is a little larger than a binding.
-fn matrix(limit: usize, cols: usize) -> [usize; 2] {
+pub fn matrix(limit: usize, cols: usize) -> [usize; 2] {
     [limit / 4 / cols + 33, cols]
 }
 
@@ -131,10 +117,7 @@ pub fn add(cases: &mut Cases) {
     elementwise(cases);
     copies(cases);
     reductions(cases);
-    products(cases);
     indices(cases);
-    rows(cases);
-    images(cases);
 }
 
 fn elementwise(cases: &mut Cases) {
@@ -298,56 +281,6 @@ fn reductions(cases: &mut Cases) {
     });
 }
 
-fn products(cases: &mut Cases) {
-    // The rows of a linear layer's weights, as of a vocabulary.
-    add_case(cases, REAL, "linear", |d, limit| {
-        let w = (floats(&matrix(limit, 2048))? * 0.05)?;
-        for m in [1, 3, 20] {
-            let x = floats(&[m, 2048])?;
-            check(d, &[x, w.clone()], MATMUL, |t| t[0].matmul(&t[1].t()?))?;
-        }
-        Ok(())
-    });
-    add_case(cases, REAL, "matmul_by_a_large_matrix", |d, limit| {
-        let [n, k] = matrix(limit, 512);
-        let w = (floats(&[k, n])? * 0.05)?;
-        for m in [1, 3, 20] {
-            check(d, &[floats(&[m, k])?, w.clone()], MATMUL, |t| {
-                t[0].matmul(&t[1])
-            })?;
-        }
-        Ok(())
-    });
-    add_case(
-        cases,
-        SMALL,
-        "matmul_by_a_large_matrix_of_halves",
-        |d, limit| {
-            let (n, k) = (limit / 2 / 512 + 32, 512);
-            let w = (floats(&[k, n])? * 0.05)?.to_dtype(DType::F16)?;
-            let x = floats(&[2, k])?.to_dtype(DType::F16)?;
-            check(d, &[x, w], HALF_MATMUL, |t| t[0].matmul(&t[1]))
-        },
-    );
-    add_case(cases, SMALL, "matmul_of_a_large_matrix", |d, limit| {
-        let x = floats(&matrix(limit, 512))?;
-        let w = (floats(&[512, 8])? * 0.05)?;
-        check(d, &[x, w.clone()], MATMUL, |t| t[0].matmul(&t[1]))?;
-        let x = floats(&[512, limit / 4 / 512 + 33])?;
-        check(d, &[x, w], MATMUL, |t| t[0].t()?.matmul(&t[1]))
-    });
-    add_case(cases, SMALL, "matmul_with_a_large_result", |d, limit| {
-        let side = (limit as f64 / 4.).sqrt() as usize + 9;
-        let (a, b) = (floats(&[side, 8])?, floats(&[8, side])?);
-        check(d, &[a, b], MATMUL, |t| t[0].matmul(&t[1]))
-    });
-    add_case(cases, SMALL, "matmul_of_a_large_batch", |d, limit| {
-        let batch = limit / 4 / 64 / 32 + 5;
-        let (a, b) = (floats(&[batch, 4, 64])?, floats(&[batch, 64, 32])?);
-        check(d, &[a, (b * 0.1)?], MATMUL, |t| t[0].matmul(&t[1]))
-    });
-}
-
 fn indices(cases: &mut Cases) {
     add_case(cases, REAL, "embedding", |d, limit| {
         let dims = matrix(limit, 256);
@@ -406,85 +339,5 @@ fn indices(cases: &mut Cases) {
         let x = floats(&[n])?;
         let operands = [floats(&[1000])?, ids(n, 1000)?, x];
         check(d, &operands, EXACT, |t| t[0].scatter(&t[1], &t[2], 0))
-    });
-}
-
-fn rows(cases: &mut Cases) {
-    add_case(cases, REAL, "softmax", |d, limit| {
-        check(d, &[floats(&matrix(limit, 3001))?], SOFTMAX, |t| {
-            softmax_last_dim(&t[0])
-        })
-    });
-    add_case(cases, SMALL, "softmax_of_one_row", |d, limit| {
-        let x = floats(&[1, limit / 4 + 33])?;
-        check(d, &[x], FUNCTION, |t| softmax_last_dim(&t[0]))
-    });
-    add_case(cases, SMALL, "norms", |d, limit| {
-        let x = floats(&matrix(limit, 1024))?;
-        let operands = [x, floats(&[1024])?, floats(&[1024])?];
-        check(d, &operands, NORM, |t| rms_norm(&t[0], &t[1], 1e-5))?;
-        check(d, &operands, NORM, |t| {
-            layer_norm(&t[0], &t[1], &t[2], 1e-5)
-        })
-    });
-    add_case(cases, SMALL, "rope", |d, limit| {
-        let t = limit / 4 / 4 / 64 + 5;
-        let operands = [
-            floats(&[1, 4, t, 64])?,
-            floats(&[t, 32])?,
-            floats(&[t, 32])?,
-        ];
-        check(d, &operands, ROPE, |t| {
-            candle_nn::rotary_emb::rope(&t[0], &t[1], &t[2])
-        })
-    });
-    add_case(cases, SMALL, "argsort", |d, limit| {
-        let x = floats(&matrix(limit, 100))?;
-        check(d, &[x], EXACT, |t| t[0].arg_sort_last_dim(true))
-    });
-    add_case(cases, SMALL, "argsort_of_a_long_row", |d, limit| {
-        // Each value once: the CPU does not keep the order of equal ones.
-        let n = limit / 8 + 33;
-        let value = |i: usize| (i as u32).wrapping_mul(2_654_435_761);
-        let x: Vec<u32> = (0..2 * n).map(value).collect();
-        let x = Tensor::from_vec(x, (2, n), &Device::Cpu)?;
-        check(d, &[x], EXACT, |t| t[0].arg_sort_last_dim(false))
-    });
-    add_case(cases, SMALL, "logits", |d, limit| {
-        let x = floats(&matrix(limit, 3001))?.to_dtype(DType::F16)?;
-        check(d, &[x], EXACT, |t| t[0].argmax(D::Minus1))
-    });
-}
-
-fn images(cases: &mut Cases) {
-    add_case(cases, SMALL, "conv2d", |d, limit| {
-        let x = floats(&[limit / 4 / 3 / 1024 + 3, 3, 32, 32])?;
-        let w = (floats(&[2, 3, 3, 3])? * 0.1)?;
-        check(d, &[x, w], MATMUL, |t| t[0].conv2d(&t[1], 1, 2, 1, 1))
-    });
-    add_case(cases, SMALL, "conv1d_with_a_large_result", |d, limit| {
-        let x = floats(&[1, 2, 4000])?;
-        let w = (floats(&[limit / 4 / 3998 + 3, 2, 3])? * 0.1)?;
-        check(d, &[x, w], MATMUL, |t| t[0].conv1d(&t[1], 0, 1, 1, 1))
-    });
-    add_case(cases, SMALL, "conv2d_of_a_large_image", |d, limit| {
-        let x = floats(&[1, limit / 4 / 1024 + 3, 32, 32])?;
-        let w = (floats(&[2, limit / 4 / 1024 + 3, 2, 2])? * 0.01)?;
-        check(d, &[x, w], LONG_CONV, |t| t[0].conv2d(&t[1], 0, 1, 1, 1))
-    });
-    add_case(cases, SMALL, "pool_of_a_large_image", |d, limit| {
-        let x = bytes(&[1, 1, limit / 500 + 3, 501])?;
-        check(d, &[x], EXACT, |t| {
-            t[0].max_pool2d_with_stride((3, 2), (2, 3))
-        })
-    });
-    add_case(cases, SMALL, "pool", |d, limit| {
-        let x = floats(&[limit / 4 / 3 / 1024 + 3, 3, 32, 32])?;
-        check(d, &[x.clone()], EXACT, |t| t[0].max_pool2d(2))?;
-        check(d, &[x], SUM, |t| t[0].avg_pool2d(3))
-    });
-    add_case(cases, SMALL, "upsample", |d, limit| {
-        let x = floats(&[limit / 4 / 3 / 1024 + 3, 3, 16, 16])?;
-        check(d, &[x], EXACT, |t| t[0].upsample_nearest2d(32, 32))
     });
 }

@@ -18,6 +18,7 @@ mod input;
 #[path = "../known.rs"]
 mod known;
 mod large;
+mod large_nn;
 mod matmul;
 mod nn;
 mod peers;
@@ -58,6 +59,7 @@ fn cases() -> Vec<Case> {
     grid::add(&mut all);
     ranks::add(&mut all);
     large::add(&mut all);
+    large_nn::add(&mut all);
     all.0
 }
 

@@ -2,7 +2,6 @@
 //! a product of matrices gathers its operand from the input while it stages it.
 
 use crate::buffer::Value;
-use crate::cut::{Halves, Part};
 use crate::device::Device;
 use crate::elem::Elem;
 use crate::error::{Error, Result};
@@ -53,17 +52,17 @@ struct Params {
     n: u32,
 }
 
-struct Problem<'a> {
+pub(crate) struct Problem<'a> {
     op: &'static str,
     elem: Elem,
     transposed: bool,
-    x: Image<'a>,
+    pub x: Image<'a>,
     /// Its dims are (output channels, input channels, h, w), whatever the order in memory.
-    w: Image<'a>,
+    pub w: Image<'a>,
     stride: [usize; 2],
     padding: [usize; 2],
     dilation: [usize; 2],
-    out: [usize; 2],
+    pub out: [usize; 2],
 }
 
 impl Device {
@@ -93,81 +92,10 @@ impl Device {
         }
         self.convolve(op, x, w, window, true)
     }
-
-    fn convolve(
-        &self,
-        op: &'static str,
-        x: View<'_>,
-        w: View<'_>,
-        window: Window,
-        transposed: bool,
-    ) -> Result<Value> {
-        let problem = Problem::new(op, x, w, window, transposed)?;
-        let bytes = problem.outputs().saturating_mul(x.elem.size()) as u64;
-        let long = problem.k() > problem.most_terms() && problem.x.dims[1] > 1;
-        if !long && self.fits(x) && self.fits(w) && bytes <= self.binding_limit() {
-            return problem.run(self);
-        }
-        // In pieces of the batch, of the output channels and of the input channels.
-        const INPUT: usize = 2;
-        let [batch, c_in, ..] = problem.x.dims;
-        let c_out = problem.w.dims[0];
-        // A line has no h.
-        let spatial = &problem.out[4 - x.dims.len()..];
-        let dims = [&[batch, c_out], spatial].concat();
-        let y = self.output(op, problem.outputs(), x.elem)?;
-        let parts = [
-            Part::from(x).repeat(1, c_out),
-            channels(w.into(), transposed).repeat(0, batch),
-            Part::all(&y, x.elem, &dims).repeat(INPUT, c_in),
-        ];
-        let halves = if long {
-            Halves::new(&parts, INPUT, c_in / 2)
-        } else {
-            self.halve(op, &parts, 3)?
-        };
-        if halves.dim != INPUT {
-            for parts in halves.parts {
-                let [x, w] = operands(&parts, transposed);
-                let piece = self.convolve(op, x.view(), w.view(), window, transposed)?;
-                self.paste(&piece, parts[2].clone().without(INPUT).view())?;
-            }
-            return Ok(y);
-        }
-        let wide = x.elem.row(op)?.compute.elem();
-        let half = |parts: &[Part<'_>]| {
-            let [x, w] = operands(parts, transposed);
-            let [x_wide, w_wide] = [self.cast(x.view(), wide)?, self.cast(w.view(), wide)?];
-            let (x, w) = (
-                Part::all(&x_wide, wide, &x.dims),
-                Part::all(&w_wide, wide, &w.dims),
-            );
-            self.convolve(op, x.view(), w.view(), window, transposed)
-        };
-        let sums = [half(&halves.parts[0])?, half(&halves.parts[1])?];
-        let [first, second] = sums.each_ref().map(|v| Part::all(v, wide, &dims));
-        let sum = self.zip("badd", first.view(), second.view())?;
-        self.cast(Part::all(&sum, wide, &dims).view(), x.elem)
-    }
-}
-
-/// Puts the output channels of a kernel first, or back.
-fn channels(mut w: Part<'_>, transposed: bool) -> Part<'_> {
-    if transposed {
-        w.dims.swap(0, 1);
-        w.strides.swap(0, 1);
-    }
-    w
-}
-
-/// The input and the kernel of a piece.
-fn operands<'a>(parts: &[Part<'a>], transposed: bool) -> [Part<'a>; 2] {
-    let [x, w] = [parts[0].clone().without(1), parts[1].clone().without(0)];
-    [x, channels(w, transposed)]
 }
 
 impl<'a> Problem<'a> {
-    fn new(
+    pub fn new(
         op: &'static str,
         x: View<'a>,
         w: View<'a>,
@@ -231,7 +159,7 @@ impl<'a> Problem<'a> {
     }
 
     /// Elements of the result.
-    fn outputs(&self) -> usize {
+    pub fn outputs(&self) -> usize {
         let planes = self.x.dims[0].saturating_mul(self.w.dims[0]);
         planes.saturating_mul(self.positions())
     }
@@ -247,16 +175,16 @@ impl<'a> Problem<'a> {
     }
 
     /// The most terms of a sum that the kernel takes.
-    fn most_terms(&self) -> usize {
+    pub fn most_terms(&self) -> usize {
         ROUNDS * if self.is_direct() { 2 } else { 64 }
     }
 
     /// Terms of each sum.
-    fn k(&self) -> usize {
+    pub fn k(&self) -> usize {
         self.w.dims[1..].iter().product()
     }
 
-    fn run(&self, device: &Device) -> Result<Value> {
+    pub fn run(&self, device: &Device) -> Result<Value> {
         let [batch, .., w_in] = self.x.dims;
         let c_out = self.w.dims[0];
         let n = count(self.op, [batch, c_out, self.out[0], self.out[1]])?;

@@ -2,6 +2,7 @@
 //! record them.
 
 pub mod conv;
+mod conv_cut;
 mod conv_spec;
 pub mod copy;
 mod edge;
