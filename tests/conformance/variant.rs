@@ -21,6 +21,8 @@ const VARIANTS: &[Variant] = &[
     Variant { name: "checked",  set: ("CANDLE_WEBGPU_CHECKED", "1"),                                keeps: one_dtype_of_a_kind },
     // Kernels that ask for an optional feature stand back, so that their portable twins are tested.
     Variant { name: "portable", set: ("CANDLE_WEBGPU_DISABLE", "cooperative-matrix,f16,subgroups"), keeps: has_a_twin },
+    // Most tensors of the suite that are not tiny are cut into pieces.
+    Variant { name: "windows",  set: (candle_webgpu::BINDING_VAR, "65536"),                         keeps: |_| true },
 ];
 
 /// One dtype for each way in which elements lie in words, and f64, whose functions look into tables.
