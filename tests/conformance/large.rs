@@ -178,7 +178,7 @@ fn elementwise(cases: &mut Cases) {
     });
     add_case(cases, SMALL, "random", |d, limit| {
         // The numbers of a large tensor are those of its parts, one after the other.
-        let (n, part) = (limit / 4 + 4000, limit / 8 & !3);
+        let (n, part) = (limit / 4 + 4000, (limit / 8) & !3);
         d.set_seed(9)?;
         let all = Tensor::rand(0f32, 1., n, d)?;
         d.set_seed(9)?;
@@ -246,22 +246,22 @@ fn reductions(cases: &mut Cases) {
         // Whole numbers: their sums are exact in any order.
         let x = floats(&[3, limit / 12 / 100 + 7, 100])?.round()?;
         for dims in [&[0][..], &[1], &[2], &[0, 2], &[0, 1, 2]] {
-            check(d, &[x.clone()], EXACT, |t| t[0].sum(dims))?;
+            check(d, std::slice::from_ref(&x), EXACT, |t| t[0].sum(dims))?;
         }
         Ok(())
     });
     add_case(cases, SMALL, "extremes", |d, limit| {
         let x = bytes(&[limit / 1000 + 7, 1001])?;
         for dim in [0, 1] {
-            check(d, &[x.clone()], EXACT, |t| t[0].max(dim))?;
-            check(d, &[x.clone()], EXACT, |t| t[0].min(dim))?;
+            check(d, std::slice::from_ref(&x), EXACT, |t| t[0].max(dim))?;
+            check(d, std::slice::from_ref(&x), EXACT, |t| t[0].min(dim))?;
         }
         Ok(())
     });
     add_case(cases, SMALL, "winners", |d, limit| {
         let x = floats(&matrix(limit, 1001))?;
         for dim in [0, 1] {
-            check(d, &[x.clone()], EXACT, |t| t[0].argmax(dim))?;
+            check(d, std::slice::from_ref(&x), EXACT, |t| t[0].argmax(dim))?;
         }
         check(d, &[x], EXACT, |t| t[0].flatten_all()?.argmin(0))
     });
@@ -274,7 +274,7 @@ fn reductions(cases: &mut Cases) {
         for first in [0., f32::NAN] {
             values[0] = first;
             let x = Tensor::from_vec(values.clone(), n, &Device::Cpu)?;
-            check(d, &[x.clone()], EXACT, |t| t[0].argmax(0))?;
+            check(d, std::slice::from_ref(&x), EXACT, |t| t[0].argmax(0))?;
             check(d, &[x], EXACT, |t| t[0].max(0))?;
         }
         Ok(())

@@ -147,7 +147,7 @@ fn images(cases: &mut Cases) {
     });
     add_case(cases, SMALL, "pool", |d, limit| {
         let x = floats(&[limit / 4 / 3 / 1024 + 3, 3, 32, 32])?;
-        check(d, &[x.clone()], EXACT, |t| t[0].max_pool2d(2))?;
+        check(d, std::slice::from_ref(&x), EXACT, |t| t[0].max_pool2d(2))?;
         check(d, &[x], SUM, |t| t[0].avg_pool2d(3))
     });
     add_case(cases, SMALL, "upsample", |d, limit| {
