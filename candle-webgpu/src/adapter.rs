@@ -52,6 +52,13 @@ pub(crate) const OPTIONAL: &[(&str, wgpu::Features)] = &[
     ),
 ];
 
+/// The optional feature that WebGPU does not name: products of packed bytes are part of WGSL, and fast where the vendor
+/// has an instruction for them.
+pub(crate) const DOT4: &str = "dot4";
+
+/// PCI ids of vendors whose adapters have had one for years: NVIDIA, AMD, Intel.
+const DOT4_VENDORS: [u32; 3] = [0x10de, 0x1002, 0x8086];
+
 struct Ranked {
     adapter: wgpu::Adapter,
     report: AdapterReport,
@@ -117,6 +124,7 @@ fn report(ordinal: usize, adapter: &wgpu::Adapter) -> AdapterReport {
             .iter()
             .filter(|(_, f)| features.contains(*f))
             .map(|(name, _)| *name)
+            .chain(DOT4_VENDORS.contains(&info.vendor).then_some(DOT4))
             .collect(),
         subgroup: features
             .contains(wgpu::Features::SUBGROUP)

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::adapter::{choose, AdapterReport, OPTIONAL};
+use crate::adapter::{choose, AdapterReport, DOT4, OPTIONAL};
 use crate::buffer::{lock, Pool, Value};
 use crate::elem::Elem;
 use crate::error::{Error, Result};
@@ -15,6 +15,8 @@ use crate::window::{binding_limit, Window};
 
 /// Optional features to do without, separated by commas: forces the portable twins.
 pub const DISABLE_VAR: &str = "CANDLE_WEBGPU_DISABLE";
+/// Optional features to use though they are not known to be fast on the adapter: `dot4`.
+pub const ENABLE_VAR: &str = "CANDLE_WEBGPU_ENABLE";
 
 #[derive(Default)]
 pub(crate) struct Counters {
@@ -54,6 +56,7 @@ pub(crate) struct Inner {
     pub queue: wgpu::Queue,
     pub limits: wgpu::Limits,
     pub features: wgpu::Features,
+    pub dot4: bool,
     pub pool: Arc<Pool>,
     /// Bytes that one binding shows, a multiple of 256.
     pub binding: u64,
@@ -78,22 +81,20 @@ impl std::fmt::Debug for Device {
     }
 }
 
-/// All optional features but the `disabled` ones, names separated by commas.
-fn wanted(disabled: &str) -> Result<wgpu::Features> {
-    let all = OPTIONAL
-        .iter()
-        .fold(wgpu::Features::empty(), |all, (_, f)| all | *f);
-    let mut names = disabled.split(',').map(str::trim).filter(|n| !n.is_empty());
-    names.try_fold(all, |wanted, name| {
-        if let Some((_, feature)) = OPTIONAL.iter().find(|(n, _)| *n == name) {
-            return Ok(wanted - *feature);
-        }
-        let known: Vec<_> = OPTIONAL.iter().map(|(n, _)| *n).collect();
-        Err(Error::UnknownFeature {
-            name: name.to_string(),
-            known: known.join(", "),
+/// The names in the environment variable `var`, separated by commas, all of them of optional features.
+fn named(var: &str) -> Result<Vec<String>> {
+    let list = std::env::var(var).unwrap_or_default();
+    let names = list.split(',').map(str::trim).filter(|n| !n.is_empty());
+    let known: Vec<_> = OPTIONAL.iter().map(|(n, _)| *n).chain([DOT4]).collect();
+    names
+        .map(|name| match known.contains(&name) {
+            true => Ok(name.to_string()),
+            false => Err(Error::UnknownFeature {
+                name: name.to_string(),
+                known: known.join(", "),
+            }),
         })
-    })
+        .collect()
 }
 
 impl Device {
@@ -124,8 +125,14 @@ impl Device {
     }
 
     async fn open(adapter: &wgpu::Adapter, report: &AdapterReport) -> Result<Self> {
-        let disabled = std::env::var(DISABLE_VAR).unwrap_or_default();
-        let features = wanted(&disabled)? & adapter.features();
+        let disabled = named(DISABLE_VAR)?;
+        let without = |name: &str| disabled.iter().any(|d| d == name);
+        let features = OPTIONAL
+            .iter()
+            .filter(|(name, _)| !without(name))
+            .fold(wgpu::Features::empty(), |all, (_, f)| all | *f)
+            & adapter.features();
+        let dot4 = report.features.contains(&DOT4) || named(ENABLE_VAR)?.iter().any(|n| n == DOT4);
         let experimental = if features.intersects(wgpu::Features::all_experimental_mask()) {
             // SAFETY: cooperative matrices are used only where a kernel's table row asks for them.
             unsafe { wgpu::ExperimentalFeatures::enabled() }
@@ -155,6 +162,7 @@ impl Device {
             limits: device.limits(),
             binding: binding_limit(&device.limits())?,
             features,
+            dot4: dot4 && !without(DOT4),
             recorder: Mutex::new(Recorder::new(&device, report.name.clone())),
             staging: Mutex::default(),
             counters: Counters::default(),
@@ -203,6 +211,11 @@ impl Device {
     /// The optional features in use.
     pub fn features(&self) -> wgpu::Features {
         self.0.features
+    }
+
+    /// Products of packed bytes are fast, and not disabled.
+    pub fn dot4(&self) -> bool {
+        self.0.dot4
     }
 
     /// Smallest and largest subgroup, where subgroup operations may be used.

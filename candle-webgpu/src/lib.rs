@@ -1,7 +1,7 @@
 //! The runtime and the kernels behind Candle's `Device::WebGpu`. Knows nothing of Candle.
 //!
-//! Three tables hold the backend at a glance: [`op::OPS`], [`elem::ELEMS`] and the kernel rows in
-//! [`kernel`]. Everything is asynchronous: an op records a dispatch and returns; only reading back waits.
+//! The tables hold the backend at a glance: [`op::OPS`], [`elem::ELEMS`], [`quant::QUANTS`] and the kernel
+//! rows in [`kernel`]. Everything is asynchronous: an op records a dispatch and returns; only reading back waits.
 
 pub mod adapter;
 mod buffer;
@@ -16,17 +16,19 @@ mod layout;
 pub mod link;
 pub mod op;
 mod pipeline;
+pub mod quant;
 mod queue;
 mod readback;
 mod window;
 
 pub use adapter::{adapters, AdapterReport, ADAPTER_VAR};
 pub use buffer::Value;
-pub use device::{Device, Stats, DISABLE_VAR};
+pub use device::{Device, Stats, DISABLE_VAR, ENABLE_VAR};
 pub use disk::CACHE_VAR;
 pub use elem::Elem;
 pub use error::{Error, Result};
 pub use layout::View;
 pub use pipeline::CHECKED_VAR;
+pub use quant::Quant;
 pub use queue::Grid;
 pub use window::{Window, BINDING_VAR};

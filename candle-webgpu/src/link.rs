@@ -1,5 +1,6 @@
 //! The slot linker: the only place that builds shader text. See `wgsl/README.md` for the contract.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
 
@@ -7,6 +8,7 @@ use smallvec::SmallVec;
 
 use crate::elem::{Compute, Elem, ElemRow};
 use crate::error::{Error, Result};
+use crate::quant::Quant;
 
 /// How a kernel reaches an operand; the functions each kind gets are listed in `wgsl/README.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,12 +21,15 @@ pub enum Access {
     Put,
     PutWord,
     Set,
+    /// Blocks of a quantized dtype; the Elem of the operand does not count.
+    Quant(Quant),
     Raw,
 }
 
 impl Access {
-    const fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
+            Access::Quant(quant) => quant.row().name,
             Access::Flat => "flat",
             Access::Rows => "rows",
             Access::Strided => "strided",
@@ -126,7 +131,10 @@ impl Spec {
             let _ = write!(name, ".{}", self.op);
         }
         for (elem, access) in &self.operands {
-            let _ = write!(name, ".{elem}:{}", access.name());
+            let _ = match access {
+                Access::Quant(_) => write!(name, ".{}", access.name()),
+                _ => write!(name, ".{elem}:{}", access.name()),
+            };
         }
         for (key, value) in &self.overrides {
             let _ = write!(name, ".{key}={value}");
@@ -195,7 +203,9 @@ pub fn link(spec: &Spec, target: Target) -> Result<String> {
         files: Vec::new(),
     };
     for (binding, (elem, access)) in kernel.bindings.iter().zip(&spec.operands) {
-        if *access != Access::Raw {
+        if let Access::Quant(quant) = access {
+            quantized(&mut text, binding.name, *quant);
+        } else if *access != Access::Raw {
             let row = elem.row(if spec.op.is_empty() {
                 kernel.name
             } else {
@@ -226,9 +236,33 @@ pub fn link(spec: &Spec, target: Target) -> Result<String> {
     out.push_str(tail);
     for file in &text.files {
         out.push('\n');
-        out.push_str(file);
+        out.push_str(&without_slots(file));
     }
     Ok(out)
+}
+
+/// A linked file without its slot block, which stands for what its user brings.
+fn without_slots(file: &str) -> Cow<'_, str> {
+    match file.split_once("// slots:") {
+        Some((head, rest)) => match rest.split_once("// end slots") {
+            Some((_, tail)) => Cow::Owned([head, tail].concat()),
+            None => Cow::Borrowed(file),
+        },
+        None => Cow::Borrowed(file),
+    }
+}
+
+/// The functions of a quantized operand. A kernel has at most one, so they are called `w` whatever its binding.
+fn quantized(text: &mut Text, n: &str, quant: Quant) {
+    let (up, row) = (n.to_uppercase(), quant.row());
+    text.line(format!("alias {up} = vec4<u32>;"));
+    text.line(format!("const W_SHIFTED = {};", row.shifted));
+    text.line(format!(
+        "fn w_at(i: u32) -> vec4<u32> {{ return {n}[i]; }}
+fn w_word(i: u32) -> u32 {{ return {n}[i / 4u][i % 4u]; }}"
+    ));
+    text.file(include_str!("../wgsl/lib/unit.wgsl"));
+    text.file(row.source);
 }
 
 /// The aliases and functions of one operand.
@@ -281,7 +315,7 @@ fn operand(text: &mut Text, n: &str, row: &ElemRow, access: Access) {
             "fn {n}_word_put(w: u32, v: {four}) {{ {n}[w] = {d}_word(v); }}"
         )),
         Access::Set => set(text, n, row, &word, &lane),
-        Access::Raw => {}
+        Access::Raw | Access::Quant(_) => {}
     }
 }
 

@@ -24,6 +24,7 @@ mod matmul;
 mod nn;
 mod peers;
 mod pool;
+mod quant;
 mod random;
 mod ranks;
 mod raw;
@@ -55,6 +56,7 @@ fn cases() -> Vec<Case> {
     nn::add(&mut all);
     conv::add(&mut all);
     pool::add(&mut all);
+    quant::add(&mut all);
     peers::add(&mut all);
     upstream::add(&mut all);
     grid::add(&mut all);

@@ -9,8 +9,8 @@ pub const VARIANT_VAR: &str = "CANDLE_WEBGPU_TEST_VARIANT";
 
 pub struct Variant {
     name: &'static str,
-    /// The variable that makes the device so, and its value.
-    set: (&'static str, &'static str),
+    /// The variables that make the device so, and their values.
+    set: &'static [(&'static str, &'static str)],
     /// Whether a case is worth running again.
     pub keeps: fn(&str) -> bool,
 }
@@ -18,25 +18,46 @@ pub struct Variant {
 #[rustfmt::skip]
 const VARIANTS: &[Variant] = &[
     // Every shader has other text, but what a check can find depends on where elements lie, not on what they mean.
-    Variant { name: "checked",  set: ("CANDLE_WEBGPU_CHECKED", "1"),                                keeps: one_dtype_of_a_kind },
+    Variant { name: "checked",  set: &[("CANDLE_WEBGPU_CHECKED", "1")],                                keeps: one_dtype_of_a_kind },
     // Kernels that ask for an optional feature stand back, so that their portable twins are tested.
-    Variant { name: "portable", set: ("CANDLE_WEBGPU_DISABLE", "cooperative-matrix,f16,subgroups"), keeps: has_a_twin },
+    Variant { name: "portable", set: &[("CANDLE_WEBGPU_DISABLE", "cooperative-matrix,f16,subgroups")], keeps: has_a_twin },
+    // Products of packed bytes, which a software adapter does without, and their twin without subgroups.
+    Variant { name: "dot4",     set: &[("CANDLE_WEBGPU_ENABLE", "dot4")],                                 keeps: is_quantized },
+    Variant { name: "portable-dot4", set: &[("CANDLE_WEBGPU_ENABLE", "dot4"), ("CANDLE_WEBGPU_DISABLE", "subgroups")], keeps: is_one_format },
     // Most tensors of the suite that are not tiny are cut into pieces.
-    Variant { name: "windows",  set: (candle_webgpu::BINDING_VAR, "65536"),                         keeps: can_be_cut },
+    Variant { name: "windows",  set: &[(candle_webgpu::BINDING_VAR, "65536")],                         keeps: can_be_cut },
 ];
 
 /// One dtype for each way in which elements lie in words, and f64, whose functions look into tables.
 const KINDS: [DType; 5] = [DType::F32, DType::F16, DType::U8, DType::I64, DType::F64];
 
 /// The kernels that ask for a feature, and the cases in which they or their twins run.
-const TWINS: &[(&str, &str)] = &[("gemv_k_sub32", "matmul/"), ("gemv_k_sub128", "matmul/")];
+const TWINS: &[(&str, &str)] = &[
+    ("gemv_k_sub32", "matmul/"),
+    ("gemv_k_sub128", "matmul/"),
+    ("gemv_expert_sub32", ONE_FORMAT),
+    // These have a variant of their own.
+    ("gemv_dot_sub", ONE_FORMAT),
+    ("gemv_dot_expert_sub", ONE_FORMAT),
+];
+
+/// How a format is unpacked does not depend on who adds up.
+const ONE_FORMAT: &str = "quant/q4_1/";
 
 /// What is larger than a window and cannot be cut, which is a typed error: one plane of an image that is upsampled or
-/// convolved.
-const PLANES: [&str; 2] = ["grid/conv_direct", "grid/upsample_nearest"];
-
+/// convolved, and the experts of a mixture.
 fn can_be_cut(case: &str) -> bool {
-    !PLANES.contains(&case)
+    let plane = ["grid/conv_direct", "grid/upsample_nearest"].contains(&case);
+    !plane && !(case.starts_with("quant/") && case.ends_with("/experts"))
+}
+
+/// What runs in integers where that is fast: products of few rows.
+fn is_quantized(case: &str) -> bool {
+    case.starts_with("quant/") && !case.contains("/unpack/")
+}
+
+fn is_one_format(case: &str) -> bool {
+    case.starts_with(ONE_FORMAT)
 }
 
 fn one_dtype_of_a_kind(case: &str) -> bool {
@@ -68,6 +89,8 @@ pub fn chosen() -> Result<Option<&'static Variant>> {
     };
     let variant = VARIANTS.iter().find(|v| v.name == name);
     let variant = variant.with_context(|| format!("{VARIANT_VAR}={name:?} is no variant"))?;
-    std::env::set_var(variant.set.0, variant.set.1);
+    for (name, value) in variant.set {
+        std::env::set_var(name, value);
+    }
     Ok(Some(variant))
 }

@@ -9,7 +9,15 @@ const TM = 4u;
 const TQ = 1u;
 const BK = 16u;
 fn a_four(m: u32, k: u32, base: u32) -> vec4<f32> { return a[(base + m * p.a_m + k * p.a_k) / 4u]; }
-fn b_four(k: u32, n: u32, base: u32) -> vec4<f32> { return b[(base + k * p.b_k + n * p.b_n) / 4u]; }
+var<private> b_from: vec3<u32>;
+fn b_fetch(thread: u32, n0: u32, k0: u32, base: u32) { b_from = vec3<u32>(n0, k0, base); }
+fn b_stage(thread: u32) {
+    for (var i = thread; i < BN * BK; i += 256u) {
+        let at = b_from.xy + vec2<u32>(i % BN, i / BN);
+        let source = b_from.z + at.y * p.b_k + at.x * p.b_n;
+        b_tile[i / BN * (BN + PAD) + i % BN] = select(0.0, b[source / 4u][source % 4u], at.x < p.n && at.y < p.k);
+    }
+}
 fn y_put(at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
 // end slots
 
@@ -42,11 +50,9 @@ override PAD: u32 = 4u;         // keeps stores that run along k off one memory 
 const BM = 16u * TM;
 const BN = 64u * TQ;
 const A_HOLD = (BM * BK / 4u + 255u) / 256u;
-const B_HOLD = (BN * BK / 4u + 255u) / 256u;
 var<workgroup> a_tile: array<f32, BK * (BM + PAD)>;
 var<workgroup> b_tile: array<f32, BK * (BN + PAD)>;
 var<private> a_hold: array<vec4<f32>, A_HOLD>;
-var<private> b_hold: array<vec4<f32>, B_HOLD>;
 
 // Row or column, and k, of quad q of a tile with `size` rows or columns.
 fn place(q: u32, along_k: u32, size: u32) -> vec2<u32> {
@@ -54,21 +60,16 @@ fn place(q: u32, along_k: u32, size: u32) -> vec2<u32> {
     return vec2<u32>(q % (size / 4u) * 4u, q / (size / 4u));
 }
 
-// Fetches the thread's share of the tiles at k0 into registers; zero past the edges.
-fn fetch(thread: u32, m0: u32, n0: u32, k0: u32, a_base: u32, b_base: u32) {
+// Fetches the thread's share of the tile of a at k0 into registers; zero past the edges. `b_fetch` does it for b.
+fn a_fetch(thread: u32, m0: u32, k0: u32, base: u32) {
     for (var i = 0u; i < A_HOLD; i++) {
         let at = place(thread + i * 256u, A_ALONG_K, BM) + vec2<u32>(m0, k0);
         a_hold[i] = vec4<f32>();
-        if at.x < p.m && at.y < p.k { a_hold[i] = a_four(at.x, at.y, a_base); }
-    }
-    for (var i = 0u; i < B_HOLD; i++) {
-        let at = place(thread + i * 256u, B_ALONG_K, BN) + vec2<u32>(n0, k0);
-        b_hold[i] = vec4<f32>();
-        if at.x < p.n && at.y < p.k { b_hold[i] = b_four(at.y, at.x, b_base); }
+        if at.x < p.m && at.y < p.k { a_hold[i] = a_four(at.x, at.y, base); }
     }
 }
 
-fn stage(thread: u32) {
+fn a_stage(thread: u32) {
     for (var i = 0u; i < A_HOLD; i++) {
         let q = thread + i * 256u;
         if q < BM * BK / 4u {
@@ -79,18 +80,6 @@ fn stage(thread: u32) {
             a_tile[first + step] = a_hold[i].y;
             a_tile[first + 2u * step] = a_hold[i].z;
             a_tile[first + 3u * step] = a_hold[i].w;
-        }
-    }
-    for (var i = 0u; i < B_HOLD; i++) {
-        let q = thread + i * 256u;
-        if q < BN * BK / 4u {
-            let at = place(q, B_ALONG_K, BN);
-            let step = select(1u, BN + PAD, B_ALONG_K == 1u);
-            let first = at.y * (BN + PAD) + at.x;
-            b_tile[first] = b_hold[i].x;
-            b_tile[first + step] = b_hold[i].y;
-            b_tile[first + 2u * step] = b_hold[i].z;
-            b_tile[first + 3u * step] = b_hold[i].w;
         }
     }
 }
@@ -120,11 +109,16 @@ fn main(
     let row = thread / 16u * TM;
     let col = thread % 16u * 4u;
     var acc: array<vec4<f32>, TM * TQ>;
-    fetch(thread, m0, n0, 0u, a_base, b_base);
+    a_fetch(thread, m0, 0u, a_base);
+    b_fetch(thread, n0, 0u, b_base);
     for (var k0 = 0u; k0 < p.k; k0 += BK) {
-        stage(thread);
+        a_stage(thread);
+        b_stage(thread);
         workgroupBarrier();
-        if k0 + BK < p.k { fetch(thread, m0, n0, k0 + BK, a_base, b_base); }
+        if k0 + BK < p.k {
+            a_fetch(thread, m0, k0 + BK, a_base);
+            b_fetch(thread, n0, k0 + BK, b_base);
+        }
         for (var k = 0u; k < BK; k++) {
             var right: array<vec4<f32>, TQ>;
             for (var j = 0u; j < TQ; j++) {

@@ -1,5 +1,5 @@
 // y[b, m, n] = sum over k of a[b, m, k] b[b, k, n] for few rows m and b contiguous along k.
-// A team of SPAN threads owns ROWS rows of COLS neighbouring columns of y; a thread adds up every SPAN-th eight of k.
+// A team of SPAN threads owns ROWS rows of COLS neighbouring columns of y; a thread adds up every SPAN-th piece of k.
 
 // slots: as it stands this file is the f32 case with both operands aligned and no subgroups.
 alias A = vec4<f32>;
@@ -9,25 +9,30 @@ const ROWS = 1u;
 const COLS = 2u;
 const TREE = true;
 struct Ids { @builtin(local_invocation_index) thread: u32 }
-fn sum_of(v: f32) -> f32 { return v; }
+fn sum_of(v: vec4<f32>) -> vec4<f32> { return v; }
 fn leads(ids: Ids) -> bool { return true; }
 fn part_at(ids: Ids) -> u32 { return ids.thread; }
 fn parts(ids: Ids) -> u32 { return min(SPAN, 8u); }
-fn a_eight(row: u32, k: u32) -> Eight { let q = (row + k) / 4u; return Eight(a[q], a[q + 1u]); }
-fn b_eight(col: u32, k: u32) -> Eight { let q = (col + k) / 4u; return Eight(b[q], b[q + 1u]); }
+fn b_start(batch: u32) -> u32 { return 0u; }
+fn add_up(first: u32, rows: array<u32, ROWS>, cols: array<u32, COLS>) -> array<vec4<f32>, ROWS> {
+    var acc: array<vec4<f32>, ROWS>; // of COLS columns
+    for (var q = first; q < p.k / 4u; q += SPAN) {
+        for (var c = 0u; c < COLS; c++) { acc[0][c] += dot(a[rows[0] / 4u + q], b[cols[c] / 4u + q]); }
+    }
+    return acc;
+}
 fn y_put(at: u32, count: u32, v: vec4<f32>) {
     for (var i = 0u; i < count; i++) { y[at + i] = v[i]; }
 }
 // end slots
 
-struct Eight { low: vec4<f32>, high: vec4<f32> }
 struct Params {
     m: u32,
     n: u32,
     k: u32,
     batch: u32,
     groups: u32, // workgroups of one matrix
-    rows: u32,
+    rows: u32, // of experts, matrices of b
     a_offset: u32,
     b_offset: u32,
     a_m: u32,
@@ -37,6 +42,8 @@ struct Params {
     dims: vec4<u32>, // of the batch
     a_batch: vec4<u32>,
     b_batch: vec4<u32>,
+    op: u32,
+    blocks: u32, // of ROWS rows
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> a: array<A>;
@@ -45,13 +52,14 @@ struct Params {
 override WORKGROUP: u32 = 64u;
 override SPAN: u32 = 64u; // a power of two; with subgroups the whole workgroup
 
-var<workgroup> part: array<f32, ROWS * COLS * WORKGROUP>;
+var<workgroup> part: array<vec4<f32>, ROWS * WORKGROUP>;
 
 @compute @workgroup_size(WORKGROUP)
 fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) count: vec3<u32>) {
     let group = id.y * count.x + id.x;
-    let batch = group / p.groups;
+    let batch = group / p.groups / p.blocks;
     if batch >= p.batch { return; }
+    let m0 = group / p.groups % p.blocks * ROWS;
     var a_base = p.a_offset;
     var b_base = p.b_offset;
     var rest = batch;
@@ -61,6 +69,7 @@ fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups)
         a_base += i * p.a_batch[d];
         b_base += i * p.b_batch[d];
     }
+    b_base += b_start(batch);
 
     // Rows and columns past the edge repeat the last one and are not written.
     let teams = WORKGROUP / SPAN;
@@ -69,30 +78,19 @@ fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups)
     var cols: array<u32, COLS>;
     for (var c = 0u; c < COLS; c++) { cols[c] = b_base + min(n0 + c, p.n - 1u) * p.b_n; }
     var rows: array<u32, ROWS>;
-    for (var r = 0u; r < ROWS; r++) { rows[r] = a_base + min(r, p.m - 1u) * p.a_m; }
+    for (var r = 0u; r < ROWS; r++) { rows[r] = a_base + min(m0 + r, p.m - 1u) * p.a_m; }
 
-    var acc: array<f32, ROWS * COLS>;
-    for (var k = ids.thread % SPAN * 8u; k < p.k; k += SPAN * 8u) {
-        var right: array<Eight, COLS>;
-        for (var c = 0u; c < COLS; c++) { right[c] = b_eight(cols[c], k); }
-        for (var r = 0u; r < ROWS; r++) {
-            let left = a_eight(rows[r], k);
-            for (var c = 0u; c < COLS; c++) {
-                acc[r * COLS + c] += dot(left.low, right[c].low) + dot(left.high, right[c].high);
-            }
-        }
-    }
-
-    for (var i = 0u; i < ROWS * COLS; i++) {
-        let sum = sum_of(acc[i]);
-        if leads(ids) { part[i * WORKGROUP + part_at(ids)] = sum; }
+    let acc = add_up(ids.thread % SPAN, rows, cols);
+    for (var r = 0u; r < ROWS; r++) {
+        let sum = sum_of(acc[r]);
+        if leads(ids) { part[r * WORKGROUP + part_at(ids)] = sum; }
     }
     workgroupBarrier();
     if TREE {
         for (var half = SPAN / 2u; half > 4u; half /= 2u) {
             if ids.thread % SPAN < half {
-                for (var i = 0u; i < ROWS * COLS; i++) {
-                    part[i * WORKGROUP + ids.thread] += part[i * WORKGROUP + ids.thread + half];
+                for (var r = 0u; r < ROWS; r++) {
+                    part[r * WORKGROUP + ids.thread] += part[r * WORKGROUP + ids.thread + half];
                 }
             }
             workgroupBarrier();
@@ -100,17 +98,13 @@ fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups)
     }
     for (var task = ids.thread; task < teams * ROWS; task += WORKGROUP) {
         let team = task % teams;
-        let m = task / teams;
+        let m = m0 + task / teams;
         let n = n_first + team * COLS;
         if m < p.m && n < p.n {
-            var v: vec4<f32>;
-            for (var c = 0u; c < COLS; c++) {
-                let first = (m * COLS + c) * WORKGROUP + team * SPAN;
-                var sum = part[first];
-                for (var i = 1u; i < parts(ids); i++) { sum += part[first + i]; }
-                v[c] = sum;
-            }
-            y_put((batch * p.m + m) * p.n + n, min(COLS, p.n - n), v);
+            let first = task / teams * WORKGROUP + team * SPAN;
+            var sum = part[first];
+            for (var i = 1u; i < parts(ids); i++) { sum += part[first + i]; }
+            y_put((batch * p.m + m) * p.n + n, min(COLS, p.n - n), sum);
         }
     }
 }

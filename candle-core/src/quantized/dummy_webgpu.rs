@@ -24,6 +24,10 @@ impl QWebGpuStorage {
         self.device.never()
     }
 
+    pub fn dequantize_f16(&self, _: usize) -> Result<WebGpuStorage> {
+        self.device.never()
+    }
+
     pub fn quantize(&mut self, _: &WebGpuStorage) -> Result<()> {
         self.device.never()
     }
@@ -58,9 +62,24 @@ impl QWebGpuStorage {
         self.device.never()
     }
 
+    pub fn indexed_moe_forward(
+        &self,
+        _: &Shape,
+        _: &WebGpuStorage,
+        _: &Layout,
+        _: &WebGpuStorage,
+        _: &Layout,
+    ) -> Result<(WebGpuStorage, Shape)> {
+        self.device.never()
+    }
+
     pub fn data(&self) -> Result<Vec<u8>> {
         self.device.never()
     }
+}
+
+pub(super) fn load(_: &WebGpuDevice, _: &[u8], _: GgmlDType) -> Result<QStorage> {
+    Err(Error::NotCompiledWithWebGpuSupport)
 }
 
 pub fn load_quantized<T: GgmlType + Send + Sync + 'static>(

@@ -1,80 +1,351 @@
-//! Quantized tensors on a WebGPU device: not yet. Making one is a typed error, so that no value exists and
-//! the other methods have nothing to do.
+//! Quantized tensors on a WebGPU device. Blocks are unpacked in the kernels that use them; quantizing itself is the
+//! CPU's, so it reads its source back.
+
+use candle_webgpu::kernel::quantized::Blocks;
+use candle_webgpu::{Elem, Quant, Value, View};
 
 use super::{GgmlDType, GgmlType, QStorage};
-use crate::{CpuStorage, Layout, Result, Shape, WebGpuDevice, WebGpuStorage};
+use crate::backend::BackendStorage;
+use crate::{
+    CpuStorage, DType, Device, Layout, Result, Shape, Storage, WebGpuDevice, WebGpuStorage,
+};
 
+/// How the elements of a dtype lie on the device.
 #[derive(Clone, Copy)]
-enum Never {}
+enum Form {
+    Dense(Elem),
+    Blocks(Quant),
+}
+
+fn form(dtype: GgmlDType) -> Form {
+    match dtype {
+        GgmlDType::F32 => Form::Dense(Elem::F32),
+        GgmlDType::F16 => Form::Dense(Elem::F16),
+        GgmlDType::BF16 => Form::Dense(Elem::Bf16),
+        GgmlDType::Q4_0 => Form::Blocks(Quant::Q4_0),
+        GgmlDType::Q4_1 => Form::Blocks(Quant::Q4_1),
+        GgmlDType::Q5_0 => Form::Blocks(Quant::Q5_0),
+        GgmlDType::Q5_1 => Form::Blocks(Quant::Q5_1),
+        GgmlDType::Q8_0 => Form::Blocks(Quant::Q8_0),
+        GgmlDType::Q8_1 => Form::Blocks(Quant::Q8_1),
+        GgmlDType::Q2K => Form::Blocks(Quant::Q2K),
+        GgmlDType::Q3K => Form::Blocks(Quant::Q3K),
+        GgmlDType::Q4K => Form::Blocks(Quant::Q4K),
+        GgmlDType::Q5K => Form::Blocks(Quant::Q5K),
+        GgmlDType::Q6K => Form::Blocks(Quant::Q6K),
+        GgmlDType::Q8K => Form::Blocks(Quant::Q8K),
+    }
+}
+
+/// The dtypes that an importance matrix can weigh.
+const WEIGHED: [GgmlDType; 5] = [
+    GgmlDType::Q2K,
+    GgmlDType::Q3K,
+    GgmlDType::Q4K,
+    GgmlDType::Q5K,
+    GgmlDType::Q6K,
+];
 
 pub struct QWebGpuStorage {
-    never: Never,
+    value: Value,
+    device: WebGpuDevice,
+    dtype: GgmlDType,
+    /// Bytes as a file holds them.
+    bytes: usize,
 }
 
-fn missing<T>() -> Result<T> {
-    let op = "quantized tensors";
-    Err(candle_webgpu::Error::UnsupportedOp { op }.into())
-}
-
-impl QWebGpuStorage {
-    pub fn zeros(_: &WebGpuDevice, _: usize, _: GgmlDType) -> Result<Self> {
-        missing()
-    }
-
-    pub fn dtype(&self) -> GgmlDType {
-        match self.never {}
-    }
-
-    pub fn device(&self) -> &WebGpuDevice {
-        match self.never {}
-    }
-
-    pub fn dequantize(&self, _: usize) -> Result<WebGpuStorage> {
-        match self.never {}
-    }
-
-    pub fn quantize(&mut self, _: &WebGpuStorage) -> Result<()> {
-        match self.never {}
-    }
-
-    pub fn quantize_imatrix(&mut self, _: &WebGpuStorage, _: &[f32], _: usize) -> Result<()> {
-        match self.never {}
-    }
-
-    pub fn quantize_onto(&mut self, _: &CpuStorage) -> Result<()> {
-        match self.never {}
-    }
-
-    pub fn quantize_imatrix_onto(&mut self, _: &CpuStorage, _: &[f32], _: usize) -> Result<()> {
-        match self.never {}
-    }
-
-    pub fn storage_size_in_bytes(&self) -> usize {
-        match self.never {}
-    }
-
-    pub fn embedding(
-        &self,
-        _: usize,
-        _: usize,
-        _: &WebGpuStorage,
-        _: &Layout,
-    ) -> Result<WebGpuStorage> {
-        match self.never {}
-    }
-
-    pub fn fwd(&self, _: &Shape, _: &WebGpuStorage, _: &Layout) -> Result<(WebGpuStorage, Shape)> {
-        match self.never {}
-    }
-
-    pub fn data(&self) -> Result<Vec<u8>> {
-        match self.never {}
-    }
+/// From the bytes of a file to the device.
+pub(super) fn load(device: &WebGpuDevice, bytes: &[u8], dtype: GgmlDType) -> Result<QStorage> {
+    Ok(QStorage::WebGpu(QWebGpuStorage::new(device, bytes, dtype)?))
 }
 
 pub fn load_quantized<T: GgmlType + Send + Sync + 'static>(
-    _: &WebGpuDevice,
-    _: &[T],
+    device: &WebGpuDevice,
+    data: &[T],
 ) -> Result<QStorage> {
-    missing()
+    // SAFETY: blocks are plain data without padding.
+    let bytes = unsafe {
+        std::slice::from_raw_parts(data.as_ptr().cast::<u8>(), std::mem::size_of_val(data))
+    };
+    load(device, bytes, T::DTYPE)
+}
+
+impl QWebGpuStorage {
+    fn new(device: &WebGpuDevice, bytes: &[u8], dtype: GgmlDType) -> Result<Self> {
+        if !bytes.len().is_multiple_of(dtype.type_size()) {
+            crate::bail!(
+                "{} bytes are not a whole number of {dtype:?} blocks, of {} bytes each",
+                bytes.len(),
+                dtype.type_size()
+            )
+        }
+        let value = match form(dtype) {
+            Form::Dense(_) => device.runtime().upload(bytes)?,
+            Form::Blocks(quant) => device.runtime().upload_blocks(quant, bytes)?,
+        };
+        Ok(Self {
+            value,
+            device: device.clone(),
+            dtype,
+            bytes: bytes.len(),
+        })
+    }
+
+    /// Zeros, `count` of them.
+    pub fn zeros(device: &WebGpuDevice, count: usize, dtype: GgmlDType) -> Result<Self> {
+        let blocks = count.div_ceil(dtype.block_size());
+        Self::new(device, &vec![0; blocks * dtype.type_size()], dtype)
+    }
+
+    pub fn dtype(&self) -> GgmlDType {
+        self.dtype
+    }
+
+    pub fn device(&self) -> &WebGpuDevice {
+        &self.device
+    }
+
+    /// Elements.
+    fn count(&self) -> usize {
+        self.bytes / self.dtype.type_size() * self.dtype.block_size()
+    }
+
+    fn blocks(&self, quant: Quant) -> Blocks<'_> {
+        Blocks {
+            value: &self.value,
+            quant,
+        }
+    }
+
+    fn dense<'a>(&'a self, elem: Elem, dims: &'a [usize], strides: &'a [usize]) -> View<'a> {
+        View {
+            value: &self.value,
+            elem,
+            dims,
+            strides,
+            offset: 0,
+        }
+    }
+
+    fn check(&self, op: &str, count: usize) -> Result<()> {
+        if count > self.count() {
+            crate::bail!("{op}: {count} elements of the {} there are", self.count())
+        }
+        Ok(())
+    }
+
+    fn unpack(&self, count: usize, to: Elem, dtype: DType) -> Result<WebGpuStorage> {
+        self.check("dequantize", count)?;
+        let runtime = self.device.runtime();
+        let value = match form(self.dtype) {
+            Form::Dense(elem) => runtime.cast(self.dense(elem, &[count], &[1]), to)?,
+            Form::Blocks(quant) => runtime.dequantize(self.blocks(quant), count, to)?,
+        };
+        Ok(WebGpuStorage::new(value, self.device.clone(), dtype, count))
+    }
+
+    /// The first `count` elements in f32.
+    pub fn dequantize(&self, count: usize) -> Result<WebGpuStorage> {
+        self.unpack(count, Elem::F32, DType::F32)
+    }
+
+    /// The first `count` elements in f16.
+    pub fn dequantize_f16(&self, count: usize) -> Result<WebGpuStorage> {
+        self.unpack(count, Elem::F16, DType::F16)
+    }
+
+    /// Takes the blocks that `quantize` makes of as many elements on the CPU.
+    fn fill(&mut self, quantize: impl FnOnce(&mut QStorage) -> Result<()>) -> Result<()> {
+        let mut blocks = Device::Cpu.qzeros(self.count(), self.dtype)?;
+        quantize(&mut blocks)?;
+        *self = Self::new(&self.device, &blocks.data()?, self.dtype)?;
+        Ok(())
+    }
+
+    /// Waits, since it reads `src` back.
+    pub fn quantize(&mut self, src: &WebGpuStorage) -> Result<()> {
+        self.quantize_onto(&src.to_cpu_storage()?)
+    }
+
+    /// Waits, since it reads `src` back.
+    pub fn quantize_imatrix(
+        &mut self,
+        src: &WebGpuStorage,
+        weights: &[f32],
+        row: usize,
+    ) -> Result<()> {
+        self.quantize_imatrix_onto(&src.to_cpu_storage()?, weights, row)
+    }
+
+    pub fn quantize_onto(&mut self, src: &CpuStorage) -> Result<()> {
+        let src = Storage::Cpu(src.clone());
+        self.fill(|blocks| blocks.quantize(&src))
+    }
+
+    pub fn quantize_imatrix_onto(
+        &mut self,
+        src: &CpuStorage,
+        weights: &[f32],
+        row: usize,
+    ) -> Result<()> {
+        if !WEIGHED.contains(&self.dtype) {
+            crate::bail!(
+                "no importance matrix for {:?}: only for {WEIGHED:?}",
+                self.dtype
+            )
+        }
+        let src = Storage::Cpu(src.clone());
+        self.fill(|blocks| blocks.quantize_imatrix(&src, weights, row))
+    }
+
+    /// Bytes as a file holds them.
+    pub fn storage_size_in_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Rows of a matrix in f32, for ids in u32.
+    pub fn embedding(
+        &self,
+        rows: usize,
+        hidden: usize,
+        ids: &WebGpuStorage,
+        ids_l: &Layout,
+    ) -> Result<WebGpuStorage> {
+        const OP: &str = "embedding";
+        self.check(OP, rows * hidden)?;
+        let runtime = self.device.runtime();
+        let view = ids.view(OP, ids_l)?;
+        let count = view.count() * hidden;
+        let value = match form(self.dtype) {
+            Form::Dense(elem) => {
+                let (dims, strides) = ([rows, hidden], [hidden, 1]);
+                let table = self.dense(elem, &dims, &strides);
+                let value = runtime.index_select(table, view, 0)?;
+                let picked = View {
+                    value: &value,
+                    elem,
+                    dims: &[count],
+                    strides: &[1],
+                    offset: 0,
+                };
+                runtime.cast(picked, Elem::F32)?
+            }
+            Form::Blocks(quant) => {
+                runtime.dequantize_rows(self.blocks(quant), (rows, hidden), view, Elem::F32)?
+            }
+        };
+        Ok(ids.with(value, DType::F32, count))
+    }
+
+    /// `x` times the transpose of this matrix, in the dtype of `x` (f32, f16 or bf16), added up in f32.
+    pub fn fwd(
+        &self,
+        shape: &Shape,
+        x: &WebGpuStorage,
+        l: &Layout,
+    ) -> Result<(WebGpuStorage, Shape)> {
+        const OP: &str = "qmatmul";
+        let (n, k) = shape.dims2()?;
+        self.check(OP, n * k)?;
+        let dims = l.dims();
+        if dims.len() < 2 || !dims.ends_with(&[k]) {
+            crate::bail!("{OP}: {l:?} does not fit a matrix ({n}, {k})")
+        }
+        let view = x.view(OP, l)?;
+        let mut out = dims.to_vec();
+        out[dims.len() - 1] = n;
+        let out = Shape::from(out);
+        let value = match form(self.dtype) {
+            Form::Dense(elem) => self.dense_matmul(elem, view, (n, k))?,
+            Form::Blocks(quant) => {
+                let runtime = self.device.runtime();
+                runtime.matmul_blocks(view, self.blocks(quant), (n, k))?
+            }
+        };
+        Ok((x.with(value, x.dtype(), out.elem_count()), out))
+    }
+
+    /// Where the dtypes differ, both are f32 for the product.
+    fn dense_matmul(&self, elem: Elem, x: View<'_>, (n, k): (usize, usize)) -> Result<Value> {
+        let runtime = self.device.runtime();
+        let outer = x.dims.len() - 2;
+        let m = x.dims[outer];
+        let batch = x.dims[..outer].iter().product();
+        let mut dims = x.dims.to_vec();
+        dims[outer] = k;
+        dims[outer + 1] = n;
+        let mut strides = vec![0; dims.len()];
+        strides[outer] = 1;
+        strides[outer + 1] = k;
+        let weights = self.dense(elem, &dims, &strides);
+        if x.elem == elem {
+            return Ok(runtime.matmul(x, weights, (batch, m, n, k))?);
+        }
+        let weights_f32 = runtime.cast(self.dense(elem, &[n * k], &[1]), Elem::F32)?;
+        let x_f32 = runtime.cast(x, Elem::F32)?;
+        let x_strides = x.dims.iter().rev().scan(1, |next, d| {
+            let stride = *next;
+            *next *= d;
+            Some(stride)
+        });
+        let x_strides: Vec<usize> = x_strides.collect::<Vec<_>>().into_iter().rev().collect();
+        let left = View {
+            value: &x_f32,
+            elem: Elem::F32,
+            strides: &x_strides,
+            offset: 0,
+            ..x
+        };
+        let right = View {
+            value: &weights_f32,
+            elem: Elem::F32,
+            ..weights
+        };
+        let y = runtime.matmul(left, right, (batch, m, n, k))?;
+        let y = View {
+            value: &y,
+            elem: Elem::F32,
+            dims: &[batch * m * n],
+            strides: &[1],
+            offset: 0,
+        };
+        Ok(runtime.cast(y, x.elem)?)
+    }
+
+    /// `y[t, e] = x[t, e] times the transpose of matrix ids[t, e]` of a stack of them: a mixture of experts.
+    pub fn indexed_moe_forward(
+        &self,
+        shape: &Shape,
+        x: &WebGpuStorage,
+        l: &Layout,
+        ids: &WebGpuStorage,
+        ids_l: &Layout,
+    ) -> Result<(WebGpuStorage, Shape)> {
+        const OP: &str = "indexed_moe_forward";
+        let (experts, n, k) = shape.dims3()?;
+        self.check(OP, experts * n * k)?;
+        let Form::Blocks(quant) = form(self.dtype) else {
+            crate::bail!("{OP}: the experts are not quantized but {:?}", self.dtype)
+        };
+        let (x_view, ids_view) = (x.view(OP, l)?, ids.view(OP, ids_l)?);
+        let experts = [experts, n, k];
+        let runtime = self.device.runtime();
+        let value = runtime.matmul_experts(x_view, self.blocks(quant), experts, ids_view)?;
+        let (tokens, picked) = ids_l.shape().dims2()?;
+        let shape = Shape::from((tokens, picked, n));
+        Ok((x.with(value, x.dtype(), shape.elem_count()), shape))
+    }
+
+    /// The blocks as a file would hold them. Waits for everything recorded before.
+    pub fn data(&self) -> Result<Vec<u8>> {
+        let runtime = self.device.runtime();
+        let bytes = match form(self.dtype) {
+            Form::Dense(_) => runtime.read(&self.value, 0, self.bytes as u64)?,
+            Form::Blocks(quant) => {
+                let blocks = self.bytes / self.dtype.type_size();
+                runtime.read_blocks(self.blocks(quant), blocks)?
+            }
+        };
+        Ok(bytes)
+    }
 }

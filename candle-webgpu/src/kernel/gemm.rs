@@ -4,6 +4,7 @@ use crate::elem::Elem;
 use crate::error::Result;
 use crate::kernel::edge::{y_put, FLOATS};
 use crate::link::{read, write, Access, Kernel, Spec, Text};
+use crate::quant::QUANTS;
 
 pub static GEMM: Kernel = Kernel {
     name: "gemm",
@@ -54,10 +55,12 @@ impl Tile {
         64 * self.quads
     }
 
-    /// Steps along k that a workgroup holds at a time. The large tile of a 16-bit dtype is a third faster
+    /// Steps along k that a workgroup holds at a time: a unit of a quantized b. The large tile of a 16-bit dtype is a third faster
     /// with 8 than with 16 on an NVIDIA H200, the others are not.
-    fn depth(&self, elem: Elem) -> u32 {
-        if self.quads == 2 && elem.size() == 2 {
+    fn depth(&self, elem: Elem, b: Access) -> u32 {
+        if matches!(b, Access::Quant(_)) {
+            32
+        } else if self.quads == 2 && elem.size() == 2 {
             8
         } else {
             16
@@ -65,8 +68,8 @@ impl Tile {
     }
 
     /// Bytes of workgroup memory with rows padded by `pad` elements.
-    pub fn shared(&self, elem: Elem, pad: u32) -> u32 {
-        self.depth(elem) * (self.m() + self.n() + 2 * pad) * 4
+    pub fn shared(&self, elem: Elem, b: Access, pad: u32) -> u32 {
+        self.depth(elem, b) * (self.m() + self.n() + 2 * pad) * 4
     }
 }
 
@@ -79,13 +82,14 @@ fn tile(spec: &Spec) -> &'static Tile {
 
 fn shared(spec: &Spec) -> u32 {
     let pad = spec.overrides.iter().find(|(name, _)| *name == "PAD");
-    tile(spec).shared(spec.elem(0), pad.map_or(0, |(_, pad)| *pad))
+    let b = spec.operands[1].1;
+    tile(spec).shared(spec.elem(0), b, pad.map_or(0, |(_, pad)| *pad))
 }
 
 /// How a kernel reads one of the two matrices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// `Quads` or `Words`.
+    /// `Quads`, `Words` or, for b, `Quant`.
     pub access: Access,
     pub along_k: bool,
 }
@@ -99,24 +103,39 @@ pub(crate) fn spec(
     y: (Elem, Access),
     limit: u32,
 ) -> Spec {
-    let pad = if tile.shared(elem, 4) <= limit { 4 } else { 0 };
-    Spec::new(&GEMM, tile.name, &[(elem, a.access), (elem, b.access), y])
+    let pad = if tile.shared(elem, b.access, 4) <= limit {
+        4
+    } else {
+        0
+    };
+    let spec = Spec::new(&GEMM, tile.name, &[(elem, a.access), (elem, b.access), y])
         .with("A_ALONG_K", a.along_k.into())
-        .with("B_ALONG_K", b.along_k.into())
-        .with("PAD", pad)
+        .with("PAD", pad);
+    match b.access {
+        Access::Quant(_) => spec,
+        _ => spec.with("B_ALONG_K", b.along_k.into()),
+    }
 }
 
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
     let tile = tile(spec);
     text.line(format!("const TM = {}u;", tile.rows));
     text.line(format!("const TQ = {}u;", tile.quads));
-    text.line(format!("const BK = {}u;", tile.depth(spec.elem(0))));
+    let b = spec.operands[1].1;
+    text.line(format!("const BK = {}u;", tile.depth(spec.elem(0), b)));
+    text.file(match b {
+        Access::Quant(_) => include_str!("../../wgsl/lib/gemm_b_units.wgsl"),
+        _ => include_str!("../../wgsl/lib/gemm_b_quads.wgsl"),
+    });
     // The name, its arguments, and the sizes and strides along k and along the other dim.
     for (i, n, args, o) in [
         (0, "a", "m: u32, k: u32", "m"),
         (1, "b", "k: u32, n: u32", "n"),
     ] {
         let at = format!("base + {o} * p.{n}_{o} + k * p.{n}_k");
+        if matches!(spec.operands[i].1, Access::Quant(_)) {
+            continue;
+        }
         if spec.operands[i].1 == Access::Quads {
             text.line(format!(
                 "fn {n}_four({args}, base: u32) -> vec4<f32> {{ return {n}_get4(({at}) / 4u); }}"
@@ -147,17 +166,22 @@ pub fn catalogue() -> Vec<Spec> {
             readings.push(Reading { access, along_k });
         }
     }
+    let blocks = QUANTS.iter().map(|row| Reading {
+        access: Access::Quant(row.quant),
+        along_k: true,
+    });
+    let rights: Vec<Reading> = readings.iter().copied().chain(blocks).collect();
     let mut all = Vec::new();
     for elem in FLOATS {
+        // f32 is what the parts of a product cut along k have.
+        let ys = if elem == Elem::F32 {
+            &[Elem::F32][..]
+        } else {
+            &[elem, Elem::F32]
+        };
         for tile in TILES {
             for a in &readings {
-                for b in &readings {
-                    // f32 is what the parts of a product cut along k have.
-                    let ys = if elem == Elem::F32 {
-                        &[Elem::F32][..]
-                    } else {
-                        &[elem, Elem::F32]
-                    };
+                for b in &rights {
                     for &y in ys {
                         for access in [Access::Put, Access::Set] {
                             all.push(spec(elem, tile, [*a, *b], (y, access), u32::MAX));

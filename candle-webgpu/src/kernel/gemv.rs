@@ -4,6 +4,7 @@ use crate::elem::Elem;
 use crate::error::Result;
 use crate::kernel::edge::{y_put, FLOATS};
 use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
+use crate::quant::{Quant, QUANTS};
 
 /// The most rows that these kernels take.
 pub(crate) const MAX_ROWS: u32 = 8;
@@ -11,28 +12,40 @@ pub(crate) const MAX_ROWS: u32 = 8;
 const BINDINGS: &[Binding] = &[read("a"), read("b"), write("y")];
 
 macro_rules! gemv_k {
-    ($name:literal, $workgroup:literal, $features:expr) => {
+    ($name:literal, $workgroup:literal, $features:expr, $bindings:expr, $slots:expr) => {
         Kernel {
             name: $name,
             source: include_str!("../../wgsl/kernel/gemv_k.wgsl"),
-            bindings: BINDINGS,
+            bindings: $bindings,
             workgroup: $workgroup,
-            shared: |spec| {
-                let form = form(spec);
-                form.rows * form.cols * $workgroup * 4
-            },
+            shared: |spec| form(spec).rows * $workgroup * 16,
             features: $features,
-            slots: slots_k,
+            slots: $slots,
         }
     };
 }
 
+const NONE: wgpu::Features = wgpu::Features::empty();
+const SUB: wgpu::Features = wgpu::Features::SUBGROUP;
+
 /// b contiguous along k: a Linear weight.
-pub static GEMV_K: Kernel = gemv_k!("gemv_k", 64, wgpu::Features::empty());
+pub static GEMV_K: Kernel = gemv_k!("gemv_k", 64, NONE, BINDINGS, slots_k);
 /// The same with subgroup sums: one subgroup where it has 32 invocations, for many columns.
-pub static GEMV_K_SUB32: Kernel = gemv_k!("gemv_k_sub32", 32, wgpu::Features::SUBGROUP);
+pub static GEMV_K_SUB32: Kernel = gemv_k!("gemv_k_sub32", 32, SUB, BINDINGS, slots_k);
 /// The same for few columns, where the threads of more subgroups are needed to fill the adapter.
-pub static GEMV_K_SUB128: Kernel = gemv_k!("gemv_k_sub128", 128, wgpu::Features::SUBGROUP);
+pub static GEMV_K_SUB128: Kernel = gemv_k!("gemv_k_sub128", 128, SUB, BINDINGS, slots_k);
+
+const EXPERTS: &[Binding] = &[
+    read("a"),
+    read("b"),
+    write("y"),
+    read("ids"),
+    write("fault"),
+];
+
+/// A mixture of experts: each product of the batch takes the matrix that its id names.
+pub static GEMV_EXPERT: Kernel = gemv_k!("gemv_expert", 64, NONE, EXPERTS, slots_expert);
+pub static GEMV_EXPERT_SUB32: Kernel = gemv_k!("gemv_expert_sub32", 32, SUB, EXPERTS, slots_expert);
 
 /// b contiguous along n, or lying anyhow.
 pub static GEMV_N: Kernel = Kernel {
@@ -57,7 +70,6 @@ const FORMS: &[Form] = &[
     Form { name: "1x2", rows: 1, cols: 2 },
     Form { name: "2x4", rows: 2, cols: 4 },
     Form { name: "4x4", rows: 4, cols: 4 },
-    Form { name: "8x4", rows: 8, cols: 4 },
 ];
 
 fn form(spec: &Spec) -> &'static Form {
@@ -70,23 +82,33 @@ fn form(spec: &Spec) -> &'static Form {
 /// Columns that a workgroup of [`GEMV_N`] owns.
 pub(crate) const GEMV_N_COLS: u32 = 32;
 
-/// A specialisation for b contiguous along k, with the dtypes of the operands and of y, and the columns that a workgroup owns. `wide` tells of a
-/// and b whether they can be read by 16 bytes; more rows than one need that.
-pub(crate) fn spec_k(
-    (elem, out): (Elem, Elem),
+/// How a product is shared among workgroups.
+pub(crate) struct Share {
+    pub spec: Spec,
+    /// Rows of a block.
+    pub rows: u32,
+    /// Columns that a workgroup owns.
+    pub cols: u32,
+}
+
+/// A specialisation for b contiguous along k, with the dtypes of the operands and of y. `wide` tells of a and b whether
+/// they can be read by 16 bytes; more rows than one need that of a dense b.
+pub(crate) fn share(
+    elems: (Elem, Elem),
+    quant: Option<Quant>,
     (m, n, k): (u32, u32, u32),
     wide: [bool; 2],
     batch: u64,
     subgroups: bool,
-) -> (Spec, u32) {
+) -> Share {
     let form = match m {
         1 => &FORMS[0],
         2 => &FORMS[1],
-        3 | 4 => &FORMS[2],
-        _ => &FORMS[3],
+        _ => &FORMS[2],
     };
-    let eights = k.div_ceil(8);
-    let kernel = if !subgroups || eights < 64 {
+    // What a thread takes of k at a time.
+    let pieces = k.div_ceil(if quant.is_some() { 32 } else { 8 });
+    let kernel = if !subgroups || pieces < 64 {
         &GEMV_K
     } else if u64::from(n) * batch >= 4096 {
         &GEMV_K_SUB32
@@ -94,22 +116,57 @@ pub(crate) fn spec_k(
         &GEMV_K_SUB128
     };
     let span = if std::ptr::eq(kernel, &GEMV_K) {
-        eights.next_power_of_two().min(kernel.workgroup)
+        pieces.next_power_of_two().min(kernel.workgroup)
     } else {
         kernel.workgroup
     };
-    let spec = spec_of(kernel, form.name, (elem, out), wide).with("SPAN", span);
-    (spec, kernel.workgroup / span * form.cols)
+    let b = match quant {
+        Some(quant) => Access::Quant(quant),
+        None => dense(wide[1]),
+    };
+    Share {
+        spec: spec_of(kernel, form.name, elems, [dense(wide[0]), b]).with("SPAN", span),
+        rows: form.rows,
+        cols: kernel.workgroup / span * form.cols,
+    }
+}
+
+/// By 16 bytes, or element by element.
+fn dense(wide: bool) -> Access {
+    if wide {
+        Access::Raw
+    } else {
+        Access::Words
+    }
 }
 
 fn spec_of(
     kernel: &'static Kernel,
     form: &'static str,
     (elem, out): (Elem, Elem),
-    wide: [bool; 2],
+    [a, b]: [Access; 2],
 ) -> Spec {
-    let [a, b] = wide.map(|wide| if wide { Access::Raw } else { Access::Words });
     Spec::new(kernel, form, &[(elem, a), (elem, b), (out, Access::Set)])
+}
+
+/// A product with the experts of a mixture, one row at a time.
+pub(crate) fn share_expert(elem: Elem, quant: Quant, k: u32, wide: bool, subgroups: bool) -> Share {
+    let form = &FORMS[0];
+    let kernel = if subgroups && k >= 2048 {
+        &GEMV_EXPERT_SUB32
+    } else {
+        &GEMV_EXPERT
+    };
+    let span = (k / 32).next_power_of_two().min(kernel.workgroup);
+    let b = Access::Quant(quant);
+    let mut spec = spec_of(kernel, form.name, (elem, elem), [dense(wide), b]).with("SPAN", span);
+    let raw = (Elem::U32, Access::Raw);
+    spec.operands.extend([raw, raw]);
+    Share {
+        spec,
+        rows: form.rows,
+        cols: kernel.workgroup / span * form.cols,
+    }
 }
 
 /// A specialisation for b contiguous along n (in whole quads where `quads`) or lying anyhow.
@@ -126,6 +183,16 @@ pub(crate) fn spec_n((elem, out): (Elem, Elem), m: u32, quads: bool, whole: bool
 }
 
 fn slots_k(spec: &Spec, text: &mut Text) -> Result<()> {
+    text.line("fn b_start(batch: u32) -> u32 { return 0u; }");
+    slots_team(spec, text)
+}
+
+fn slots_expert(spec: &Spec, text: &mut Text) -> Result<()> {
+    text.file(include_str!("../../wgsl/lib/expert.wgsl"));
+    slots_team(spec, text)
+}
+
+fn slots_team(spec: &Spec, text: &mut Text) -> Result<()> {
     let form = form(spec);
     text.line(format!("const ROWS = {}u;", form.rows));
     text.line(format!("const COLS = {}u;", form.cols));
@@ -137,19 +204,26 @@ struct Ids {
     @builtin(subgroup_invocation_id) lane: u32,
     @builtin(subgroup_size) size: u32,
 }
-fn sum_of(v: f32) -> f32 { return subgroupAdd(v); }
+fn sum_of(v: vec4<f32>) -> vec4<f32> { return subgroupAdd(v); }
 fn leads(ids: Ids) -> bool { return ids.lane == 0u; }
 fn part_at(ids: Ids) -> u32 { return ids.thread / ids.size; }
 fn parts(ids: Ids) -> u32 { return (WORKGROUP + ids.size - 1u) / ids.size; }"
     } else {
         "const TREE = true;
 struct Ids { @builtin(local_invocation_index) thread: u32 }
-fn sum_of(v: f32) -> f32 { return v; }
+fn sum_of(v: vec4<f32>) -> vec4<f32> { return v; }
 fn leads(ids: Ids) -> bool { return true; }
 fn part_at(ids: Ids) -> u32 { return ids.thread; }
 fn parts(ids: Ids) -> u32 { return min(SPAN, 8u); }"
     });
+    text.file(match spec.operands[1].1 {
+        Access::Quant(_) => include_str!("../../wgsl/lib/gemv_units.wgsl"),
+        _ => include_str!("../../wgsl/lib/gemv_eights.wgsl"),
+    });
     for (i, n) in ["a", "b"].into_iter().enumerate() {
+        if matches!(spec.operands[i].1, Access::Quant(_)) {
+            continue;
+        }
         let row = spec.row(i)?;
         if spec.operands[i].1 == Access::Words {
             text.line(format!(
@@ -202,6 +276,7 @@ fn slots_n(spec: &Spec, text: &mut Text) -> Result<()> {
 }
 
 pub fn catalogue() -> Vec<Spec> {
+    const SPANS: [&Kernel; 3] = [&GEMV_K, &GEMV_K_SUB32, &GEMV_K_SUB128];
     let mut all = Vec::new();
     // f32 is what the sums of a product cut along k have.
     let elems = FLOATS.into_iter().map(|elem| (elem, elem));
@@ -210,13 +285,29 @@ pub fn catalogue() -> Vec<Spec> {
         for x in [true, false] {
             for y in [true, false] {
                 for form in FORMS.iter().filter(|f| f.rows == 1 || x && y) {
-                    for kernel in [&GEMV_K, &GEMV_K_SUB32, &GEMV_K_SUB128] {
-                        let span = kernel.workgroup;
-                        all.push(spec_of(kernel, form.name, elem, [x, y]).with("SPAN", span));
+                    for kernel in SPANS {
+                        let spec = spec_of(kernel, form.name, elem, [dense(x), dense(y)]);
+                        all.push(spec.with("SPAN", kernel.workgroup));
                     }
                 }
                 for m in [1, 2, 4, 8] {
                     all.push(spec_n(elem, m, x, y));
+                }
+            }
+        }
+    }
+    for elem in FLOATS {
+        for x in [true, false] {
+            for row in QUANTS {
+                let b = Access::Quant(row.quant);
+                for form in FORMS {
+                    for kernel in SPANS {
+                        let spec = spec_of(kernel, form.name, (elem, elem), [dense(x), b]);
+                        all.push(spec.with("SPAN", kernel.workgroup));
+                    }
+                }
+                for subgroups in [false, true] {
+                    all.push(share_expert(elem, row.quant, 2048, x, subgroups).spec);
                 }
             }
         }

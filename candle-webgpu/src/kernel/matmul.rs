@@ -6,11 +6,11 @@ use crate::cut::{Halves, Part};
 use crate::device::Device;
 use crate::elem::Elem;
 use crate::error::{Error, Result};
-use crate::kernel::matmul_plan::{Problem, OP};
+use crate::kernel::matmul_plan::{Plan, Problem, OP};
 use crate::kernel::wide::matmul_spec;
 use crate::kernel::{threads, ROUNDS};
 use crate::layout::View;
-use crate::queue::Grid;
+use crate::window::Window;
 
 /// The most terms of a sum that a kernel takes: a thread goes by sixteen of them, or more.
 const MOST_TERMS: usize = 64 * ROUNDS;
@@ -53,14 +53,25 @@ impl Device {
         }
         let (a_window, a) = self.window(OP, a)?;
         let (b_window, b) = self.window(OP, b)?;
-        let mut problem = Problem::new(a, b, [batch, m, n, k], out)?;
+        let problem = Problem::new(a, b, [batch, m, n, k], out)?;
         if a.elem == Elem::F64 {
             let y = self.output(OP, count, a.elem)?;
             let windows = [a_window, b_window, (&y).into()];
-            let params = problem.params(1, 1);
-            self.record(matmul_spec(a.elem), &windows, &params, threads(count))?;
+            let plan = Plan::new(matmul_spec(a.elem), 1);
+            let params = problem.params(&plan, 0);
+            self.record(plan.spec, &windows, &params, threads(count))?;
             return Ok(y);
         }
+        self.multiply(problem, [a_window, b_window], count)
+    }
+
+    /// Plans and records a product of `count` elements.
+    pub(crate) fn multiply(
+        &self,
+        mut problem: Problem,
+        [a, b]: [Window<'_>; 2],
+        count: usize,
+    ) -> Result<Value> {
         let plan = problem.plan(self);
         problem.cut(plan.parts);
         let parts = plan.parts as usize;
@@ -68,9 +79,9 @@ impl Device {
         let y = self.output(OP, parts * count, elem)?;
         self.record(
             plan.spec.clone(),
-            &[a_window, b_window, (&y).into()],
-            &problem.params(plan.groups, plan.rows),
-            Grid::Linear(u64::from(plan.groups) * u64::from(problem.batch)),
+            &[a, b, (&y).into()],
+            &problem.params(&plan, 0),
+            problem.grid(&plan),
         )?;
         if parts == 1 {
             return Ok(y);
@@ -84,7 +95,7 @@ impl Device {
             offset: 0,
         };
         let sum = self.fold("sum", parts, &[0])?;
-        self.sum_as(sum, elem, out, count)
+        self.sum_as(sum, elem, problem.out, count)
     }
 
     /// A sum in the dtype of the result.

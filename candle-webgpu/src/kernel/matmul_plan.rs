@@ -5,8 +5,11 @@ use crate::elem::Elem;
 use crate::error::{Error, Result};
 use crate::kernel::gemm::{self, Reading, TILES};
 use crate::kernel::gemv::{self, GEMV_N_COLS, MAX_ROWS};
+use crate::kernel::gemv_dot::{self, Ask};
 use crate::layout::{merge, to_u32, View};
 use crate::link::{Access, Spec};
+use crate::quant::Quant;
+use crate::queue::Grid;
 
 pub(crate) const OP: &str = "matmul";
 
@@ -38,6 +41,9 @@ pub(crate) struct Params {
     dims: [u32; BATCH_DIMS],
     a_batch: [u32; BATCH_DIMS],
     b_batch: [u32; BATCH_DIMS],
+    op: u32,
+    blocks: u32,
+    rounds: u32,
 }
 
 /// One of the two matrices: strides along k, along the other dim and of the batch.
@@ -82,7 +88,9 @@ impl Side {
 pub(crate) struct Problem {
     elem: Elem,
     /// Dtype of y.
-    out: Elem,
+    pub out: Elem,
+    /// The format of `b` where it is quantized; its offset and strides count elements all the same.
+    quant: Option<Quant>,
     pub batch: u32,
     m: u32,
     n: u32,
@@ -92,13 +100,30 @@ pub(crate) struct Problem {
     b: Side,
 }
 
-/// A kernel, the workgroups of one matrix of the batch, how many of them lie along m, and into how many
-/// parts k is cut, whose products are still to be added up.
+/// A kernel, and how many workgroups it takes: `groups` for each of `blocks` blocks of rows of a matrix of the batch.
 pub(crate) struct Plan {
     pub spec: Spec,
     pub groups: u32,
+    pub blocks: u32,
+    /// Tiles along m; in a mixture of experts, how many there are.
     pub rows: u32,
+    /// Turns of a workgroup.
+    pub rounds: u32,
+    /// Parts that k is cut into, whose products are still to be added up.
     pub parts: u32,
+}
+
+impl Plan {
+    pub fn new(spec: Spec, groups: u32) -> Self {
+        Plan {
+            spec,
+            groups,
+            blocks: 1,
+            rows: 1,
+            rounds: 1,
+            parts: 1,
+        }
+    }
 }
 
 /// Refuses views whose last element a kernel cannot address.
@@ -108,7 +133,36 @@ fn address(v: View<'_>) -> Result<()> {
 }
 
 impl Problem {
-    pub fn new(a: View<'_>, b: View<'_>, [batch, m, n, k]: [usize; 4], out: Elem) -> Result<Self> {
+    pub fn new(a: View<'_>, b: View<'_>, size: [usize; 4], out: Elem) -> Result<Self> {
+        let mut problem = Self::batched(a, b, size, out)?;
+        // One b for the whole batch, and rows of a that follow each other across it: one matrix.
+        let outer = a.dims.len() - 2;
+        let mut repeats = b.strides[..outer].iter().zip(b.dims);
+        if repeats.all(|(s, d)| *s == 0 || *d == 1) {
+            let rows = merge(OP, &a.dims[..=outer], [&a.strides[..=outer]])?;
+            if rows.rank == 1 {
+                problem.batch = 1;
+                problem.dims = [1; BATCH_DIMS];
+                problem.m = rows.dims[0];
+                problem.a.other = if rows.dims[0] == 1 {
+                    0
+                } else {
+                    rows.strides[0][0]
+                };
+                problem.a.size = rows.dims[0];
+                problem.a.batch = [0; BATCH_DIMS];
+            }
+        }
+        Ok(problem)
+    }
+
+    /// The same where each matrix of the batch stays a product of its own.
+    pub fn batched(
+        a: View<'_>,
+        b: View<'_>,
+        [batch, m, n, k]: [usize; 4],
+        out: Elem,
+    ) -> Result<Self> {
         address(a)?;
         address(b)?;
         to_u32(OP, batch * m * n)?;
@@ -124,6 +178,7 @@ impl Problem {
         let mut problem = Problem {
             elem: a.elem,
             out,
+            quant: None,
             batch: batch as u32,
             m: m as u32,
             n: n as u32,
@@ -133,21 +188,6 @@ impl Problem {
             b: side(b, outer, outer + 1),
         };
 
-        // One b for the whole batch, and rows of a that follow each other across it: one matrix.
-        if b_batch.iter().zip(b.dims).all(|(s, d)| *s == 0 || *d == 1) {
-            let rows = merge(OP, &a.dims[..=outer], [&a.strides[..=outer]])?;
-            if rows.rank == 1 {
-                problem.batch = 1;
-                problem.m = rows.dims[0];
-                problem.a.other = if rows.dims[0] == 1 {
-                    0
-                } else {
-                    rows.strides[0][0]
-                };
-                problem.a.size = rows.dims[0];
-                return Ok(problem);
-            }
-        }
         let merged = merge(OP, &a.dims[..outer], [a_batch, b_batch])?;
         if merged.rank > BATCH_DIMS {
             return Err(Error::Invalid {
@@ -165,34 +205,32 @@ impl Problem {
         Ok(problem)
     }
 
+    /// The same product with `b` in blocks of a quantized dtype.
+    pub fn quantized(mut self, quant: Quant) -> Self {
+        self.quant = Some(quant);
+        self
+    }
+
     /// The table of variants, from the most to the least particular.
     pub fn plan(&self, device: &Device) -> Plan {
         let elem = self.elem;
-        let elems = (elem, self.out);
         let whole = self.n.is_multiple_of(4);
-        if self.m <= MAX_ROWS {
-            let by_16_bytes = 16 / elem.size() as u32;
-            let wide = [&self.a, &self.b]
-                .map(|s| self.k.is_multiple_of(8) && s.aligned(by_16_bytes, true, self.k));
-            let (spec, cols) = if self.b.k == 1 && (self.m == 1 || wide == [true, true]) {
-                gemv::spec_k(
-                    elems,
-                    (self.m, self.n, self.k),
-                    wide,
-                    u64::from(self.batch),
-                    device.subgroup().is_some(),
-                )
-            } else {
-                let quads = self.b.aligned(4, false, self.k);
-                (gemv::spec_n(elems, self.m, quads, whole), GEMV_N_COLS)
-            };
-            return Plan {
-                spec,
-                groups: self.n.div_ceil(cols),
-                rows: 1,
-                parts: 1,
-            };
+        if let Some(plan) = self.plan_dot(device, false) {
+            return plan;
         }
+        if self.m <= MAX_ROWS || self.quant.is_some() && self.m <= gemv_dot::MAX_ROWS {
+            return self.plan_gemv(device);
+        }
+        let readings = [
+            self.a.reading(self.k),
+            match self.quant {
+                Some(quant) => Reading {
+                    access: Access::Quant(quant),
+                    along_k: true,
+                },
+                None => self.b.reading(self.k),
+            },
+        ];
         let limit = device.limits().max_compute_workgroup_storage_size;
         let count = |t: &gemm::Tile| {
             let tiles = u64::from(self.m.div_ceil(t.m())) * u64::from(self.n.div_ceil(t.n()));
@@ -205,30 +243,86 @@ impl Problem {
                 self.m > t.m() / 2
                     && self.n > t.n() / 2
                     && count(t) >= BUSY
-                    && t.shared(elem, 0) <= limit
+                    && t.shared(elem, readings[1].access, 0) <= limit
             })
             .unwrap_or(&TILES[last]);
-        let readings = [&self.a, &self.b].map(|side| side.reading(self.k));
         let rows = self.m.div_ceil(tile.m());
         let parts = self.parts(count(tile), device.binding_limit());
         let y = (
             if parts == 1 { self.out } else { Elem::F32 },
             if whole { Access::Put } else { Access::Set },
         );
+        let spec = gemm::spec(elem, tile, readings, y, limit);
         Plan {
-            spec: gemm::spec(elem, tile, readings, y, limit),
-            groups: rows * self.n.div_ceil(tile.n()),
             rows,
             parts,
+            ..Plan::new(spec, rows * self.n.div_ceil(tile.n()))
         }
+    }
+
+    /// A few rows, in blocks of as many as a thread keeps.
+    fn plan_gemv(&self, device: &Device) -> Plan {
+        let elems = (self.elem, self.out);
+        let wide = self.wide();
+        let by_k = self.b.k == 1 && (self.m == 1 || wide == [true, true]);
+        if !by_k && self.quant.is_none() {
+            let quads = self.b.aligned(4, false, self.k);
+            let whole = self.n.is_multiple_of(4);
+            let spec = gemv::spec_n(elems, self.m, quads, whole);
+            return Plan::new(spec, self.n.div_ceil(GEMV_N_COLS));
+        }
+        let subgroups = device.subgroup().is_some();
+        let size = (self.m, self.n, self.k);
+        let batch = u64::from(self.batch);
+        let share = gemv::share(elems, self.quant, size, wide, batch, subgroups);
+        Plan {
+            blocks: self.m.div_ceil(share.rows),
+            ..Plan::new(share.spec, self.n.div_ceil(share.cols))
+        }
+    }
+
+    /// A few rows times a quantized matrix in integers, where the adapter is fast at it.
+    fn plan_dot(&self, device: &Device, experts: bool) -> Option<Plan> {
+        let quant = self.quant.filter(|_| device.dot4())?;
+        let ask = Ask {
+            elem: self.elem,
+            quant,
+            quads: self.a.aligned(4, true, self.k),
+            limit: device.limits().max_compute_workgroup_storage_size,
+            subgroup: device.subgroup(),
+            experts,
+        };
+        let share = gemv_dot::share(&ask, (self.m, self.n, self.k))?;
+        Some(Plan {
+            blocks: self.m.div_ceil(share.rows),
+            rounds: share.rounds,
+            ..Plan::new(share.spec, self.n.div_ceil(share.cols))
+        })
+    }
+
+    /// A row times one of a stack of quantized matrices.
+    pub fn plan_expert(&self, device: &Device, quant: Quant) -> Plan {
+        if let Some(plan) = self.plan_dot(device, true) {
+            return plan;
+        }
+        let subgroups = device.subgroup().is_some();
+        let share = gemv::share_expert(self.elem, quant, self.k, self.wide()[0], subgroups);
+        Plan::new(share.spec, self.n.div_ceil(share.cols))
+    }
+
+    /// Which of the two matrices can be read by 16 bytes along k.
+    fn wide(&self) -> [bool; 2] {
+        let by_16_bytes = 16 / self.elem.size() as u32;
+        [&self.a, &self.b].map(|s| self.k.is_multiple_of(8) && s.aligned(by_16_bytes, true, self.k))
     }
 
     /// Into how many parts to cut k, so that `tiles` that are too few for the adapter become enough and
     /// their products stay within `limit` bytes.
     fn parts(&self, tiles: u64, limit: u64) -> u32 {
         let mut parts = if self.batch == 1 { MAX_PARTS } else { 1 };
+        let step = if self.quant.is_some() { 32 } else { 16 };
         let fits = |parts| {
-            self.k.is_multiple_of(16 * parts)
+            self.k.is_multiple_of(step * parts)
                 && self.k / parts >= MIN_PART
                 && tiles * u64::from(parts) <= BUSY
                 && u64::from(parts) * u64::from(self.m) * u64::from(self.n) * 4 <= limit
@@ -251,14 +345,15 @@ impl Problem {
         }
     }
 
-    pub fn params(&self, groups: u32, rows: u32) -> Params {
+    /// `op` names the op in the fault record.
+    pub fn params(&self, plan: &Plan, op: u32) -> Params {
         Params {
             m: self.m,
             n: self.n,
             k: self.k,
             batch: self.batch,
-            groups,
-            rows,
+            groups: plan.groups,
+            rows: plan.rows,
             a_offset: self.a.offset,
             b_offset: self.b.offset,
             a_m: self.a.other,
@@ -268,7 +363,14 @@ impl Problem {
             dims: self.dims,
             a_batch: self.a.batch,
             b_batch: self.b.batch,
+            op,
+            blocks: plan.blocks,
+            rounds: plan.rounds,
         }
+    }
+
+    pub fn grid(&self, plan: &Plan) -> Grid {
+        Grid::Linear(u64::from(plan.groups) * u64::from(plan.blocks) * u64::from(self.batch))
     }
 }
 

@@ -9,6 +9,7 @@ mod edge;
 pub mod fold;
 pub mod gemm;
 pub mod gemv;
+pub mod gemv_dot;
 mod image;
 pub mod index;
 pub mod map;
@@ -17,6 +18,7 @@ mod matmul_plan;
 pub mod norm;
 pub mod pick;
 pub mod pool;
+pub mod quantized;
 pub mod rng;
 pub mod rope;
 pub mod scatter;
@@ -42,8 +44,10 @@ pub fn catalogue() -> Vec<Spec> {
         fold::catalogue(),
         gemm::catalogue(),
         gemv::catalogue(),
+        gemv_dot::catalogue(),
         index::catalogue(),
         norm::catalogue(),
+        quantized::catalogue(),
         rng::catalogue(),
         rope::catalogue(),
         scatter::catalogue(),

@@ -18,8 +18,8 @@ Run the tests, all of them or the parts named:
   unit         unit tests of candle-webgpu, of the examples and of xtask
   upstream     candle-core's and candle-nn's own tests, on the WebGPU device
   conformance  every op, dtype and layout against the CPU; errors; the table of docs/SUPPORT.md
-  variants     the part of it that they can change, with checked shaders, and with the portable twins of kernels; all of it
-               with tensors in pieces of 64 KiB at most
+  variants     the part of it that they can change, with checked shaders, with the portable twins of kernels, and with
+               quantized products in integers; all of it with tensors in pieces of 64 KiB at most
   fuzz         random expression graphs against the CPU: the same ones each time
   models       models of candle-transformers against the CPU; the examples on real models
 
@@ -118,7 +118,7 @@ fn run_part(part: Part, args: &Args) -> Result<Counts> {
         }
         Part::Variants => {
             // tests/conformance/variant.rs says what they are and which cases they run.
-            for variant in ["checked", "portable", "windows"] {
+            for variant in ["checked", "portable", "windows", "dot4", "portable-dot4"] {
                 println!("variant {variant}");
                 let mut cargo = ours(args, &["conformance"]);
                 cargo.env("CANDLE_WEBGPU_TEST_VARIANT", variant);

@@ -1,0 +1,39 @@
+// How gemm brings a dense b into workgroup memory: by quads.
+
+// slots: what gemm.wgsl and its linker bring.
+const BK = 16u;
+const BN = 64u;
+const PAD = 4u;
+struct Params { n: u32, k: u32, b_n: u32 }
+@group(0) @binding(0) var<uniform> p: Params;
+var<workgroup> b_tile: array<f32, BK * (BN + PAD)>;
+override B_ALONG_K: u32 = 0u;
+fn place(q: u32, along_k: u32, size: u32) -> vec2<u32> { return vec2<u32>(q, 0u); }
+fn b_four(k: u32, n: u32, base: u32) -> vec4<f32> { return vec4<f32>(); }
+// end slots
+
+const B_HOLD = (BN * BK / 4u + 255u) / 256u;
+var<private> b_hold: array<vec4<f32>, B_HOLD>;
+
+fn b_fetch(thread: u32, n0: u32, k0: u32, base: u32) {
+    for (var i = 0u; i < B_HOLD; i++) {
+        let at = place(thread + i * 256u, B_ALONG_K, BN) + vec2<u32>(n0, k0);
+        b_hold[i] = vec4<f32>();
+        if at.x < p.n && at.y < p.k { b_hold[i] = b_four(at.y, at.x, base); }
+    }
+}
+
+fn b_stage(thread: u32) {
+    for (var i = 0u; i < B_HOLD; i++) {
+        let q = thread + i * 256u;
+        if q < BN * BK / 4u {
+            let at = place(q, B_ALONG_K, BN);
+            let step = select(1u, BN + PAD, B_ALONG_K == 1u);
+            let first = at.y * (BN + PAD) + at.x;
+            b_tile[first] = b_hold[i].x;
+            b_tile[first + step] = b_hold[i].y;
+            b_tile[first + 2u * step] = b_hold[i].z;
+            b_tile[first + 3u * step] = b_hold[i].w;
+        }
+    }
+}

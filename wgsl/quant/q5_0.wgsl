@@ -1,0 +1,25 @@
+// Q5_0: blocks of 32, d (n - 16) with n in five bits: the low four as in Q4_0, the fifth of element i is bit i of h.
+// A group of 8 blocks: d 8 x 2 bytes | h 8 x 4 bytes | n 8 x 16 bytes.
+
+// slots: what a kernel with a quantized operand `w` brings, and lib/unit.wgsl.
+struct Unit { low: vec4<u32>, high: vec4<u32>, scale: vec2<f32>, shift: vec2<f32> }
+fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
+fn w_word(i: u32) -> u32 { return i; }
+fn unit_spread(bits: vec4<u32>) -> vec4<u32> { return bits; }
+// end slots
+
+fn w_unit(u: u32) -> Unit {
+    let base = u / 8u * 11u;
+    let j = u % 8u;
+    let n = w_at(base + 3u + j);
+    let h = vec4<u32>(w_word((base + 1u) * 4u + j));
+    let d = unpack2x16float(w_word(base * 4u + j / 2u) >> (j % 2u * 16u)).xx;
+    let low = unit_spread(h >> vec4<u32>(0u, 4u, 8u, 12u)) << vec4<u32>(4u);
+    let high = unit_spread(h >> vec4<u32>(16u, 20u, 24u, 28u)) << vec4<u32>(4u);
+    return Unit(
+        (n & vec4<u32>(0x0f0f0f0fu)) | low,
+        ((n >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu)) | high,
+        d,
+        -16.0 * d,
+    );
+}

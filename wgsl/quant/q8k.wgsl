@@ -1,0 +1,15 @@
+// Q8_K: blocks of 256, d q with q in eight bits and d in f32; the sums of 16 q are not used here.
+// A group of 4 blocks: d 4 x 4 bytes | q 4 x 256 bytes | sums 4 x 32 bytes.
+
+// slots: what a kernel with a quantized operand `w` brings, and lib/unit.wgsl.
+struct Unit { low: vec4<u32>, high: vec4<u32>, scale: vec2<f32>, shift: vec2<f32> }
+fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
+fn w_word(i: u32) -> u32 { return i; }
+// end slots
+
+fn w_unit(u: u32) -> Unit {
+    let j = u / 8u % 4u;
+    let base = u / 32u * 73u;
+    let q = base + 1u + j * 16u + u % 8u * 2u;
+    return Unit(w_at(q), w_at(q + 1u), vec2<f32>(bitcast<f32>(w_word(base * 4u + j))), vec2<f32>());
+}
