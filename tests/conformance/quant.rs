@@ -184,11 +184,8 @@ fn product(x: &Tensor, w: &Tensor) -> Result<Tensor> {
         .reshape(dims)?)
 }
 
-/// The largest products of a row and a column, whose rounding to 16 bits the bound counts.
-const DOT_STEPS: f64 = 32639.0;
-
 /// Weights of some units instead of one. Where the device multiplies in integers, activations within 1 are rounded to
-/// steps of 1 / 32639 or less: six standard deviations of a sum of such errors.
+/// steps of 1 / 16320 or less: six standard deviations of a sum of such errors.
 fn bound_of(weights: &Tensor, device: &Device) -> Result<Bound> {
     let float = Bound {
         abs: 1e-4,
@@ -200,7 +197,7 @@ fn bound_of(weights: &Tensor, device: &Device) -> Result<Bound> {
     let squares = weights.to_dtype(DType::F64)?.sqr()?.sum(D::Minus1)?;
     let greatest = squares.max_all()?.to_scalar::<f64>()?.sqrt();
     Ok(Bound {
-        abs: float.abs + 6.0 * greatest / (12f64.sqrt() * DOT_STEPS),
+        abs: float.abs + 6.0 * greatest / (12f64.sqrt() * 16320.0),
         ..float
     })
 }

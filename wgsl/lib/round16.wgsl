@@ -1,18 +1,19 @@
 // Rounding to 16 bits: how many steps four values are, and what a step is worth, where `bits` are those of the greatest
-// magnitude of a block. Below 1e-34, where the quotient would overflow, all is zero; a NaN or an infinity makes the
-// step NaN.
+// magnitude of a block. Steps are powers of two, so that what has few bits, as integers and narrow floats do, is exact.
+// Below 2e-34, where the quotient would overflow, all is zero; a NaN or an infinity makes the step NaN.
 
-const STEPS = 32639.0; // 127 * 256 + 127: two signed bytes
+fn is_ordinary(bits: u32) -> bool { return bits >= 0x07800000u && bits < 0x7f800000u; }
 
-fn is_ordinary(bits: u32) -> bool { return bits >= 0x07400000u && bits < 0x7f800000u; }
+// The exponent of the least power of two of which the greatest is at most 32639 steps, 127 * 256 + 127: two signed bytes.
+fn step_exponent(bits: u32) -> u32 { return ((bits + 0x101ffu) >> 23u) - 14u; }
 
 fn steps_of(v: vec4<f32>, bits: u32) -> vec4<i32> {
     if !is_ordinary(bits) { return vec4<i32>(); }
-    return vec4<i32>(round(v * (STEPS / bitcast<f32>(bits))));
+    return vec4<i32>(round(v * bitcast<f32>((254u - step_exponent(bits)) << 23u)));
 }
 
 fn worth_of(bits: u32) -> f32 {
-    if is_ordinary(bits) { return bitcast<f32>(bits) / STEPS; }
+    if is_ordinary(bits) { return bitcast<f32>(step_exponent(bits) << 23u); }
     return bitcast<f32>(select(0u, 0x7fc00000u, bits >= 0x7f800000u));
 }
 
