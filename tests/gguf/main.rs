@@ -126,8 +126,8 @@ fn on_webgpu(
     let actual = run(family, &files.quantized, PASSES, device)?;
     let exact = run(family, &files.exact, PASSES, &Device::Cpu)?;
     let in_integers = device.as_webgpu_device()?.runtime().dot4();
-    let tolerance = if in_integers { INTEGERS } else { EXACT };
-    compare::outputs(&exact, &actual, tolerance)?;
+    let rounded = if in_integers { INTEGERS } else { EXACT };
+    compare::outputs(&exact, &actual, rounded)?;
     if !says(family, tolerance) {
         return Ok(());
     }
