@@ -5,6 +5,7 @@
 
 mod ids;
 mod ops;
+mod quant;
 mod table;
 
 use std::path::Path;
@@ -23,10 +24,14 @@ letter gives an answer, but another one than f32 gives: the CPU's `gelu`, `gelu_
 and so is its average of integers, as on WebGPU.
 
 WebGPU and CPU are found by trying: each op runs in each dtype on a small tensor, and its values are compared with those
-in f32. Whether they are right to the last place for every layout and special value is the conformance suite's matter.
+in f32 on the CPU, where it has the op. Whether they are right to the last place for every layout and special value is the
+conformance suite's matter.
 What is missing on WebGPU is an error that names op and dtype; on the CPU it is an error or a panic. CUDA and Metal are
 found by reading the dtypes that candle-core, candle-nn, candle-kernels and candle-metal-kernels have kernels for; no
 such device was used. CUDA's f16 needs compute capability 5.3, its bf16 8.0.
+
+Quantizing is the CPU's on all four, as is much of dequantizing on CUDA (f32, f16, bf16, q8_1) and all of it on Metal. `QMatMul`
+unpacks f32, f16 and bf16 when it is made. Quantized products take activations in bf16, f16 and f32, on Metal in f32.
 ";
 
 #[test]
@@ -35,12 +40,12 @@ fn support_table_is_current() -> Result<()> {
     let hook = std::panic::take_hook();
     // The CPU panics where it lacks an op.
     std::panic::set_hook(Box::new(|_| {}));
-    // The columns of a further table may be anything: block types of quantized tensors, for example.
     let tables = [
         ops::table().markdown(&webgpu),
         ops::fused().markdown(&webgpu),
         ids::casts().markdown(&webgpu),
         ids::table().markdown(&webgpu),
+        quant::table().markdown(&webgpu),
     ];
     std::panic::set_hook(hook);
     let mut text = INTRODUCTION.to_string();

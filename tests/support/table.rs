@@ -95,9 +95,11 @@ impl<C: Copy + PartialEq> Row<C> {
 }
 
 /// What the WebGPU device's errors about missing rows say, and Candle's own where it refuses for every device.
-const TYPED: [&str; 4] = [
+const TYPED: [&str; 6] = [
     "is not implemented",
     "has no WebGPU implementation",
+    "no importance matrix for",
+    "the experts are not quantized but",
     "unsupported dtype",
     "unexpected dtype",
 ];
