@@ -1,5 +1,5 @@
 //! gemv_dot: products of a few rows with a quantized matrix in integers, for adapters that multiply packed bytes fast.
-//! Activations are rounded to 16 bits a block of 32: 256 times finer than the 8 bits of the CPU and of llama.cpp, so
+//! Activations are rounded to 16 bits a block of 32: 128 to 257 times finer than the 8 bits of the CPU and of llama.cpp, so
 //! that reading the weights once is still what takes the time.
 
 use crate::elem::Elem;
