@@ -1,13 +1,13 @@
 //! How fast candle-transformers' LLaMA runs on a device, with random weights of a named shape.
 
 mod measure;
+mod model;
 mod report;
 
 use candle_core::DType;
 use candle_examples::device::{describe, DeviceArgs, Precision};
 use candle_examples::exit;
-use candle_examples::random::{self, Preset, PRESETS};
-use candle_transformers::models::llama::{Cache, Llama};
+use candle_examples::random::{Preset, Quant, PRESETS, QUANTS};
 use clap::{Parser, ValueEnum};
 use measure::Bench;
 use report::Report;
@@ -31,6 +31,10 @@ struct Args {
     /// Precision of weights and activations
     #[arg(long, value_enum, default_value = "f32")]
     dtype: Precision,
+
+    /// Quantize the weights, for example q4_0 or q6_k; activations are then in f32
+    #[arg(long, value_parser = quant, conflicts_with = "dtype")]
+    quant: Option<&'static Quant>,
 
     /// Tokens of the prefill pass; 0 leaves it out
     #[arg(long, default_value_t = 512)]
@@ -74,8 +78,16 @@ enum Sample {
 }
 
 fn preset(name: &str) -> Result<&'static Preset, String> {
-    let found = PRESETS.iter().find(|p| p.name == name);
-    let names: Vec<_> = PRESETS.iter().map(|p| p.name).collect();
+    find(PRESETS, |p| p.name, name)
+}
+
+fn quant(name: &str) -> Result<&'static Quant, String> {
+    find(QUANTS, |q| q.name, name)
+}
+
+fn find<T>(rows: &'static [T], key: fn(&T) -> &str, name: &str) -> Result<&'static T, String> {
+    let found = rows.iter().find(|row| key(row) == name);
+    let names: Vec<_> = rows.iter().map(key).collect();
     found.ok_or_else(|| format!("not one of {}", names.join(", ")))
 }
 
@@ -103,8 +115,10 @@ fn run(args: &Args) -> anyhow::Result<()> {
     eprintln!("device: {description}");
 
     let start = Instant::now();
-    let model = Llama::load(random::weights(dtype, &device), &config)?;
-    let cache = Cache::new(true, dtype, &config, &device)?;
+    let model = match args.quant {
+        Some(quant) => model::quantized(args.shape, quant, &device)?,
+        None => model::dense(args.shape, dtype, &device)?,
+    };
     device.synchronize()?;
     eprintln!(
         "weights of {} made in {:.1} s",
@@ -112,9 +126,8 @@ fn run(args: &Args) -> anyhow::Result<()> {
         start.elapsed().as_secs_f64()
     );
 
-    let bench = Bench {
+    let mut bench = Bench {
         model,
-        cache,
         device,
         vocab: config.vocab_size,
         on_host: args.sample == Sample::Host,
@@ -123,6 +136,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
         shape: args.shape.name,
         description,
         dtype,
+        quant: args.quant,
         json: args.json,
         stats: args.stats,
     };

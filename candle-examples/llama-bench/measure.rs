@@ -2,13 +2,11 @@
 
 use candle_core::{Device, Tensor, D};
 use candle_examples::device::{counters, Counters};
-use candle_transformers::models::llama::{Cache, Llama};
+use candle_examples::gguf::Forward;
 use std::time::{Duration, Instant};
 
 pub struct Bench {
-    pub model: Llama,
-    /// Empty; each run works on a copy.
-    pub cache: Cache,
+    pub model: Forward,
     pub device: Device,
     pub vocab: usize,
     pub on_host: bool,
@@ -25,13 +23,12 @@ pub struct Run {
 
 impl Bench {
     /// One pass over `tokens` tokens, until the next token's id is on the host.
-    pub fn prefill(&self, tokens: usize) -> anyhow::Result<Run> {
+    pub fn prefill(&mut self, tokens: usize) -> anyhow::Result<Run> {
         let ids = self.prompt(tokens);
-        let mut cache = self.cache.clone();
         self.device.synchronize()?;
         let before = counters(&self.device);
         let start = Instant::now();
-        self.step(&ids, 0, &mut cache)?;
+        self.step(&ids, 0)?;
         let time = start.elapsed();
         Ok(Run {
             time,
@@ -41,16 +38,15 @@ impl Bench {
     }
 
     /// A greedy loop over `tokens` tokens behind a prompt, which is not part of the time.
-    pub fn decode(&self, context: usize, tokens: usize) -> anyhow::Result<Run> {
-        let mut cache = self.cache.clone();
-        let mut next = self.step(&self.prompt(context), 0, &mut cache)?;
+    pub fn decode(&mut self, context: usize, tokens: usize) -> anyhow::Result<Run> {
+        let mut next = self.step(&self.prompt(context), 0)?;
         self.device.synchronize()?;
         let before = counters(&self.device);
         let start = Instant::now();
         let mut slowest = Duration::ZERO;
         for position in context..context + tokens {
             let step = Instant::now();
-            next = self.step(&[next], position, &mut cache)?;
+            next = self.step(&[next], position)?;
             slowest = slowest.max(step.elapsed());
         }
         Ok(Run {
@@ -61,9 +57,9 @@ impl Bench {
     }
 
     /// A pass and the likeliest next token.
-    fn step(&self, ids: &[u32], position: usize, cache: &mut Cache) -> anyhow::Result<u32> {
+    fn step(&mut self, ids: &[u32], position: usize) -> anyhow::Result<u32> {
         let input = Tensor::new(ids, &self.device)?.unsqueeze(0)?;
-        let logits = self.model.forward(&input, position, cache)?.squeeze(0)?;
+        let logits = (self.model)(&input, position)?.squeeze(0)?;
         if !self.on_host {
             return Ok(logits.argmax(D::Minus1)?.to_scalar()?);
         }

@@ -3,12 +3,15 @@
 use crate::measure::Run;
 use candle_core::DType;
 use candle_examples::device::{Counters, Description};
+use candle_examples::random::Quant;
 use serde_json::json;
 
 pub struct Report {
     pub shape: &'static str,
     pub description: Description,
+    /// Of the activations, and of the weights where nothing is quantized.
     pub dtype: DType,
+    pub quant: Option<&'static Quant>,
     pub json: bool,
     pub stats: bool,
 }
@@ -19,7 +22,7 @@ impl Report {
             println!(
                 "{}, {}, {}",
                 self.shape,
-                self.dtype.as_str(),
+                self.quant.map_or(self.dtype.as_str(), |quant| quant.name),
                 self.description
             );
             println!(
@@ -55,6 +58,7 @@ impl Report {
         if self.json {
             let line = json!({
                 "test": test, "shape": self.shape, "dtype": self.dtype.as_str(),
+                "quant": self.quant.map(|quant| quant.name),
                 "device": self.description.device, "adapter": self.description.adapter,
                 "tokens": tokens, "reps": runs.len(),
                 "ms": { "median": median, "min": min, "max": max },

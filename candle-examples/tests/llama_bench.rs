@@ -3,38 +3,66 @@
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
 use serde_json::Value;
-use std::process::Command;
+use std::process::{Command, Output};
 
-fn bench(args: &[&str]) -> (bool, Vec<Value>) {
+fn bench(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_llama-bench"));
-    command.args(["--shape", "tiny", "--reps", "2", "--prefill", "16"]);
-    command.args(["--context", "4", "--decode", "4", "--json"]);
-    let output = command.args(args).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    let lines = text.lines().map(|l| serde_json::from_str(l).unwrap());
-    (output.status.success(), lines.collect())
+    command.args(["--reps", "2", "--decode", "4", "--json"]);
+    command.args(args).output().unwrap()
 }
 
-fn check(device: &str, dtype: &str) {
-    let (success, lines) = bench(&["--device", device, "--dtype", dtype, "--stats"]);
-    assert!(success);
+/// Both measurements, with figures that make sense.
+fn measure(device: &str, args: &[&str]) -> Vec<Value> {
+    let few = ["--shape", "tiny", "--prefill", "16", "--context", "4"];
+    let output = bench(&[&few[..], &["--device", device, "--stats"], args].concat());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = text.lines().map(|l| serde_json::from_str(l).unwrap());
+    let lines: Vec<Value> = lines.collect();
     let tests: Vec<_> = lines.iter().map(|l| l["test"].as_str().unwrap()).collect();
     assert_eq!(tests, ["prefill", "decode"]);
     for line in &lines {
         let ms = |key: &str| line["ms"][key].as_f64().unwrap();
         assert!(0. < ms("min") && ms("min") <= ms("median") && ms("median") <= ms("max"));
         assert_eq!(line["device"], device);
-        assert_eq!(line["dtype"], dtype);
         if device == "webgpu" {
             assert!(line["stats"]["dispatches"].as_f64().unwrap() > 0.);
             assert_eq!(line["stats"]["readbacks"], 1.);
         }
     }
+    lines
+}
+
+fn check(device: &str, dtype: &str) {
+    let lines = measure(device, &["--dtype", dtype]);
+    assert!(lines.iter().all(|line| line["dtype"] == dtype));
+    assert!(lines.iter().all(|line| line["quant"].is_null()));
 }
 
 #[test]
 fn cpu() {
     check("cpu", "f32");
+}
+
+/// One with blocks of 32, and one with blocks of 256.
+fn check_quantized(device: &str) {
+    for quant in ["q4_0", "q6_k"] {
+        let lines = measure(device, &["--quant", quant]);
+        assert!(lines.iter().all(|line| line["quant"] == quant));
+        assert!(lines.iter().all(|line| line["dtype"] == "f32"));
+    }
+}
+
+#[test]
+fn quantized_cpu() {
+    check_quantized("cpu");
+}
+
+#[cfg(feature = "webgpu")]
+#[test]
+fn quantized_webgpu() {
+    check_quantized("webgpu");
 }
 
 #[cfg(feature = "webgpu")]
@@ -46,7 +74,26 @@ fn webgpu() {
 }
 
 #[test]
-fn more_tokens_than_the_context_are_refused() {
-    assert!(!bench(&["--device", "cpu", "--prefill", "4096"]).0);
-    assert!(!bench(&["--device", "cpu", "--shape", "huge"]).0);
+fn what_cannot_be_measured_is_refused() {
+    for (args, reason) in [
+        (["--shape", "huge"], "not one of tiny"),
+        (["--prefill", "4096"], "do not fit the context"),
+        (["--quant", "q4_9"], "not one of q4_0"),
+    ] {
+        refused(&[&["--device", "cpu"], &args[..]].concat(), reason);
+    }
+    let both = ["--device", "cpu", "--quant", "q4_0", "--dtype", "f16"];
+    refused(&both, "cannot be used with");
+    let stories = ["--device", "cpu", "--shape", "stories15m"];
+    let k = ["--prefill", "16", "--quant", "q4_k"];
+    refused(&[&stories[..], &k].concat(), "rows of 288");
+}
+
+fn refused(args: &[&str], reason: &str) {
+    let output = bench(args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && stderr.contains(reason),
+        "{stderr}"
+    );
 }

@@ -4,7 +4,7 @@ mod locate;
 mod network;
 
 pub use locate::{locate, locate_tokenizer};
-pub use network::{Network, ARCHITECTURES};
+pub use network::{Forward, Network, ARCHITECTURES};
 
 use crate::error::{Error, Result};
 use crate::template::{Template, CHATML};

@@ -21,7 +21,7 @@ Run the tests, all of them or the parts named:
   variants     the part of it that they can change, with checked shaders, with the portable twins of kernels, and with
                quantized products in integers; all of it with tensors in pieces of 64 KiB at most
   fuzz         random expression graphs against the CPU: the same ones each time
-  models       models of candle-transformers against the CPU; the examples on real models
+  models       models of candle-transformers, quantized ones too, against the CPU; the examples on real models
 
 Each part ends with a line `PART: N passed, N failed, N known failures`. Known failures of upstream's tests are listed
 with their reasons in tests/known_upstream.txt; one that passes counts as failed, so that the list stays true.";
@@ -138,9 +138,9 @@ fn run_part(part: Part, args: &Args) -> Result<Counts> {
             add(cargo)?;
         }
         Part::Models => {
-            add(ours(args, &["models", "zoo"]))?;
+            add(ours(args, &["models", "zoo", "gguf"]))?;
             // The tests that download a model are ignored where nobody asks for them.
-            let programs = ["bert", "whisper", "llama"].map(|name| ["--test", name]);
+            let programs = ["bert", "whisper", "llama", "chat"].map(|name| ["--test", name]);
             let what = [&["-p", "candle-examples"][..], &programs.concat()].concat();
             let mut cargo = cargo_test(args, &what);
             cargo.arg("--ignored");

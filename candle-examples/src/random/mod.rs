@@ -1,0 +1,46 @@
+//! Random weights of a given shape: for measuring without a checkpoint.
+
+mod dense;
+mod quantized;
+
+pub use dense::weights;
+pub use quantized::{gguf, Quant, QUANTS};
+
+use candle_transformers::models::llama::Config;
+
+/// A named architecture.
+#[derive(Debug)]
+pub struct Preset {
+    pub name: &'static str,
+    hidden: usize,
+    inner: usize,
+    layers: usize,
+    heads: usize,
+    kv_heads: usize,
+    vocab: usize,
+    context: usize,
+}
+
+#[rustfmt::skip]
+pub const PRESETS: &[Preset] = &[
+    Preset { name: "tiny",           hidden: 256,  inner: 768,  layers: 4,  heads: 8,  kv_heads: 4, vocab: 1024,  context: 2048 },
+    Preset { name: "stories15m",     hidden: 288,  inner: 768,  layers: 6,  heads: 6,  kv_heads: 6, vocab: 32000, context: 256 },
+    Preset { name: "tinyllama-1.1b", hidden: 2048, inner: 5632, layers: 22, heads: 32, kv_heads: 4, vocab: 32000, context: 2048 },
+];
+
+impl Preset {
+    pub fn config(&self) -> Config {
+        Config {
+            hidden_size: self.hidden,
+            intermediate_size: self.inner,
+            vocab_size: self.vocab,
+            num_hidden_layers: self.layers,
+            num_attention_heads: self.heads,
+            num_key_value_heads: self.kv_heads,
+            max_position_embeddings: self.context,
+            rms_norm_eps: 1e-5,
+            tie_word_embeddings: false,
+            ..Config::config_7b_v2(false)
+        }
+    }
+}
