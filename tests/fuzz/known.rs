@@ -61,6 +61,11 @@ pub const DEVICE_TAKES_MORE: &[Known] = &[
         reason: "one of the CPU's two ways is a matmul, which has no such dtype",
     },
     Known {
+        ops: &["index_select", "gather", "scatter", "scatter_add", "scatter_set", "scatter_add_set", "index_add"],
+        when: |_, x| x.get(1).is_some_and(|ids| matches!(ids.dtype(), DType::I16 | DType::I32)),
+        reason: "the CPU has no ids of i16 and i32",
+    },
+    Known {
         ops: &["sigmoid"],
         when: |_, x| x[0].dtype() == DType::F8E4M3,
         reason: "candle-nn has no f8e4m3 there",
