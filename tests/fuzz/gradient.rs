@@ -8,8 +8,10 @@ use crate::graph::{fetched, guarded, Call, Outcome};
 use crate::judge::{self, greatest, wide};
 use crate::op::{Memory, Row};
 
-/// A gradient is several ops, most of them sums: its bound is relative to the greatest element of it.
+/// A gradient is several ops, most of them sums: its bound is relative to the greatest element of it, and grows with the
+/// longest dim beyond so many elements, since a sum of n terms rounds n times.
 const GRADIENT: f64 = 2e-5;
+const LONG: usize = 64;
 
 /// Far from what f32 holds, so that the squares and cubes of quotients are in its range.
 fn moderate(x: &[Tensor]) -> Result<bool> {
@@ -86,6 +88,8 @@ pub fn compare(row: &'static Row, call: &Call, x: &[Tensor], device: &Device) ->
     };
     let places = if got.dtype() == DType::F64 { 1e-8 } else { 1. };
     let rel = GRADIENT * places;
-    let abs = rel * greatest(&expected)?.max(1.);
+    let longest = x.iter().flat_map(Tensor::dims).max().copied().unwrap_or(1);
+    let long = (longest as f64 / LONG as f64).max(1.);
+    let abs = rel * long * greatest(&expected)?.max(1.);
     close(&expected, &got, Bound { abs, rel, ulps: 0 })
 }
