@@ -28,6 +28,15 @@ pub const SUMMED: Scale = |x, call, _| {
     };
     Ok((greatest(&sums)? * 2f64.powi(-21) / SUM.abs).max(1.))
 };
+/// A cumulative sum is a product with a triangle of ones, whose terms are added one after the other: each time by half a
+/// place of the partial sum, and where a pattern repeats the roundings go one way.
+pub const RUNNING: Scale = |x, call, _| {
+    let dim = call.u[0];
+    let last = x[0].rank() - 1;
+    let partial = x[0].transpose(dim, last)?.contiguous()?.cumsum(last)?;
+    let terms = x[0].dim(dim)? as f64;
+    Ok((greatest(&partial)? * 2f64.powi(-24) * terms / SUM.abs).max(1.))
+};
 pub const SQUARE: Scale = |x, _, _| Ok((greatest(&x[0])?.powi(2) / 4.).max(1.));
 pub const PRODUCT: Scale = |x, _, _| Ok((greatest(&x[0])? * greatest(&x[1])?).max(1.));
 

@@ -199,7 +199,7 @@ pub static OPS: &[Row] = rows! {
     "max_all"           ALL    order   Any    New  Same,            |c| c.x[0].max_all();
     "argmin"            ALL    dim     Any    New  Same,            |c| c.x[0].argmin(c.u[0]);
     "argmax"            ALL    dim     Any    New  Same,            |c| c.x[0].argmax(c.u[0]);
-    "cumsum"            MATRIX dim     Calm   View Formula(SUM, judge::SUMMED, CUMSUM), |c| c.x[0].cumsum(c.u[0]);
+    "cumsum"            MATRIX dim     Calm   View Formula(SUM, judge::RUNNING, CUMSUM), |c| c.x[0].cumsum(c.u[0]);
     "sort"              ALL    order   Any    New  Sorted,            |c| c.x[0].contiguous()?.sort_last_dim(true).map(|s| s.0);
     "argsort"           ALL    order   Any    New  Order(true),     |c| c.x[0].contiguous()?.arg_sort_last_dim(true);
     "argsort_desc"      ALL    order   Any    New  Order(false),    |c| c.x[0].contiguous()?.arg_sort_last_dim(false);
