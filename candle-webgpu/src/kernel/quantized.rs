@@ -238,6 +238,9 @@ impl Device {
         if batch * m * n == 0 || k == 0 {
             return self.fill(batch * m * n, a.elem, 0);
         }
+        if !self.fits(a) {
+            return self.rows_in_halves(a, w, (n, k));
+        }
         let (a_window, a) = self.window(OP, a)?;
         let product = |first: usize, run: usize| {
             let mut dims = a.dims.to_vec();
@@ -267,6 +270,21 @@ impl Device {
             let whole = Part::all(&y, a.elem, &[batch * m, n]);
             self.paste(&piece, whole.narrow(1, first, run).view())
         })?;
+        Ok(y)
+    }
+
+    /// A product whose rows are larger than one binding.
+    fn rows_in_halves(&self, a: View<'_>, w: Blocks<'_>, size: (usize, usize)) -> Result<Value> {
+        const OP: &str = "matmul";
+        let loops = a.dims.len() - 1;
+        let mut dims = a.dims.to_vec();
+        dims[loops] = size.0;
+        let y = self.output(OP, dims.iter().product(), a.elem)?;
+        let parts = [Part::from(a), Part::all(&y, a.elem, &dims)];
+        for half in self.halve(OP, &parts, loops)?.parts {
+            let piece = self.matmul_blocks(half[0].view(), w, size)?;
+            self.paste(&piece, half[1].view())?;
+        }
         Ok(y)
     }
 
