@@ -283,12 +283,7 @@ impl QWebGpuStorage {
         }
         let weights_f32 = runtime.cast(self.dense(elem, &[n * k], &[1]), Elem::F32)?;
         let x_f32 = runtime.cast(x, Elem::F32)?;
-        let x_strides = x.dims.iter().rev().scan(1, |next, d| {
-            let stride = *next;
-            *next *= d;
-            Some(stride)
-        });
-        let x_strides: Vec<usize> = x_strides.collect::<Vec<_>>().into_iter().rev().collect();
+        let x_strides = Shape::from(x.dims).stride_contiguous();
         let left = View {
             value: &x_f32,
             elem: Elem::F32,

@@ -5,20 +5,12 @@
 use crate::elem::Elem;
 use crate::error::Result;
 use crate::kernel::edge::{y_put, FLOATS};
-use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
+use crate::kernel::gemv::{BINDINGS, EXPERTS, NONE, SUB};
+use crate::link::{Access, Kernel, Spec, Text};
 use crate::quant::{Quant, QUANTS};
 
 /// Invocations of a workgroup.
 const WORKGROUP: u32 = 256;
-
-const BINDINGS: &[Binding] = &[read("a"), read("b"), write("y")];
-const EXPERTS: &[Binding] = &[
-    read("a"),
-    read("b"),
-    write("y"),
-    read("ids"),
-    write("fault"),
-];
 
 macro_rules! kernel {
     ($name:literal, $features:expr, $bindings:expr) => {
@@ -33,9 +25,6 @@ macro_rules! kernel {
         }
     };
 }
-
-const NONE: wgpu::Features = wgpu::Features::empty();
-const SUB: wgpu::Features = wgpu::Features::SUBGROUP;
 
 pub static GEMV_DOT: Kernel = kernel!("gemv_dot", NONE, BINDINGS);
 pub static GEMV_DOT_SUB: Kernel = kernel!("gemv_dot_sub", SUB, BINDINGS);
