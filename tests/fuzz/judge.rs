@@ -16,7 +16,20 @@ pub type Scale = fn(&[Tensor], &Call, DType) -> Result<f64>;
 /// Bounds are for numbers within 2, or 1 in products.
 pub const FIXED: Scale = |_, _, _| Ok(1.);
 pub const LINEAR: Scale = |x, _, _| Ok((greatest(&x[0])? / 2.).max(1.));
-/// Eight roundings of the sum of magnitudes: where a pattern repeats, roundings go one way and do not cancel.
+/// Eight roundings to f32 of the greatest sum of magnitudes: where a pattern repeats, roundings go one way and do not cancel.
+fn roundings(sums: &Tensor) -> Result<f64> {
+    Ok(greatest(sums)? * 2f64.powi(-21))
+}
+
+/// Sums of the magnitudes of what a sum of products adds.
+fn terms(row: &Row, call: &Call, x: &[Tensor]) -> Result<Tensor> {
+    let x = x
+        .iter()
+        .map(Tensor::abs)
+        .collect::<candle_core::Result<Vec<_>>>()?;
+    given(call.on(row, &x))
+}
+
 pub const SUMMED: Scale = |x, call, _| {
     if !x[0].dtype().is_float() {
         return Ok(1.);
@@ -26,7 +39,7 @@ pub const SUMMED: Scale = |x, call, _| {
         [] => x.sum_all()?,
         dims => x.sum(dims)?,
     };
-    Ok((greatest(&sums)? * 2f64.powi(-21) / SUM.abs).max(1.))
+    Ok((roundings(&sums)? / SUM.abs).max(1.))
 };
 /// A cumulative sum is a product with a triangle of ones, whose terms are added one after the other: each time by half a
 /// place of the partial sum, and where a pattern repeats the roundings go one way.
@@ -99,6 +112,7 @@ fn bounded(judge: Judge) -> Option<(Bound, Scale, Option<Apply>)> {
         Judge::Near(bound) => Some((bound, FIXED, None)),
         Judge::Scaled(bound, scale) => Some((bound, scale, None)),
         Judge::Formula(bound, scale, formula) => Some((bound, scale, Some(formula))),
+        Judge::Dots(bound) => Some((bound, FIXED, None)),
         _ => None,
     }
 }
@@ -125,7 +139,10 @@ pub fn judge(row: &'static Row, call: &Call, x: &[Tensor], got: &Tensor) -> Resu
     if let Some((bound, scale, _)) = bounded(row.judge) {
         let expected = given(in_f64(row, call, x)?)?;
         let f64s = x.iter().map(wide).collect::<Result<Vec<_>>>()?;
-        let abs = bound.abs * scale(&f64s, call, got.dtype())?;
+        let abs = match row.judge {
+            Judge::Dots(bound) => bound.abs.max(roundings(&terms(row, call, &f64s)?)?),
+            _ => bound.abs * scale(&f64s, call, got.dtype())?,
+        };
         let bound = of_dtype(Bound { abs, ..bound }, got.dtype());
         return close(&expected, got, bound);
     }

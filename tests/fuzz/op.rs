@@ -49,6 +49,8 @@ pub enum Judge {
     Near(Bound),
     /// The CPU in f64; the absolute part is for operands of the usual size and grows with them.
     Scaled(Bound, Scale),
+    /// The CPU in f64; the absolute part grows with the sums of the terms' magnitudes.
+    Dots(Bound),
     /// The CPU in f64, by another text: the row's own has no f64 there.
     Formula(Bound, Scale, Apply),
     /// The operand's rows, sorted upwards.
@@ -97,7 +99,7 @@ const STEPS: Bound = Bound {
     ..SOFTMAX
 };
 
-use Judge::{Cast, Formula, Near, Order, Same, Scaled, Sorted};
+use Judge::{Cast, Dots, Formula, Near, Order, Same, Scaled, Sorted};
 use Memory::{InPlace, New, View};
 use Wants::{Any, Calm, Normal, Open};
 
@@ -238,13 +240,13 @@ pub static OPS: &[Row] = rows! {
     "scatter_set"       ALL    own_scatter Any InPlace Same,        |c| c.x[0].scatter_set(&c.x[1], &c.x[2], c.u[0]).map(|()| c.x[0].clone());
     "scatter_add_set"   ALL    own_scatter Calm InPlace Scaled(SUM, judge::ADDED), |c| c.x[0].scatter_add_set(&c.x[1], &c.x[2], c.u[0]).map(|()| c.x[0].clone());
 
-    "matmul"            MATRIX matmul  Open   New  Scaled(MATMUL, judge::PRODUCT), |c| c.x[0].matmul(&c.x[1]);
-    "matmul_t"          MATRIX matmul_t Open  New  Scaled(MATMUL, judge::PRODUCT), |c| c.x[0].matmul(&c.x[1].t()?);
-    "broadcast_matmul"  MATRIX shared  Open   New  Scaled(MATMUL, judge::PRODUCT), |c| c.x[0].broadcast_matmul(&c.x[1]);
-    "conv1d"            MATRIX conv1d  Calm   View Scaled(MATMUL, judge::PRODUCT), |c| c.x[0].conv1d(&c.x[1], c.u[0], c.u[1], c.u[2], c.u[3]);
-    "conv2d"            MATRIX conv2d  Calm   View Scaled(MATMUL, judge::PRODUCT), |c| c.x[0].conv2d(&c.x[1], c.u[0], c.u[1], c.u[2], c.u[3]);
-    "conv_transpose1d"  MATRIX back1d  Calm   View Scaled(MATMUL, judge::PRODUCT), |c| c.x[0].conv_transpose1d(&c.x[1], c.u[0], c.u[1], c.u[2], c.u[3], 1);
-    "conv_transpose2d"  MATRIX back2d  Calm   View Scaled(MATMUL, judge::PRODUCT), |c| c.x[0].conv_transpose2d(&c.x[1], c.u[0], c.u[1], c.u[2], c.u[3]);
+    "matmul"            MATRIX matmul  Open   New  Dots(MATMUL), |c| c.x[0].matmul(&c.x[1]);
+    "matmul_t"          MATRIX matmul_t Open  New  Dots(MATMUL), |c| c.x[0].matmul(&c.x[1].t()?);
+    "broadcast_matmul"  MATRIX shared  Open   New  Dots(MATMUL), |c| c.x[0].broadcast_matmul(&c.x[1]);
+    "conv1d"            MATRIX conv1d  Calm   View Dots(MATMUL), |c| c.x[0].conv1d(&c.x[1], c.u[0], c.u[1], c.u[2], c.u[3]);
+    "conv2d"            MATRIX conv2d  Calm   View Dots(MATMUL), |c| c.x[0].conv2d(&c.x[1], c.u[0], c.u[1], c.u[2], c.u[3]);
+    "conv_transpose1d"  MATRIX back1d  Calm   View Dots(MATMUL), |c| c.x[0].conv_transpose1d(&c.x[1], c.u[0], c.u[1], c.u[2], c.u[3], 1);
+    "conv_transpose2d"  MATRIX back2d  Calm   View Dots(MATMUL), |c| c.x[0].conv_transpose2d(&c.x[1], c.u[0], c.u[1], c.u[2], c.u[3]);
     "max_pool2d"        ALL    pool    Any    New  Same,            |c| c.x[0].max_pool2d_with_stride((c.u[0], c.u[1]), (c.u[2], c.u[3]));
     "avg_pool2d"        MATRIX pool    Open   New  Scaled(SUM, judge::LINEAR), |c| c.x[0].avg_pool2d_with_stride((c.u[0], c.u[1]), (c.u[2], c.u[3]));
     "upsample_nearest1d" ALL   longer  Any    New  Same,            |c| c.x[0].upsample_nearest1d(c.u[0]);
