@@ -192,7 +192,7 @@ pub static OPS: &[Row] = rows! {
     "sum"               ALL    dims    Open   View Scaled(SUM, judge::SUMMED), |c| c.x[0].sum(c.u);
     "sum_keepdim"       ALL    dims    Open   View Scaled(SUM, judge::SUMMED), |c| c.x[0].sum_keepdim(c.u);
     "sum_all"           ALL    map     Open   New  Scaled(SUM, judge::SUMMED), |c| c.x[0].sum_all();
-    "mean"              STEADY dims    Calm   New  Scaled(SUM, judge::LINEAR), |c| c.x[0].mean(c.u);
+    "mean"              STEADY dims    Calm   New  Scaled(SUM, judge::MEAN), |c| c.x[0].mean(c.u);
     "var"               STEADY dim     Calm   New  Scaled(SUM, judge::SQUARE), |c| c.x[0].var(c.u[0]);
     "min"               ALL    dim     Any    New  Same,            |c| c.x[0].min(c.u[0]);
     "max"               ALL    dim     Any    New  Same,            |c| c.x[0].max(c.u[0]);
