@@ -293,7 +293,8 @@ fn tint() -> Result<()> {
     }
     let dir = tempfile::tempdir()?;
     let mut wrong = Vec::new();
-    let specs = covering();
+    let mut specs = covering();
+    specs.retain(|s| !s.kernel.is_native());
     for spec in &specs {
         let path = dir.path().join("shader.wgsl");
         std::fs::write(&path, link(spec, Target::Tint)?)?;

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::adapter::{choose, AdapterReport, DOT4, OPTIONAL};
 use crate::buffer::{lock, Pool, Value};
 use crate::elem::Elem;
 use crate::error::{Error, Result};
+use crate::kernel::gemm_coop;
 use crate::link::Spec;
 use crate::queue::{Grid, Recorder};
 use crate::readback::FAULT_BYTES;
@@ -57,6 +58,8 @@ pub(crate) struct Inner {
     pub limits: wgpu::Limits,
     pub features: wgpu::Features,
     pub dot4: bool,
+    /// Cooperative matrices have been tried and give the right numbers.
+    pub cooperative: OnceLock<bool>,
     pub pool: Arc<Pool>,
     /// Bytes that one binding shows, a multiple of 256.
     pub binding: u64,
@@ -163,6 +166,7 @@ impl Device {
             binding: binding_limit(&device.limits())?,
             features,
             dot4: dot4 && !without(DOT4),
+            cooperative: OnceLock::new(),
             recorder: Mutex::new(Recorder::new(&device, report.name.clone())),
             staging: Mutex::default(),
             counters: Counters::default(),
@@ -180,7 +184,11 @@ impl Device {
             queue,
         };
         inner.watch();
-        Ok(Device(Arc::new(inner)))
+        let device = Device(Arc::new(inner));
+        if features.contains(gemm_coop::FEATURES) && gemm_coop::suits(adapter, report.subgroup) {
+            let _ = device.0.cooperative.set(gemm_coop::exact(&device)?);
+        }
+        Ok(device)
     }
 
     /// The first device of an adapter has its ordinal; one made after a loss has a new id.
@@ -211,6 +219,11 @@ impl Device {
     /// The optional features in use.
     pub fn features(&self) -> wgpu::Features {
         self.0.features
+    }
+
+    /// Cooperative matrices of 16 x 16 f16 are there, give the right numbers, and are not disabled.
+    pub fn cooperative(&self) -> bool {
+        self.0.cooperative.get().is_some_and(|tried| *tried)
     }
 
     /// Products of packed bytes are fast, and not disabled.
@@ -290,7 +303,7 @@ impl Device {
                 .iter()
                 .enumerate()
                 .any(|(j, b)| i != j && a.value.same(b.value));
-            if binding.write && twice {
+            if binding.write && !binding.held && twice {
                 return Err(Error::Invalid {
                     op: spec.kernel.name,
                     message: "one operand is both read and written".into(),

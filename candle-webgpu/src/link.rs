@@ -47,15 +47,36 @@ impl Access {
 #[derive(Debug)]
 pub struct Binding {
     pub name: &'static str,
+    /// Bound for writing.
     pub write: bool,
+    /// Only read, though bound for writing.
+    pub held: bool,
 }
 
 pub const fn read(name: &'static str) -> Binding {
-    Binding { name, write: false }
+    Binding {
+        name,
+        write: false,
+        held: false,
+    }
 }
 
 pub const fn write(name: &'static str) -> Binding {
-    Binding { name, write: true }
+    Binding {
+        name,
+        write: true,
+        held: false,
+    }
+}
+
+/// Memory that is only read, bound as if it were written so that compilers leave its loads where they stand: NVIDIA's (driver
+/// 580) moves loads of read-only memory past barriers to where their values are used.
+pub const fn held(name: &'static str) -> Binding {
+    Binding {
+        name,
+        write: true,
+        held: true,
+    }
 }
 
 /// A row that stands for one file of `wgsl/kernel/`.
@@ -72,6 +93,14 @@ pub struct Kernel {
     pub features: wgpu::Features,
     /// Writes the slots beyond those of the operands, and names the files to link.
     pub slots: fn(&Spec, &mut Text) -> Result<()>,
+}
+
+impl Kernel {
+    /// Whether only naga can read it: browsers have no cooperative matrices.
+    pub fn is_native(&self) -> bool {
+        let native = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
+        self.features.contains(native)
+    }
 }
 
 /// A kernel with all its slots decided: the key of the pipeline cache and the recipe of its text.
@@ -224,9 +253,6 @@ pub fn link(spec: &Spec, target: Target) -> Result<String> {
     let (head, rest) = kernel.source.split_once("// slots:").ok_or_else(lost)?;
     let (_, tail) = rest.split_once("// end slots").ok_or_else(lost)?;
     let mut out = String::new();
-    if kernel.features.contains(wgpu::Features::SHADER_F16) {
-        out.push_str("enable f16;\n");
-    }
     if target == Target::Tint && kernel.features.contains(wgpu::Features::SUBGROUP) {
         out.push_str("enable subgroups;\n");
     }

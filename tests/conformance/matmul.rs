@@ -52,6 +52,7 @@ pub fn add(cases: &mut Cases) {
             }
         }
         sides(cases, dtype);
+        tiles(cases, dtype);
         batches(cases, dtype);
         cases.add(format!("matmul/{name}/zero"), move |d| {
             for (m, n, k) in [(0, 3, 4), (3, 0, 4), (3, 4, 0)] {
@@ -121,6 +122,29 @@ fn sides(cases: &mut Cases, dtype: DType) {
             });
         }
     }
+}
+
+/// Enough tiles of the largest kind for an adapter, ends of k in the middle of a tile, and a matrix times itself.
+fn tiles(cases: &mut Cases, dtype: DType) {
+    let name = dtype.as_str();
+    for (an, a_dims, a_view) in &SIDES[..2] {
+        for (bn, b_dims, b_view) in &SIDES[..2] {
+            cases.add(format!("matmul/{name}/tiles/{an}*{bn}"), move |d| {
+                for (m, n, k) in [(1500, 1412, 44), (268, 140, 200), (20, 36, 1024)] {
+                    let a = operand(dtype, &a_dims(m, k), 11)?;
+                    let b = operand(dtype, &b_dims(k, n), 12)?;
+                    check(d, &[a, b].map(Operand::of), MATMUL, |t| {
+                        a_view(t[0].clone(), m, k)?.matmul(&b_view(t[1].clone(), k, n)?)
+                    })?;
+                }
+                Ok(())
+            });
+        }
+    }
+    cases.add(format!("matmul/{name}/tiles/own_transpose"), move |d| {
+        let a = operand(dtype, &[96, 72], 13)?;
+        check(d, &[Operand::of(a)], MATMUL, |t| t[0].matmul(&t[0].t()?))
+    });
 }
 
 /// A name, and for each side the storage's dims and how to see the batch in it.

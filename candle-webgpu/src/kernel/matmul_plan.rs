@@ -4,6 +4,7 @@ use crate::device::Device;
 use crate::elem::Elem;
 use crate::error::{Error, Result};
 use crate::kernel::gemm::{self, Reading, TILES};
+use crate::kernel::gemm_coop;
 use crate::kernel::gemv::{self, GEMV_N_COLS, MAX_ROWS};
 use crate::kernel::gemv_dot::{self, Ask};
 use crate::layout::{merge, to_u32, View};
@@ -214,7 +215,6 @@ impl Problem {
     /// The table of variants, from the most to the least particular.
     pub fn plan(&self, device: &Device) -> Plan {
         let elem = self.elem;
-        let whole = self.n.is_multiple_of(4);
         if let Some(plan) = self.plan_dot(device, false) {
             return plan;
         }
@@ -231,11 +231,11 @@ impl Problem {
                 None => self.b.reading(self.k),
             },
         ];
+        if let Some(plan) = self.plan_coop(device, readings) {
+            return plan;
+        }
         let limit = device.limits().max_compute_workgroup_storage_size;
-        let count = |t: &gemm::Tile| {
-            let tiles = u64::from(self.m.div_ceil(t.m())) * u64::from(self.n.div_ceil(t.n()));
-            tiles * u64::from(self.batch)
-        };
+        let count = |t: &gemm::Tile| self.tiles(t.m(), t.n());
         let last = TILES.len() - 1;
         let tile = TILES[..last]
             .iter()
@@ -247,16 +247,58 @@ impl Problem {
             })
             .unwrap_or(&TILES[last]);
         let rows = self.m.div_ceil(tile.m());
-        let parts = self.parts(count(tile), device.binding_limit());
-        let y = (
-            if parts == 1 { self.out } else { Elem::F32 },
-            if whole { Access::Put } else { Access::Set },
-        );
+        let step = if self.quant.is_some() { 32 } else { 16 };
+        let parts = self.parts(count(tile), step, device.binding_limit());
+        let out = if parts == 1 { self.out } else { Elem::F32 };
+        let y = (out, self.stores());
         let spec = gemm::spec(elem, tile, readings, y, limit);
         Plan {
             rows,
             parts,
             ..Plan::new(spec, rows * self.n.div_ceil(tile.n()))
+        }
+    }
+
+    /// With cooperative matrices, where the adapter has them and both matrices lie in whole quads of f16.
+    fn plan_coop(&self, device: &Device, readings: [Reading; 2]) -> Option<Plan> {
+        let quads = readings.iter().all(|r| r.access == Access::Quads);
+        if !(device.cooperative() && self.elem == Elem::F16 && quads) {
+            return None;
+        }
+        let limit = device.limits().max_compute_workgroup_storage_size;
+        let count = |t: &gemm_coop::Tile| self.tiles(t.m, t.n);
+        let tiles = gemm_coop::TILES;
+        let tile = tiles
+            .iter()
+            .filter(|t| t.shared() <= limit)
+            .find(|t| count(t) >= BUSY / 2 || t.name == tiles[tiles.len() - 1].name)?;
+        let parts = self.parts(count(tile), tile.k, device.binding_limit());
+        let out = if parts == 1 { self.out } else { Elem::F32 };
+        let y = (out, self.stores());
+        let along_k = readings.map(|r| r.along_k);
+        let whole_k = self.k.is_multiple_of(tile.k * parts);
+        let rows = self.m.div_ceil(tile.m);
+        Some(Plan {
+            rows,
+            parts,
+            ..Plan::new(
+                gemm_coop::spec(tile, along_k, whole_k, y),
+                rows * self.n.div_ceil(tile.n),
+            )
+        })
+    }
+
+    /// Tiles of `m` rows and `n` columns in all.
+    fn tiles(&self, m: u32, n: u32) -> u64 {
+        u64::from(self.m.div_ceil(m)) * u64::from(self.n.div_ceil(n)) * u64::from(self.batch)
+    }
+
+    /// How y is written: by whole quads where rows are made of them.
+    fn stores(&self) -> Access {
+        if self.n.is_multiple_of(4) {
+            Access::Put
+        } else {
+            Access::Set
         }
     }
 
@@ -316,11 +358,10 @@ impl Problem {
         [&self.a, &self.b].map(|s| self.k.is_multiple_of(8) && s.aligned(by_16_bytes, true, self.k))
     }
 
-    /// Into how many parts to cut k, so that `tiles` that are too few for the adapter become enough and
+    /// Into how many parts of whole `step`s to cut k, so that `tiles` that are too few for the adapter become enough and
     /// their products stay within `limit` bytes.
-    fn parts(&self, tiles: u64, limit: u64) -> u32 {
+    fn parts(&self, tiles: u64, step: u32, limit: u64) -> u32 {
         let mut parts = if self.batch == 1 { MAX_PARTS } else { 1 };
-        let step = if self.quant.is_some() { 32 } else { 16 };
         let fits = |parts| {
             self.k.is_multiple_of(step * parts)
                 && self.k / parts >= MIN_PART

@@ -8,6 +8,7 @@ pub mod copy;
 mod edge;
 pub mod fold;
 pub mod gemm;
+pub mod gemm_coop;
 pub mod gemv;
 pub mod gemv_dot;
 mod image;
@@ -43,6 +44,7 @@ pub fn catalogue() -> Vec<Spec> {
         copy::catalogue(),
         fold::catalogue(),
         gemm::catalogue(),
+        gemm_coop::catalogue(),
         gemv::catalogue(),
         gemv_dot::catalogue(),
         index::catalogue(),

@@ -1,0 +1,199 @@
+//! gemm_coop: products of f16 matrices with cooperative matrices, which are tensor cores where the adapter has them.
+
+use half::f16;
+
+use crate::device::Device;
+use crate::elem::Elem;
+use crate::error::Result;
+use crate::kernel::edge::y_put;
+use crate::kernel::matmul_plan::{Plan, Problem};
+use crate::layout::View;
+use crate::link::{held, write, Access, Kernel, Spec, Text};
+
+/// What the kernel cannot do without.
+pub(crate) const FEATURES: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
+    .union(wgpu::Features::SHADER_F16)
+    .union(wgpu::Features::SUBGROUP);
+
+pub static GEMM_COOP: Kernel = Kernel {
+    name: "gemm_coop",
+    source: include_str!("../../wgsl/kernel/gemm_coop.wgsl"),
+    bindings: &[held("a"), held("b"), write("y")],
+    workgroup: 128,
+    shared: |spec| tile(spec).shared(),
+    features: FEATURES,
+    slots,
+};
+
+/// Rows and columns of a piece: M, N and K of a cooperative matrix.
+const PIECE: u32 = 16;
+
+/// A tile of y: what the four subgroups of a workgroup compute.
+#[derive(Debug)]
+pub(crate) struct Tile {
+    /// The `op` of the specialisation.
+    pub name: &'static str,
+    pub m: u32,
+    pub n: u32,
+    /// Steps along k that a workgroup holds at a time.
+    pub k: u32,
+    /// Rows and columns of a subgroup.
+    subgroup: (u32, u32),
+}
+
+/// From the largest to the smallest. An NVIDIA H200 (Vulkan, driver 580) keeps two workgroups of at most 24 KiB of workgroup
+/// memory on a multiprocessor, and one of more: the large tile must stay below.
+pub(crate) const TILES: &[Tile] = &[
+    Tile {
+        name: "128x128",
+        m: 128,
+        n: 128,
+        k: 32,
+        subgroup: (64, 64),
+    },
+    Tile {
+        name: "64x64",
+        m: 64,
+        n: 64,
+        k: 64,
+        subgroup: (32, 32),
+    },
+];
+
+impl Tile {
+    /// Bytes of workgroup memory: both operands, each with its lines padded by 8 elements, and a piece of y for each subgroup.
+    pub fn shared(&self) -> u32 {
+        let of = |size: u32| 2 * (size * (self.k + 8)).max(self.k * (size + 8));
+        of(self.m) + of(self.n) + 4 * PIECE * PIECE * 4
+    }
+}
+
+fn tile(spec: &Spec) -> &'static Tile {
+    TILES
+        .iter()
+        .find(|t| t.name == spec.op)
+        .unwrap_or(&TILES[TILES.len() - 1])
+}
+
+/// The specialisation for a tile, the directions of the runs of `a` and `b`, and the dtype of y, which is made of whole quads with
+/// `Put`.
+pub(crate) fn spec(tile: &Tile, along_k: [bool; 2], whole_k: bool, y: (Elem, Access)) -> Spec {
+    let raw = (Elem::F16, Access::Raw);
+    Spec::new(&GEMM_COOP, tile.name, &[raw, raw, y])
+        .with("A_ALONG_K", along_k[0].into())
+        .with("B_ALONG_K", along_k[1].into())
+        .with("WHOLE_K", whole_k.into())
+}
+
+fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
+    let tile = tile(spec);
+    let (wm, wn) = tile.subgroup;
+    for (name, value) in [
+        ("BM", tile.m),
+        ("BN", tile.n),
+        ("BK", tile.k),
+        ("WM", wm),
+        ("WN", wn),
+    ] {
+        text.line(format!("const {name} = {value}u;"));
+    }
+    let starts = |size: u32| (0..size).step_by(PIECE as usize);
+    let sum = |m: u32, n: u32| format!("sums[{}]", m / PIECE * (wn / PIECE) + n / PIECE);
+    text.line("fn multiply(row: u32, col: u32) {");
+    for k in starts(tile.k) {
+        for m in starts(wm) {
+            text.line(format!("    let a_{k}_{m} = left(row + {m}u, {k}u);"));
+        }
+        for n in starts(wn) {
+            text.line(format!("    let b_{k}_{n} = right({k}u, col + {n}u);"));
+            for m in starts(wm) {
+                let sum = sum(m, n);
+                text.line(format!(
+                    "    {sum} = coopMultiplyAdd(a_{k}_{m}, b_{k}_{n}, {sum});"
+                ));
+            }
+        }
+    }
+    text.line("}\nfn keep(at: Piece) {");
+    for m in starts(wm) {
+        for n in starts(wn) {
+            text.line(format!("    keep_piece({}, at, {m}u, {n}u);", sum(m, n)));
+        }
+    }
+    text.line("}");
+    y_put(spec, 2, text)
+}
+
+pub fn catalogue() -> Vec<Spec> {
+    let mut all = Vec::new();
+    for tile in TILES {
+        for along_k in [[true, true], [true, false], [false, true], [false, false]] {
+            for whole_k in [true, false] {
+                // f32 is what the parts of a product cut along k have.
+                for elem in [Elem::F16, Elem::F32] {
+                    for access in [Access::Put, Access::Set] {
+                        all.push(spec(tile, along_k, whole_k, (elem, access)));
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Whether the adapter can run the kernel: pieces of 16 x 16 with sums in f32, and subgroups of 32 and nothing else, since a
+/// workgroup is laid out for four.
+pub(crate) fn suits(adapter: &wgpu::Adapter, subgroup: Option<(u32, u32)>) -> bool {
+    use wgpu::CooperativeScalarType::{F16, F32};
+    let mut listed = adapter.cooperative_matrix_properties().into_iter();
+    subgroup == Some((32, 32))
+        && listed.any(|c| {
+            [c.m_size, c.n_size, c.k_size] == [PIECE; 3] && c.ab_type == F16 && c.cr_type == F32
+        })
+}
+
+/// Multiplies small integers, whose products are exact: an experimental feature is trusted once it has given the right numbers,
+/// with each matrix along k and across.
+pub(crate) fn exact(device: &Device) -> Result<bool> {
+    const SIDE: usize = 96;
+    let number = |i: usize| f16::from_f32((i * 7 % 15) as f32 - 7.);
+    let values: Vec<f16> = (0..SIDE * SIDE).map(number).collect();
+    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let value = device.upload(&bytes)?;
+    let at = |i: usize, strides: [usize; 2]| {
+        let (row, col) = (i / SIDE, i % SIDE);
+        values[row * strides[0] + col * strides[1]].to_f32()
+    };
+    for strides in [[SIDE, 1], [1, SIDE]] {
+        let view = View {
+            value: &value,
+            elem: Elem::F16,
+            dims: &[SIDE, SIDE],
+            strides: &strides,
+            offset: 0,
+        };
+        let problem = Problem::new(view, view, [1, SIDE, SIDE, SIDE], Elem::F32)?;
+        let along_k = [strides[1] == 1, strides[0] == 1];
+        let tile = &TILES[TILES.len() - 1];
+        let spec = spec(tile, along_k, false, (Elem::F32, Access::Put));
+        let rows = SIDE.div_ceil(tile.m as usize) as u32;
+        let plan = Plan {
+            rows,
+            ..Plan::new(spec, rows * rows)
+        };
+        let y = device.output(plan.spec.op, SIDE * SIDE, Elem::F32)?;
+        let windows = [(&value).into(), (&value).into(), (&y).into()];
+        let (params, grid) = (problem.params(&plan, 0), problem.grid(&plan));
+        device.record(plan.spec, &windows, &params, grid)?;
+        let got = device.read(&y, 0, y.bytes())?;
+        let right = got.chunks_exact(4).enumerate().all(|(i, bytes)| {
+            let terms = (0..SIDE)
+                .map(|k| at(i / SIDE * SIDE + k, strides) * at(k * SIDE + i % SIDE, strides));
+            bytemuck::pod_read_unaligned::<f32>(bytes) == terms.sum::<f32>()
+        });
+        if !right {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
