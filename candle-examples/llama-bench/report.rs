@@ -4,6 +4,7 @@ use crate::measure::Run;
 use candle_core::DType;
 use candle_examples::device::{Counters, Description};
 use candle_examples::random::Quant;
+use candle_examples::spread::Spread;
 use serde_json::json;
 
 pub struct Report {
@@ -40,12 +41,11 @@ impl Report {
 
     /// Prints the measurement `test`, each run of which went over `tokens` tokens.
     pub fn row(&self, test: &str, tokens: usize, runs: &[Run]) {
-        let mut ms: Vec<f64> = runs.iter().map(|r| r.time.as_secs_f64() * 1e3).collect();
-        ms.sort_by(f64::total_cmp);
-        let (Some(&min), Some(&max)) = (ms.first(), ms.last()) else {
+        let ms = runs.iter().map(|r| r.time.as_secs_f64() * 1e3);
+        let Some(ms) = Spread::of(ms) else {
             return;
         };
-        let median = median(&ms);
+        let Spread { median, min, max } = ms;
         let slowest = runs.iter().map(|r| r.slowest.as_secs_f64() * 1e3);
         let slowest = slowest.fold(0., f64::max);
         let per_token = median / tokens as f64;
@@ -61,7 +61,7 @@ impl Report {
                 "quant": self.quant.map(|quant| quant.name),
                 "device": self.description.device, "adapter": self.description.adapter,
                 "tokens": tokens, "reps": runs.len(),
-                "ms": { "median": median, "min": min, "max": max },
+                "ms": ms,
                 "ms_per_token": per_token, "worst_step_ms": slowest, "tok_s": rate,
                 "stats": work.map(|w| w.json()),
             });
@@ -75,15 +75,6 @@ impl Report {
         if let Some(work) = work {
             println!("{:<8} per pass: {}", "", work.words());
         }
-    }
-}
-
-fn median(sorted: &[f64]) -> f64 {
-    let middle = sorted.len() / 2;
-    if sorted.len() % 2 == 1 {
-        sorted[middle]
-    } else {
-        (sorted[middle - 1] + sorted[middle]) / 2.
     }
 }
 

@@ -19,6 +19,7 @@ pub mod model;
 pub mod package;
 pub mod progress;
 pub mod random;
+pub mod spread;
 pub mod template;
 pub mod tokenizer;
 
