@@ -136,7 +136,7 @@ pub struct Counters {
     pub peak_bytes: u64,
 }
 
-pub use webgpu::counters;
+pub use webgpu::{counters, is_software};
 
 #[cfg(feature = "webgpu")]
 mod webgpu {
@@ -146,11 +146,16 @@ mod webgpu {
         Ok(Device::new_webgpu(0)?)
     }
 
+    /// Whether a WebGPU adapter has the CPU compute.
+    pub fn is_software(device: &Device) -> bool {
+        let device = device.as_webgpu_device();
+        device.is_ok_and(|device| device.adapter().kind == "software")
+    }
+
     /// A note for who may not know that no GPU is at work.
     pub fn hint(device: &Device) -> Option<String> {
-        let adapter = device.as_webgpu_device().ok()?.adapter();
-        let name = &adapter.name;
-        (adapter.kind == "software")
+        let name = &device.as_webgpu_device().ok()?.adapter().name;
+        is_software(device)
             .then(|| format!("{name} computes in software: --device cpu is faster on this machine"))
     }
 
@@ -180,6 +185,10 @@ mod webgpu {
 
     pub fn open() -> Result<Device> {
         Err(Error::NotCompiled("webgpu"))
+    }
+
+    pub fn is_software(_: &Device) -> bool {
+        false
     }
 
     pub fn hint(_: &Device) -> Option<String> {

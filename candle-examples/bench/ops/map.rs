@@ -1,0 +1,41 @@
+//! Elementwise ops and copies: bound by memory.
+
+use super::{matrix, ALL, COPY, ONLY_F16, ONLY_F32, TWO};
+use crate::workload::{At, Case, Make::*, Workload};
+use candle_core::{DType, Result, Tensor};
+
+/// Sizes are rows and columns.
+#[rustfmt::skip]
+pub const TABLE: &[Workload] = &[
+    matrix(COPY,          ONLY_F32, [16384, 16384], [4096, 4096], Unary(|x| x.copy())),
+    matrix("add",         ONLY_F32, [16384, 16384], [2048, 2048], Binary(|a, b| a + b)),
+    matrix("add",         ALL,      [4096, 4096],   [1024, 1024], Binary(|a, b| a + b)),
+    matrix("mul_row",     TWO,      [4096, 4096],   [1024, 1024], Other(mul_row)),
+    matrix("affine",      TWO,      [4096, 4096],   [1024, 1024], Unary(|x| x.affine(1.5, 0.5))),
+    matrix("exp",         TWO,      [4096, 4096],   [512, 1024],  Unary(|x| x.exp())),
+    matrix("gelu",        TWO,      [4096, 4096],   [512, 1024],  Unary(|x| x.gelu())),
+    matrix("silu",        TWO,      [4096, 4096],   [512, 1024],  Unary(|x| x.silu())),
+    matrix("cast_to_f16", ONLY_F32, [4096, 4096],   [1024, 1024], Unary(|x| x.to_dtype(DType::F16))),
+    matrix("cast_to_f32", ONLY_F16, [4096, 4096],   [1024, 1024], Unary(|x| x.to_dtype(DType::F32))),
+    matrix("transpose",   TWO,      [4096, 4096],   [1024, 1024], Unary(|x| x.t()?.contiguous())),
+    matrix("cat_cols",    TWO,      [4096, 4096],   [1024, 1024], Binary(|a, b| Tensor::cat(&[a, b], 1))),
+    matrix("where_cond",  TWO,      [4096, 4096],   [1024, 1024], Other(where_cond)),
+];
+
+/// A row that goes over all rows of a matrix.
+fn mul_row(at: &At) -> Result<Case> {
+    let [rows, cols, _] = at.dims;
+    let (x, row) = (at.random((rows, cols))?, at.random((1, cols))?);
+    Ok(Case::new(&[&x.clone(), &row.clone()], move || {
+        x.broadcast_mul(&row)
+    }))
+}
+
+/// With a mask of u8.
+fn where_cond(at: &At) -> Result<Case> {
+    let [rows, cols, _] = at.dims;
+    let (a, b) = (at.random((rows, cols))?, at.random((rows, cols))?);
+    let mask = at.random((rows, cols))?.ge(0.)?;
+    let inputs = [&mask.clone(), &a.clone(), &b.clone()];
+    Ok(Case::new(&inputs, move || mask.where_cond(&a, &b)))
+}

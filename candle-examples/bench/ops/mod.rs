@@ -1,0 +1,51 @@
+//! The tables of workloads, one for each family of ops.
+
+mod fold;
+mod map;
+mod matmul;
+mod nn;
+
+use crate::workload::{Dims, Make, Workload};
+use candle_core::DType::{self, BF16, F16, F32};
+
+/// All of them, in the order of the report.
+pub const TABLES: [&[Workload]; 4] = [matmul::TABLE, map::TABLE, fold::TABLE, nn::TABLE];
+
+/// The product that says what a device can compute; the faster of its sizes counts.
+pub const GEMM: &str = "gemm";
+
+/// The copy that says how fast a device's memory is.
+pub const COPY: &str = "copy";
+
+const ALL: &[DType] = &[F32, F16, BF16];
+const TWO: &[DType] = &[F32, F16];
+const ONLY_F32: &[DType] = &[F32];
+const ONLY_F16: &[DType] = &[F16];
+
+const fn row(
+    op: &'static str,
+    dtypes: &'static [DType],
+    full: Dims,
+    small: Dims,
+    make: Make,
+) -> Workload {
+    Workload {
+        op,
+        dtypes,
+        full,
+        small,
+        make,
+    }
+}
+
+/// As `row`, where the sizes are the rows and columns of a matrix.
+const fn matrix(
+    op: &'static str,
+    dtypes: &'static [DType],
+    full: [usize; 2],
+    small: [usize; 2],
+    make: Make,
+) -> Workload {
+    let (full, small) = ([full[0], full[1], 1], [small[0], small[1], 1]);
+    row(op, dtypes, full, small, make)
+}
