@@ -29,16 +29,5 @@ pub fn main(args: Args) -> Result<bool> {
     if !args.rest.iter().any(|arg| asks.contains(&arg.as_str())) {
         vulkan::ensure()?;
     }
-    let example = ["--release", "-p", "candle-examples", "--bin", "llama"];
-    let built = run::status(run::cargo().arg("build").args(example))?;
-    if !built.success() {
-        return Ok(false);
-    }
-    let mut cargo = run::cargo();
-    // Paths among the options are the user's, so the example runs where the user is.
-    cargo.current_dir(std::env::current_dir()?);
-    cargo.args(["run", "--quiet", "--manifest-path"]);
-    cargo.arg(crate::root()?.join("Cargo.toml"));
-    cargo.args(example).arg("--").args(&args.rest);
-    Ok(run::status(&mut cargo)?.success())
+    run::example("llama", None, &args.rest)
 }

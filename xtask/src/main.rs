@@ -1,5 +1,6 @@
 //! The commands of this repository. `cargo xtask --help` lists them.
 
+mod bench;
 mod fork;
 mod fuzz;
 mod llama;
@@ -25,6 +26,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Time single ops on the WebGPU device: cargo xtask bench --filter gemm
+    #[command(long_about = bench::HELP)]
+    Bench(bench::Args),
     /// Put the patched candle-core and candle-nn into candle-core/tree and candle-nn/tree
     #[command(long_about = fork::HELP)]
     Fork(fork::Args),
@@ -48,6 +52,7 @@ enum Command {
 fn main() {
     let cli = Cli::parse();
     let done = match cli.command {
+        Command::Bench(args) => bench::main(args),
         Command::Fork(args) => fork::main(args),
         Command::Fuzz(args) => fuzz::main(args),
         Command::Llama(args) => llama::main(args),

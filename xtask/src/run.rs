@@ -35,6 +35,22 @@ pub fn status(command: &mut Command) -> Result<ExitStatus> {
         .with_context(|| format!("cannot start {name}"))
 }
 
+/// Builds a program of candle-examples in release, with these features beside the default ones, and runs it to the end.
+pub fn example(name: &str, features: Option<&str>, args: &[String]) -> Result<bool> {
+    let mut what = vec!["--release", "-p", "candle-examples", "--bin", name];
+    what.extend(features.iter().flat_map(|names| ["--features", names]));
+    if !status(cargo().arg("build").args(&what))?.success() {
+        return Ok(false);
+    }
+    let mut cargo = cargo();
+    // Paths among the arguments are the user's, so the program runs where the user is.
+    cargo.current_dir(std::env::current_dir()?);
+    cargo.args(["run", "--quiet", "--manifest-path"]);
+    cargo.arg(crate::root()?.join("Cargo.toml"));
+    cargo.args(what).arg("--").args(args);
+    Ok(status(&mut cargo)?.success())
+}
+
 /// Runs to the end and gives stdout; an error carries stderr.
 pub fn stdout(command: &mut Command) -> Result<String> {
     let name = name(command);
