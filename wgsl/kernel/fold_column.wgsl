@@ -74,7 +74,19 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
         if i < p.n {
             let base = kept_at(i);
             var acc = acc_of(x_get(base + folded_at(start)), start);
-            for (var r = start + 1u; r < end; r++) {
+            var r = start + 1u;
+            // Four loads at a time are under way.
+            for (; r + 3u < end; r += 4u) {
+                let v0 = x_get(base + folded_at(r));
+                let v1 = x_get(base + folded_at(r + 1u));
+                let v2 = x_get(base + folded_at(r + 2u));
+                let v3 = x_get(base + folded_at(r + 3u));
+                acc = acc_join(acc, acc_of(v0, r));
+                acc = acc_join(acc, acc_of(v1, r + 1u));
+                acc = acc_join(acc, acc_of(v2, r + 2u));
+                acc = acc_join(acc, acc_of(v3, r + 3u));
+            }
+            for (; r < end; r++) {
                 acc = acc_join(acc, acc_of(x_get(base + folded_at(r)), r));
             }
             out[lane] = acc_end(acc, c + p.later == 0u, x_get(base));

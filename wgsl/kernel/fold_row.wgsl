@@ -82,7 +82,19 @@ fn main(
             if lid < busy {
                 var r = start + lid;
                 var acc = acc_of(x_get(base + folded_at(r)), r);
-                for (r += WORKGROUP; r < end; r += WORKGROUP) {
+                r += WORKGROUP;
+                // Four loads at a time are under way.
+                for (; r + 3u * WORKGROUP < end; r += 4u * WORKGROUP) {
+                    let v0 = x_get(base + folded_at(r));
+                    let v1 = x_get(base + folded_at(r + WORKGROUP));
+                    let v2 = x_get(base + folded_at(r + 2u * WORKGROUP));
+                    let v3 = x_get(base + folded_at(r + 3u * WORKGROUP));
+                    acc = acc_join(acc, acc_of(v0, r));
+                    acc = acc_join(acc, acc_of(v1, r + WORKGROUP));
+                    acc = acc_join(acc, acc_of(v2, r + 2u * WORKGROUP));
+                    acc = acc_join(acc, acc_of(v3, r + 3u * WORKGROUP));
+                }
+                for (; r < end; r += WORKGROUP) {
                     acc = acc_join(acc, acc_of(x_get(base + folded_at(r)), r));
                 }
                 part[lid] = acc;

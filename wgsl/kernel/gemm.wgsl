@@ -1,24 +1,47 @@
-// y[b, m, n] = sum over k of a[b, m, k] b[b, k, n]. A workgroup owns a tile of 16 TM rows and 64 TQ columns of y,
-// a thread TM rows of TQ times four columns.
+// y[b, m, n] = sum over k of a[b, m, k] b[b, k, n]. A workgroup owns a tile of BM rows and BN columns of y, a thread TM rows of TQ
+// times four columns; ACROSS threads lie side by side.
+
+// Overrides come first: naga 30 fails if one is used after an array whose size another decides.
+override WORKGROUP: u32 = 256u; // THREADS
+override A_ALONG_K: u32 = 1u;   // quads of a run along k, else along m
+override B_ALONG_K: u32 = 0u;   // quads of b run along k, else along n
+override WHOLE_K: u32 = 0u;     // k is a multiple of BK
+override PAD: u32 = 4u;         // keeps stores that run along k off one memory bank
 
 // slots: as it stands this file is the f32 case with both operands aligned and y of whole quads.
 alias A = vec4<f32>;
 alias B = vec4<f32>;
 alias Y = vec4<f32>;
+const THREADS = 256u;
+const ACROSS = 16u;
 const TM = 4u;
 const TQ = 1u;
 const BK = 16u;
-fn a_four(m: u32, k: u32, base: u32) -> vec4<f32> { return a[(base + m * p.a_m + k * p.a_k) / 4u]; }
-var<private> b_from: vec3<u32>;
-fn b_fetch(thread: u32, n0: u32, k0: u32, base: u32) { b_from = vec3<u32>(n0, k0, base); }
+const A_UNIT = 4u; // elements between the places that a_from counts
+fn a_four(start: u32, at: vec2<u32>) -> vec4<f32> { return a[start]; } // at: row and k
+var<private> b_from: vec2<u32>;
+fn b_start(thread: u32, n0: u32, base: u32) { b_from = vec2<u32>(n0, base); }
+var<private> b_k: u32;
+fn b_fetch(thread: u32, n0: u32, k0: u32) { b_k = k0; }
 fn b_stage(thread: u32) {
-    for (var i = thread; i < BN * BK; i += 256u) {
-        let at = b_from.xy + vec2<u32>(i % BN, i / BN);
-        let source = b_from.z + at.y * p.b_k + at.x * p.b_n;
+    for (var i = thread; i < BN * BK; i += THREADS) {
+        let at = vec2<u32>(b_from.x, b_k) + vec2<u32>(i % BN, i / BN);
+        let source = b_from.y + at.y * p.b_k + at.x * p.b_n;
         b_tile[i / BN * (BN + PAD) + i % BN] = select(0.0, b[source / 4u][source % 4u], at.x < p.n && at.y < p.k);
     }
 }
 fn y_put(at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
+// Written out by the linker: compilers keep sums in registers only where no loop indexes them.
+fn multiply(row: u32, col: u32) {
+    for (var k = 0u; k < BK; k++) {
+        for (var i = 0u; i < TM * TQ; i++) {
+            acc[i] += a_tile[k * (BM + PAD) + row + i / TQ] * b_four(k, col + i % TQ * 4u * ACROSS);
+        }
+    }
+}
+fn keep(m: u32, n: u32, above: u32) {
+    for (var i = 0u; i < TM * TQ; i++) { keep_four(m + i / TQ, n + i % TQ * 4u * ACROSS, above, acc[i]); }
+}
 // end slots
 
 struct Params {
@@ -42,17 +65,15 @@ struct Params {
 @group(0) @binding(1) var<storage, read> a: array<A>;
 @group(0) @binding(2) var<storage, read> b: array<B>;
 @group(0) @binding(3) var<storage, read_write> y: array<Y>;
-override WORKGROUP: u32 = 256u; // 16 x 16 threads, whatever the tile
-override A_ALONG_K: u32 = 1u;   // quads of a run along k, else along m
-override B_ALONG_K: u32 = 0u;   // quads of b run along k, else along n
-override PAD: u32 = 4u;         // keeps stores that run along k off one memory bank
 
-const BM = 16u * TM;
-const BN = 64u * TQ;
-const A_HOLD = (BM * BK / 4u + 255u) / 256u;
+const BM = THREADS / ACROSS * TM;
+const BN = 4u * ACROSS * TQ;
+const A_HOLD = (BM * BK / 4u + THREADS - 1u) / THREADS;
 var<workgroup> a_tile: array<f32, BK * (BM + PAD)>;
 var<workgroup> b_tile: array<f32, BK * (BN + PAD)>;
 var<private> a_hold: array<vec4<f32>, A_HOLD>;
+var<private> a_from: array<u32, A_HOLD>; // the next quads to fetch
+var<private> acc: array<vec4<f32>, TM * TQ>;
 
 // Row or column, and k, of quad q of a tile with `size` rows or columns.
 fn place(q: u32, along_k: u32, size: u32) -> vec2<u32> {
@@ -60,18 +81,32 @@ fn place(q: u32, along_k: u32, size: u32) -> vec2<u32> {
     return vec2<u32>(q % (size / 4u) * 4u, q / (size / 4u));
 }
 
-// Fetches the thread's share of the tile of a at k0 into registers; zero past the edges. `b_fetch` does it for b.
-fn a_fetch(thread: u32, m0: u32, k0: u32, base: u32) {
+// The nearest quad of the matrix: what is computed past its edges is not stored. Single elements are guarded one by one.
+fn inside(at: u32, size: u32, along_k: u32, unit: u32) -> u32 {
+    return select(at, min(at, size - select(4u, 1u, along_k == 1u)), unit == 4u);
+}
+
+fn a_start(thread: u32, m0: u32, base: u32) {
     for (var i = 0u; i < A_HOLD; i++) {
-        let at = place(thread + i * 256u, A_ALONG_K, BM) + vec2<u32>(m0, k0);
+        let at = place(thread + i * THREADS, A_ALONG_K, BM);
+        a_from[i] = (base + inside(m0 + at.x, p.m, A_ALONG_K, A_UNIT) * p.a_m + at.y * p.a_k) / A_UNIT;
+    }
+}
+
+// Fetches the thread's share of the next tile of a, at k0, into registers; zero past the edges. `b_fetch` does it for b.
+fn a_fetch(thread: u32, m0: u32, k0: u32) {
+    for (var i = 0u; i < A_HOLD; i++) {
+        let at = place(thread + i * THREADS, A_ALONG_K, BM) + vec2<u32>(m0, k0);
+        let live = WHOLE_K == 1u || at.y < p.k;
         a_hold[i] = vec4<f32>();
-        if at.x < p.m && at.y < p.k { a_hold[i] = a_four(at.x, at.y, base); }
+        if live && (A_UNIT == 4u || at.x < p.m) { a_hold[i] = a_four(a_from[i], at); }
+        a_from[i] += BK * p.a_k / A_UNIT;
     }
 }
 
 fn a_stage(thread: u32) {
     for (var i = 0u; i < A_HOLD; i++) {
-        let q = thread + i * 256u;
+        let q = thread + i * THREADS;
         if q < BM * BK / 4u {
             let at = place(q, A_ALONG_K, BM);
             let step = select(1u, BM + PAD, A_ALONG_K == 1u);
@@ -82,6 +117,15 @@ fn a_stage(thread: u32) {
             a_tile[first + 3u * step] = a_hold[i].w;
         }
     }
+}
+
+fn b_four(k: u32, n: u32) -> vec4<f32> {
+    let at = k * (BN + PAD) + n;
+    return vec4<f32>(b_tile[at], b_tile[at + 1u], b_tile[at + 2u], b_tile[at + 3u]);
+}
+
+fn keep_four(m: u32, n: u32, above: u32, v: vec4<f32>) {
+    if m < p.m && n < p.n { y_put((above + m) * p.n + n, min(4u, p.n - n), v); }
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -106,37 +150,22 @@ fn main(
         b_base += i * p.b_batch[d];
     }
 
-    let row = thread / 16u * TM;
-    let col = thread % 16u * 4u;
-    var acc: array<vec4<f32>, TM * TQ>;
-    a_fetch(thread, m0, 0u, a_base);
-    b_fetch(thread, n0, 0u, b_base);
+    let row = thread / ACROSS * TM;
+    let col = thread % ACROSS * 4u;
+    a_start(thread, m0, a_base);
+    b_start(thread, n0, b_base);
+    a_fetch(thread, m0, 0u);
+    b_fetch(thread, n0, 0u);
     for (var k0 = 0u; k0 < p.k; k0 += BK) {
         a_stage(thread);
         b_stage(thread);
         workgroupBarrier();
         if k0 + BK < p.k {
-            a_fetch(thread, m0, k0 + BK, a_base);
-            b_fetch(thread, n0, k0 + BK, b_base);
+            a_fetch(thread, m0, k0 + BK);
+            b_fetch(thread, n0, k0 + BK);
         }
-        for (var k = 0u; k < BK; k++) {
-            var right: array<vec4<f32>, TQ>;
-            for (var j = 0u; j < TQ; j++) {
-                let at = k * (BN + PAD) + j * 64u + col;
-                right[j] = vec4<f32>(b_tile[at], b_tile[at + 1u], b_tile[at + 2u], b_tile[at + 3u]);
-            }
-            for (var i = 0u; i < TM; i++) {
-                let left = a_tile[k * (BM + PAD) + row + i];
-                for (var j = 0u; j < TQ; j++) { acc[i * TQ + j] += left * right[j]; }
-            }
-        }
+        multiply(row, col);
         workgroupBarrier();
     }
-    for (var i = 0u; i < TM; i++) {
-        let m = m0 + row + i;
-        for (var j = 0u; j < TQ; j++) {
-            let n = n0 + j * 64u + col;
-            if m < p.m && n < p.n { y_put((batch * p.m + m) * p.n + n, min(4u, p.n - n), acc[i * TQ + j]); }
-        }
-    }
+    keep(m0 + row, n0 + col, batch * p.m);
 }

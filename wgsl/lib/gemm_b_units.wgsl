@@ -14,12 +14,14 @@ fn unit_four(word: u32) -> vec4<f32> { return vec4<f32>(unpack4xI8(word)); }
 
 var<private> b_hold: vec4<u32>;
 var<private> b_line: vec2<f32>; // scale and shift
+var<private> b_base: u32;
 
-fn b_fetch(thread: u32, n0: u32, k0: u32, base: u32) {
-    let n = n0 + thread % BN;
+fn b_start(thread: u32, n0: u32, base: u32) { b_base = base + (n0 + thread % BN) * p.b_n; }
+
+fn b_fetch(thread: u32, n0: u32, k0: u32) {
     b_line = vec2<f32>();
-    if thread < 2u * BN && n < p.n {
-        let unit = w_unit((base + n * p.b_n + k0) / 32u);
+    if thread < 2u * BN && n0 + thread % BN < p.n {
+        let unit = w_unit((b_base + k0) / 32u);
         if thread < BN {
             b_hold = unit.low;
             b_line = vec2<f32>(unit.scale.x, unit.shift.x);

@@ -151,8 +151,10 @@ struct Plan {
 }
 
 /// Outputs from which a device is busy without splitting the folded dims.
-const BUSY_THREADS: usize = 1 << 14;
-const BUSY_WORKGROUPS: usize = 64;
+const BUSY_THREADS: usize = 1 << 17;
+const BUSY_WORKGROUPS: usize = 512;
+/// Outputs from which a thread each is enough for a short fold.
+const COLUMN_THREADS: usize = 1 << 14;
 /// Elements worth a thread, and worth a workgroup.
 const THREAD_WORK: usize = 128;
 const WORKGROUP_WORK: usize = 4096;
@@ -166,7 +168,7 @@ impl Plan {
         let neighbours = params.strides[inner] == 1
             && params.dims[inner] >= 16
             && params.m_strides[m_inner] != 1;
-        let column = m <= 32 || (m <= 256 && words >= BUSY_THREADS) || neighbours;
+        let column = m <= 32 || (m <= 256 && words >= COLUMN_THREADS) || neighbours;
         let chunks = if column {
             (m / THREAD_WORK).min(BUSY_THREADS / words)
         } else {

@@ -3,73 +3,89 @@
 use crate::elem::Elem;
 use crate::error::Result;
 use crate::kernel::edge::{y_put, FLOATS};
-use crate::link::{read, write, Access, Kernel, Spec, Text};
+use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
 use crate::quant::QUANTS;
 
-pub static GEMM: Kernel = Kernel {
-    name: "gemm",
-    source: include_str!("../../wgsl/kernel/gemm.wgsl"),
-    bindings: &[read("a"), read("b"), write("y")],
-    workgroup: 256,
-    shared,
-    features: wgpu::Features::empty(),
-    slots,
-};
+pub static GEMM: Kernel = row("gemm", 256);
+pub static GEMM_128: Kernel = row("gemm_128", 128);
+
+const BINDINGS: &[Binding] = &[read("a"), read("b"), write("y")];
+
+const fn row(name: &'static str, workgroup: u32) -> Kernel {
+    Kernel {
+        name,
+        source: include_str!("../../wgsl/kernel/gemm.wgsl"),
+        bindings: BINDINGS,
+        workgroup,
+        shared,
+        features: wgpu::Features::empty(),
+        slots,
+    }
+}
 
 /// A tile of y: what a workgroup computes.
-#[derive(Debug)]
 pub(crate) struct Tile {
     /// The `op` of the specialisation.
     pub name: &'static str,
-    /// Rows of a thread; a workgroup has 16 times as many.
+    kernel: &'static Kernel,
+    /// Threads side by side along n.
+    across: u32,
+    /// Rows of a thread.
     rows: u32,
-    /// Quads of columns of a thread; a workgroup has 64 columns for each.
+    /// Quads of columns of a thread.
     quads: u32,
+    /// As many tiles, parts along k counted, keep a large adapter busy.
+    pub least: u64,
 }
 
 /// From the largest to the smallest.
 pub(crate) const TILES: &[Tile] = &[
     Tile {
         name: "128x128",
+        kernel: &GEMM,
+        across: 16,
         rows: 8,
         quads: 2,
+        least: 256,
     },
     Tile {
-        name: "64x64",
-        rows: 4,
-        quads: 1,
+        name: "128x64",
+        kernel: &GEMM_128,
+        across: 8,
+        rows: 8,
+        quads: 2,
+        least: 128,
     },
     Tile {
         name: "32x64",
+        kernel: &GEMM,
+        across: 16,
         rows: 2,
         quads: 1,
+        least: 0,
     },
 ];
 
 impl Tile {
     pub fn m(&self) -> u32 {
-        16 * self.rows
+        self.kernel.workgroup / self.across * self.rows
     }
 
     pub fn n(&self) -> u32 {
-        64 * self.quads
+        4 * self.across * self.quads
     }
 
-    /// Steps along k that a workgroup holds at a time: a unit of a quantized b. The large tile of a 16-bit dtype is a third faster
-    /// with 8 than with 16 on an NVIDIA H200, the others are not.
-    fn depth(&self, elem: Elem, b: Access) -> u32 {
-        if matches!(b, Access::Quant(_)) {
-            32
-        } else if self.quads == 2 && elem.size() == 2 {
-            8
-        } else {
-            16
+    /// Steps along k that a workgroup holds at a time: a unit of a quantized b.
+    pub fn depth(b: Access) -> u32 {
+        match b {
+            Access::Quant(_) => 32,
+            _ => 16,
         }
     }
 
     /// Bytes of workgroup memory with rows padded by `pad` elements.
-    pub fn shared(&self, elem: Elem, b: Access, pad: u32) -> u32 {
-        self.depth(elem, b) * (self.m() + self.n() + 2 * pad) * 4
+    pub fn shared(&self, b: Access, pad: u32) -> u32 {
+        Self::depth(b) * (self.m() + self.n() + 2 * pad) * 4
     }
 }
 
@@ -83,7 +99,7 @@ fn tile(spec: &Spec) -> &'static Tile {
 fn shared(spec: &Spec) -> u32 {
     let pad = spec.overrides.iter().find(|(name, _)| *name == "PAD");
     let b = spec.operands[1].1;
-    tile(spec).shared(spec.elem(0), b, pad.map_or(0, |(_, pad)| *pad))
+    tile(spec).shared(b, pad.map_or(0, |(_, pad)| *pad))
 }
 
 /// How a kernel reads one of the two matrices.
@@ -94,23 +110,29 @@ pub(crate) struct Reading {
     pub along_k: bool,
 }
 
-/// The specialisation for a tile, a way to read each matrix, and the dtype of y, which is made of whole
-/// quads with `Put`.
+/// The specialisation for a tile, a way to read each matrix, whether k is a multiple of the depth, and the dtype of y, which is
+/// made of whole quads with `Put`.
 pub(crate) fn spec(
     elem: Elem,
     tile: &Tile,
     [a, b]: [Reading; 2],
+    whole_k: bool,
     y: (Elem, Access),
     limit: u32,
 ) -> Spec {
-    let pad = if tile.shared(elem, b.access, 4) <= limit {
+    let pad = if tile.shared(b.access, 4) <= limit {
         4
     } else {
         0
     };
-    let spec = Spec::new(&GEMM, tile.name, &[(elem, a.access), (elem, b.access), y])
-        .with("A_ALONG_K", a.along_k.into())
-        .with("PAD", pad);
+    let spec = Spec::new(
+        tile.kernel,
+        tile.name,
+        &[(elem, a.access), (elem, b.access), y],
+    )
+    .with("A_ALONG_K", a.along_k.into())
+    .with("PAD", pad)
+    .with("WHOLE_K", whole_k.into());
     match b.access {
         Access::Quant(_) => spec,
         _ => spec.with("B_ALONG_K", b.along_k.into()),
@@ -119,44 +141,76 @@ pub(crate) fn spec(
 
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
     let tile = tile(spec);
+    text.line(format!("const THREADS = {}u;", tile.kernel.workgroup));
+    text.line(format!("const ACROSS = {}u;", tile.across));
     text.line(format!("const TM = {}u;", tile.rows));
     text.line(format!("const TQ = {}u;", tile.quads));
     let b = spec.operands[1].1;
-    text.line(format!("const BK = {}u;", tile.depth(spec.elem(0), b)));
+    let depth = Tile::depth(b);
+    text.line(format!("const BK = {depth}u;"));
+    products(tile, depth, text);
     text.file(match b {
         Access::Quant(_) => include_str!("../../wgsl/lib/gemm_b_units.wgsl"),
         _ => include_str!("../../wgsl/lib/gemm_b_quads.wgsl"),
     });
-    // The name, its arguments, and the sizes and strides along k and along the other dim.
-    for (i, n, args, o) in [
-        (0, "a", "m: u32, k: u32", "m"),
-        (1, "b", "k: u32, n: u32", "n"),
-    ] {
-        let at = format!("base + {o} * p.{n}_{o} + k * p.{n}_k");
-        if matches!(spec.operands[i].1, Access::Quant(_)) {
-            continue;
-        }
-        if spec.operands[i].1 == Access::Quads {
-            text.line(format!(
-                "fn {n}_four({args}, base: u32) -> vec4<f32> {{ return {n}_get4(({at}) / 4u); }}"
-            ));
-            continue;
-        }
-        let along = format!("{}_ALONG_K == 1u", n.to_uppercase());
-        text.line(format!(
-            "fn {n}_four({args}, base: u32) -> vec4<f32> {{
-    let at = {at};
-    let step = select(p.{n}_{o}, p.{n}_k, {along});
-    let left = select(p.{o} - {o}, p.k - k, {along});
-    var v = vec4<f32>({n}_get(at), 0.0, 0.0, 0.0);
-    if left > 1u {{ v.y = {n}_get(at + step); }}
-    if left > 2u {{ v.z = {n}_get(at + 2u * step); }}
-    if left > 3u {{ v.w = {n}_get(at + 3u * step); }}
+    // The name of the function, of the matrix and of its other dim.
+    for (i, f, n, o) in [(0, "a_four", "a", "m"), (1, "b_read", "b", "n")] {
+        let up = n.to_uppercase();
+        match spec.operands[i].1 {
+            Access::Quant(_) => {}
+            Access::Quads => text.line(format!(
+                "const {up}_UNIT = 4u;
+fn {f}(start: u32, at: vec2<u32>) -> vec4<f32> {{ return {n}_get4(start); }}"
+            )),
+            _ => text.line(format!(
+                "const {up}_UNIT = 1u;
+fn {f}(start: u32, at: vec2<u32>) -> vec4<f32> {{
+    let step = select(p.{n}_{o}, p.{n}_k, {up}_ALONG_K == 1u);
+    let left = select(p.{o} - at.x, p.k - at.y, {up}_ALONG_K == 1u);
+    var v = vec4<f32>({n}_get(start), 0.0, 0.0, 0.0);
+    if left > 1u {{ v.y = {n}_get(start + step); }}
+    if left > 2u {{ v.z = {n}_get(start + 2u * step); }}
+    if left > 3u {{ v.w = {n}_get(start + 3u * step); }}
     return v;
 }}"
-        ));
+            )),
+        }
     }
     y_put(spec, 2, text)
+}
+
+/// What a thread does with the tiles in workgroup memory, and with its sums: one line for each vector of four.
+fn products(tile: &Tile, depth: u32, text: &mut Text) {
+    text.line("fn multiply(row: u32, col: u32) {");
+    for k in 0..depth {
+        for q in 0..tile.quads {
+            text.line(format!(
+                "    let b_{k}_{q} = b_four({k}u, col + {}u);",
+                q * 4 * tile.across
+            ));
+        }
+        for i in 0..tile.rows {
+            text.line(format!(
+                "    let a_{k}_{i} = a_tile[{k}u * (BM + PAD) + row + {i}u];"
+            ));
+            for q in 0..tile.quads {
+                text.line(format!(
+                    "    acc[{}] += a_{k}_{i} * b_{k}_{q};",
+                    i * tile.quads + q
+                ));
+            }
+        }
+    }
+    text.line("}\nfn keep(m: u32, n: u32, above: u32) {");
+    for i in 0..tile.rows {
+        for q in 0..tile.quads {
+            let (acc, n) = (i * tile.quads + q, q * 4 * tile.across);
+            text.line(format!(
+                "    keep_four(m + {i}u, n + {n}u, above, acc[{acc}]);"
+            ));
+        }
+    }
+    text.line("}");
 }
 
 pub fn catalogue() -> Vec<Spec> {
@@ -184,7 +238,16 @@ pub fn catalogue() -> Vec<Spec> {
                 for b in &rights {
                     for &y in ys {
                         for access in [Access::Put, Access::Set] {
-                            all.push(spec(elem, tile, [*a, *b], (y, access), u32::MAX));
+                            for whole_k in [true, false] {
+                                all.push(spec(
+                                    elem,
+                                    tile,
+                                    [*a, *b],
+                                    whole_k,
+                                    (y, access),
+                                    u32::MAX,
+                                ));
+                            }
                         }
                     }
                 }

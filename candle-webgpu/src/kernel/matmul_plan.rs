@@ -236,22 +236,24 @@ impl Problem {
         }
         let limit = device.limits().max_compute_workgroup_storage_size;
         let count = |t: &gemm::Tile| self.tiles(t.m(), t.n());
+        let depth = gemm::Tile::depth(readings[1].access);
+        let parts = |t: &gemm::Tile| self.parts(count(t), depth, device.binding_limit());
         let last = TILES.len() - 1;
         let tile = TILES[..last]
             .iter()
             .find(|t| {
                 self.m > t.m() / 2
                     && self.n > t.n() / 2
-                    && count(t) >= BUSY
-                    && t.shared(elem, readings[1].access, 0) <= limit
+                    && count(t) * u64::from(parts(t)) >= t.least
+                    && t.shared(readings[1].access, 0) <= limit
             })
             .unwrap_or(&TILES[last]);
         let rows = self.m.div_ceil(tile.m());
-        let step = if self.quant.is_some() { 32 } else { 16 };
-        let parts = self.parts(count(tile), step, device.binding_limit());
+        let parts = parts(tile);
         let out = if parts == 1 { self.out } else { Elem::F32 };
         let y = (out, self.stores());
-        let spec = gemm::spec(elem, tile, readings, y, limit);
+        let whole_k = self.k.is_multiple_of(depth * parts);
+        let spec = gemm::spec(elem, tile, readings, whole_k, y, limit);
         Plan {
             rows,
             parts,
