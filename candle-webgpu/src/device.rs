@@ -8,10 +8,12 @@ use crate::adapter::{choose, AdapterReport, DOT4, OPTIONAL};
 use crate::buffer::{lock, Pool, Value};
 use crate::elem::Elem;
 use crate::error::{Error, Result};
+use crate::kernel::copy::Run;
 use crate::kernel::gemm_coop;
 use crate::link::Spec;
 use crate::queue::{Grid, Recorder};
 use crate::readback::FAULT_BYTES;
+use crate::rewrite::Rewrites;
 use crate::window::{binding_limit, Window};
 
 /// Optional features to do without, separated by commas: forces the portable twins.
@@ -58,6 +60,7 @@ pub(crate) struct Inner {
     pub limits: wgpu::Limits,
     pub features: wgpu::Features,
     pub dot4: bool,
+    pub rewrites: Rewrites,
     /// Cooperative matrices have been tried and give the right numbers.
     pub cooperative: OnceLock<bool>,
     pub pool: Arc<Pool>,
@@ -167,6 +170,7 @@ impl Device {
             features,
             dot4: dot4 && !without(DOT4),
             cooperative: OnceLock::new(),
+            rewrites: Rewrites::from_env()?,
             recorder: Mutex::new(Recorder::new(&device, report.name.clone())),
             staging: Mutex::default(),
             counters: Counters::default(),
@@ -298,6 +302,20 @@ impl Device {
         params: &impl bytemuck::NoUninit,
         grid: Grid,
     ) -> Result<()> {
+        self.check_operands(&spec, operands)?;
+        self.0
+            .record(spec, operands, bytemuck::bytes_of(params), grid, None)
+    }
+
+    /// Records a copy, which may become part of the copy before.
+    pub(crate) fn record_copy(&self, run: Run, operands: &[Window<'_>]) -> Result<()> {
+        let (spec, params, grid) = run.dispatch()?;
+        self.check_operands(&spec, operands)?;
+        let params = bytemuck::bytes_of(&params);
+        self.0.record(spec, operands, params, grid, Some(run))
+    }
+
+    fn check_operands(&self, spec: &Spec, operands: &[Window<'_>]) -> Result<()> {
         for (i, (a, binding)) in operands.iter().zip(spec.kernel.bindings).enumerate() {
             let twice = operands
                 .iter()
@@ -311,8 +329,7 @@ impl Device {
             }
             a.check(spec.kernel.name, self)?;
         }
-        self.0
-            .record(spec, operands, bytemuck::bytes_of(params), grid)
+        Ok(())
     }
 
     /// Where kernels report an index that is out of range; bind it as a `Raw` operand.

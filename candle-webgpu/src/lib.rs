@@ -19,6 +19,7 @@ mod pipeline;
 pub mod quant;
 mod queue;
 mod readback;
+mod rewrite;
 mod window;
 
 pub use adapter::{adapters, AdapterReport, ADAPTER_VAR};
@@ -31,4 +32,5 @@ pub use layout::View;
 pub use pipeline::CHECKED_VAR;
 pub use quant::Quant;
 pub use queue::Grid;
+pub use rewrite::REWRITE_VAR;
 pub use window::{Window, BINDING_VAR};

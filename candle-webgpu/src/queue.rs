@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use crate::buffer::{lock, Value};
 use crate::device::Inner;
 use crate::error::{Error, Result};
+use crate::kernel::copy::Run;
 use crate::link::Spec;
 use crate::pipeline::{Pipelines, Signature};
 use crate::readback::Copy;
@@ -44,6 +45,8 @@ struct Op {
     operands: SmallVec<[(Value, u64); 5]>,
     params: [u8; PARAMS_SLOT as usize],
     grid: [u32; 3],
+    /// What it copies, if a copy is all that it does.
+    run: Option<Run>,
 }
 
 /// What a bind group binds: blocks by their ids, and the byte from which each is bound.
@@ -97,6 +100,7 @@ impl Inner {
         operands: &[Window<'_>],
         params: &[u8],
         grid: Grid,
+        run: Option<Run>,
     ) -> Result<()> {
         self.check_lost()?;
         let grid = self.split(&spec, grid)?;
@@ -119,9 +123,14 @@ impl Inner {
             operands: operands.iter().map(Window::bound).collect(),
             params: slot,
             grid,
+            run,
         };
         let faults = op.spec.kernel.bindings.iter().any(|b| b.name == "fault");
         let mut recorder = lock(&self.recorder);
+        let before = recorder.pending.last_mut();
+        if before.is_some_and(|before| self.join(before, &op)) {
+            return Ok(());
+        }
         recorder.pending.push(op);
         recorder.faults |= faults;
         if recorder.pending.len() >= recorder.window {
@@ -129,6 +138,34 @@ impl Inner {
             recorder.window = WINDOW;
         }
         Ok(())
+    }
+
+    /// Takes a copy into the one before it, if they are between the same values and make one loop.
+    fn join(&self, last: &mut Op, op: &Op) -> bool {
+        let joined = || {
+            let same = last
+                .operands
+                .iter()
+                .zip(&op.operands)
+                .all(|((a, from), (b, start))| a.same(b) && from == start);
+            let (run, next) = (last.run.as_ref()?, op.run.as_ref()?);
+            let run = run.join(next).filter(|_| same)?;
+            let (spec, params, grid) = run.dispatch().ok()?;
+            let grid = self.split(&spec, grid).ok()?;
+            Some((run, spec, params, grid))
+        };
+        if !self.rewrites.copies {
+            return false;
+        }
+        let Some((run, spec, params, grid)) = joined() else {
+            return false;
+        };
+        let bytes = bytemuck::bytes_of(&params);
+        last.params[..bytes.len()].copy_from_slice(bytes);
+        last.spec = spec;
+        last.grid = grid;
+        last.run = Some(run);
+        true
     }
 
     fn split(&self, spec: &Spec, grid: Grid) -> Result<[u32; 3]> {

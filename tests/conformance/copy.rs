@@ -31,6 +31,7 @@ pub fn add(cases: &mut Cases) {
         }
         cat(cases, dtype);
         slice_set(cases, dtype);
+        joined(cases, dtype);
         cases.add(format!("copy/round_trip/{name}"), move |d| {
             for n in [0, 1, 2, 3, 5, 1000, 70001] {
                 let x = tensor(dtype, &[n], 32, Fill::Small)?;
@@ -40,6 +41,50 @@ pub fn add(cases: &mut Cases) {
         });
     }
     fill(cases);
+}
+
+/// Copies in a row that the recorder may join into one, and such that it must not.
+fn joined(cases: &mut Cases, dtype: DType) {
+    let name = dtype.as_str();
+    // As repeat_kv has it: the heads of a cache, each several times.
+    cases.add(format!("copy/joined/{name}/repeat"), move |d| {
+        let cache = Operand::viewed(tensor(dtype, &[1, 2, 9, 8], 45, Fill::Small)?, |t| {
+            t.narrow(2, 1, 5)
+        });
+        let repeat = |t: &[Tensor]| Tensor::cat(&[&t[0]; 6], 2)?.reshape((1, 12, 5, 8));
+        same(d, &[cache], EXACT, repeat)
+    });
+    // Steps of one row, of which each is written three times; upwards the last one counts, downwards the first.
+    for (order, rows) in [
+        ("up", [0, 1, 2, 3, 4]),
+        ("down", [4, 3, 2, 1, 0]),
+        ("mixed", [0, 2, 4, 1, 3]),
+    ] {
+        cases.add(
+            format!("copy/joined/{name}/overlapping_{order}"),
+            move |d| {
+                let y = Operand::of(tensor(dtype, &[7, 4], 46, Fill::Small)?);
+                let x = Operand::of(tensor(dtype, &[15, 4], 47, Fill::Small)?);
+                same(d, &[y, x], EXACT, |t| {
+                    let y = t[0].copy()?;
+                    for (i, row) in rows.into_iter().enumerate() {
+                        y.slice_set(&t[1].narrow(0, 3 * i, 3)?.contiguous()?, 0, row)?;
+                        y.slice_set(&t[1].narrow(0, i, 3)?.contiguous()?, 0, row)?;
+                    }
+                    // A source a row further each time, and the same one.
+                    let (z, three) = (t[0].copy()?, t[1].narrow(0, 1, 3)?);
+                    for (i, row) in rows.into_iter().enumerate() {
+                        z.slice_set(&t[1].narrow(0, i, 3)?, 0, row)?;
+                    }
+                    let w = t[0].copy()?;
+                    for row in rows {
+                        w.slice_set(&three, 0, row)?;
+                    }
+                    Tensor::cat(&[y, z, w], 0)
+                })
+            },
+        );
+    }
 }
 
 fn cat(cases: &mut Cases, dtype: DType) {

@@ -1,13 +1,16 @@
 //! Filling, and copies into existing memory.
 
 use crate::buffer::Value;
-use crate::cut::Part;
+use smallvec::SmallVec;
+
+use crate::cut::{Dims, Part};
 use crate::device::Device;
 use crate::elem::{Compute, Elem};
 use crate::error::{Error, Result};
 use crate::kernel::{quads, threads, Strided, WORKGROUP};
 use crate::layout::{merge, to_u32, Merged, View};
 use crate::link::{read, write, Access, Kernel, Spec, Text};
+use crate::queue::Grid;
 
 pub static FILL: Kernel = Kernel {
     name: "fill",
@@ -78,6 +81,89 @@ struct FillParams {
 
 const OP: &str = "copy";
 
+/// A copy from a view to another of the same dims, as the recorder keeps it: copies that follow each other in equal steps, as
+/// concatenations and repetitions of slices make them, become one.
+#[derive(Debug, Clone)]
+pub(crate) struct Run {
+    elem: Elem,
+    dims: Dims,
+    strides: [Dims; 2],
+    offsets: [usize; 2],
+    /// Whether the first dim counts copies.
+    joined: bool,
+}
+
+impl Run {
+    fn new(x: View<'_>, y: View<'_>) -> Self {
+        Run {
+            elem: x.elem,
+            dims: x.dims.into(),
+            strides: [x.strides.into(), y.strides.into()],
+            offsets: [x.offset, y.offset],
+            joined: false,
+        }
+    }
+
+    /// This copy and then `next`, between the same values, as one: if `next` is a step further than the last, and no element is
+    /// written twice.
+    pub fn join(&self, next: &Run) -> Option<Run> {
+        let inner = usize::from(self.joined);
+        let same = self.elem.size() == next.elem.size()
+            && !next.joined
+            && self.dims[inner..] == next.dims[..]
+            && (0..2).all(|i| self.strides[i][inner..] == next.strides[i][..]);
+        if !same {
+            return None;
+        }
+        let step = |i: usize| next.offsets[i].checked_sub(self.offsets[i]);
+        let (mut joined, far) = (self.clone(), [step(0)?, step(1)?]);
+        if self.joined {
+            let count = self.dims[0];
+            if (0..2).any(|i| far[i] != count * self.strides[i][0]) {
+                return None;
+            }
+            joined.dims[0] += 1;
+        } else {
+            joined.dims.insert(0, 2);
+            (0..2).for_each(|i| joined.strides[i].insert(0, far[i]));
+            joined.joined = true;
+        }
+        distinct(&joined.dims, &joined.strides[1]).then_some(joined)
+    }
+
+    pub fn dispatch(&self) -> Result<(Spec, Strided<2>, Grid)> {
+        let wide = Wide::new(self)?;
+        let e = wide.elem;
+        let [x0, y0] = wide.offsets.map(|o| o as u32);
+        let params = Strided::new(to_u32(OP, wide.n)?, &wide.merged, [x0, y0, 0, 0]);
+        let (spec, grid) = if wide.rows_of(4) {
+            let operands = [(e, Access::Quads), (e, Access::Quads)];
+            (Spec::new(&COPY_QUADS, "", &operands), quads(wide.n))
+        } else {
+            let operands = [(e, Access::Words), (e, Access::Set)];
+            (Spec::new(&COPY_ELEMS, "", &operands), threads(wide.n))
+        };
+        Ok((spec, params, grid))
+    }
+}
+
+/// Whether the elements of a layout certainly are different ones: each stride steps over all that smaller strides reach.
+fn distinct(dims: &[usize], strides: &[usize]) -> bool {
+    let mut steps: SmallVec<[(usize, usize); 8]> = strides
+        .iter()
+        .copied()
+        .zip(dims.iter().copied())
+        .filter(|(_, dim)| *dim > 1)
+        .collect();
+    steps.sort_unstable();
+    let mut reach = 0;
+    steps.into_iter().all(|(stride, dim)| {
+        let over = stride > reach;
+        reach += stride * (dim - 1);
+        over
+    })
+}
+
 /// Strides, dims and offsets of a copy, in elements of the widest type that both sides can be moved in.
 struct Wide {
     elem: Elem,
@@ -87,12 +173,13 @@ struct Wide {
 }
 
 impl Wide {
-    fn new(x: View<'_>, y: View<'_>) -> Result<Self> {
+    fn new(run: &Run) -> Result<Self> {
+        let [x, y] = &run.strides;
         let mut wide = Wide {
-            elem: x.elem.bits(),
-            n: x.count(),
-            merged: merge(OP, x.dims, [x.strides, y.strides])?,
-            offsets: [x.offset, y.offset],
+            elem: run.elem.bits(),
+            n: run.dims.iter().product(),
+            merged: merge(OP, &run.dims, [x, y])?,
+            offsets: run.offsets,
         };
         while wide.elem.size() < 4 && wide.rows_of(2) {
             wide.double();
@@ -178,17 +265,43 @@ impl Device {
     fn copy_piece(&self, x: View<'_>, y: View<'_>) -> Result<()> {
         let (x_window, x) = self.window(OP, x)?;
         let (y_window, y) = self.window(OP, y)?;
-        let wide = Wide::new(x, y)?;
-        let e = wide.elem;
-        let [x0, y0] = wide.offsets.map(|o| o as u32);
-        let params = Strided::new(to_u32(OP, wide.n)?, &wide.merged, [x0, y0, 0, 0]);
-        let (spec, grid) = if wide.rows_of(4) {
-            let operands = [(e, Access::Quads), (e, Access::Quads)];
-            (Spec::new(&COPY_QUADS, "", &operands), quads(wide.n))
-        } else {
-            let operands = [(e, Access::Words), (e, Access::Set)];
-            (Spec::new(&COPY_ELEMS, "", &operands), threads(wide.n))
-        };
-        self.record(spec, &[x_window, y_window], &params, grid)
+        self.record_copy(Run::new(x, y), &[x_window, y_window])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(offsets: [usize; 2]) -> Run {
+        Run {
+            elem: Elem::F32,
+            dims: [2, 4].into_iter().collect(),
+            strides: [[4, 1], [40, 1]].map(|s| s.into_iter().collect()),
+            offsets,
+            joined: false,
+        }
+    }
+
+    #[test]
+    fn equal_steps_join() {
+        let three = [[4, 12], [4, 16]]
+            .into_iter()
+            .try_fold(run([4, 8]), |all, next| all.join(&run(next)));
+        let three = three.expect("the same source, four elements further each time");
+        assert_eq!(three.dims.as_slice(), [3, 2, 4]);
+        assert_eq!(three.strides[0].as_slice(), [0, 4, 1]);
+        assert_eq!(three.strides[1].as_slice(), [4, 40, 1]);
+        assert!(three.join(&run([4, 24])).is_none(), "a step of two");
+        assert!(three.join(&run([5, 20])).is_none(), "another source");
+    }
+
+    #[test]
+    fn what_overlaps_stays_apart() {
+        assert!(run([0, 0]).join(&run([4, 2])).is_none(), "half of a row");
+        assert!(run([0, 0]).join(&run([4, 0])).is_none(), "the same place");
+        assert!(run([0, 0]).join(&run([4, 40])).is_none(), "its second row");
+        assert!(run([0, 8]).join(&run([4, 4])).is_none(), "backwards");
+        assert!(run([0, 0]).join(&run([4, 80])).is_some());
     }
 }
