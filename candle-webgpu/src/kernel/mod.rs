@@ -1,6 +1,7 @@
 //! One file per family: the Kernel rows, the parameters as the shader sees them, and the ops that
 //! record them.
 
+pub mod attention;
 pub mod conv;
 mod conv_cut;
 mod conv_spec;
@@ -36,6 +37,7 @@ use crate::queue::Grid;
 /// Every specialisation that the backend can ask for.
 pub fn catalogue() -> Vec<Spec> {
     [
+        attention::catalogue(),
         map::catalogue(),
         zip::catalogue(),
         pick::catalogue(),

@@ -1,0 +1,498 @@
+//! Scaled dot product attention without the matrix of scores. Where rows are few or keys many, keys are split among
+//! workgroups, whose sums a second kernel merges.
+
+use crate::buffer::Value;
+use crate::cut::{Dims, Loops, Part};
+use crate::device::Device;
+use crate::elem::{Compute, Elem};
+use crate::error::{Error, Result};
+use crate::kernel::edge::FLOATS;
+use crate::layout::{to_u32, View};
+use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
+use crate::queue::Grid;
+use crate::window::Window;
+
+const OP: &str = "sdpa";
+
+const BINDINGS: &[Binding] = &[read("q"), read("k"), read("v"), read("mask"), write("y")];
+
+pub static FLASH: Kernel = Kernel {
+    name: "flash",
+    source: include_str!("../../wgsl/kernel/flash.wgsl"),
+    bindings: BINDINGS,
+    workgroup: 128,
+    shared: |spec| {
+        let rows = 16 * tile(spec).rows;
+        ((rows + 32) * 5 + rows * 8) * 16
+    },
+    features: wgpu::Features::empty(),
+    slots,
+};
+
+pub static FLASH_DECODE: Kernel = Kernel {
+    name: "flash_decode",
+    source: include_str!("../../wgsl/kernel/flash_decode.wgsl"),
+    bindings: BINDINGS,
+    workgroup: 128,
+    shared: |spec| {
+        let rows = block(spec).rows;
+        let quads = spec.overrides.iter().find(|(name, _)| *name == "QUADS");
+        let query = quads.map_or(MAX_COLUMNS as u32 / 4, |(_, quads)| *quads) * rows * 16;
+        query + (rows.max(4) * 128 + DECODE_KEYS * rows + 128 + 2 * rows) * 4
+    },
+    features: wgpu::Features::empty(),
+    slots,
+};
+
+pub static FLASH_MERGE: Kernel = Kernel {
+    name: "flash_merge",
+    source: include_str!("../../wgsl/kernel/flash_merge.wgsl"),
+    bindings: &[read("x"), write("y")],
+    workgroup: 64,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots: |_, _| Ok(()),
+};
+
+/// The most columns of q, k and v.
+const MAX_COLUMNS: usize = 256;
+/// Keys that a workgroup sees at a time.
+const FLASH_KEYS: u32 = 32;
+const DECODE_KEYS: u32 = 64;
+
+/// The most queries, and the most rows, for which [`FLASH_DECODE`] is used: beyond them it would read k and v more often.
+const DECODE_QUERIES: u32 = 8;
+const DECODE_ROWS: u32 = 32;
+
+/// Workgroups that fill an adapter: keys are split until there are so many.
+const FLASH_GROUPS: u32 = 256;
+const DECODE_GROUPS: u32 = 512;
+/// The fewest keys that are worth a workgroup of [`FLASH`] of their own.
+const FLASH_LEAST: u32 = 256;
+/// The most keys of a split: llvmpipe leaves out what comes after 65,535 rounds of all loops (see `ROUNDS`).
+const FLASH_MOST: u32 = 16384;
+const DECODE_MOST: u32 = 4096;
+
+/// Register tile of a thread of [`FLASH`].
+struct Tile {
+    name: &'static str,
+    /// Rows of a thread; a workgroup has 16 times as many.
+    rows: u32,
+    /// Quads of columns of a thread; a workgroup has 32 columns for each.
+    quads: u32,
+}
+
+#[rustfmt::skip]
+const TILES: &[Tile] = &[
+    Tile { name: "32x64",  rows: 2, quads: 2 },
+    Tile { name: "32x128", rows: 2, quads: 4 },
+    Tile { name: "32x256", rows: 2, quads: 8 },
+    Tile { name: "64x64",  rows: 4, quads: 2 },
+    Tile { name: "64x128", rows: 4, quads: 4 },
+];
+
+fn tile(spec: &Spec) -> &'static Tile {
+    TILES
+        .iter()
+        .find(|t| t.name == spec.op)
+        .unwrap_or(&TILES[0])
+}
+
+/// Rows of a workgroup of [`FLASH_DECODE`].
+struct Block {
+    name: &'static str,
+    rows: u32,
+}
+
+#[rustfmt::skip]
+const BLOCKS: &[Block] = &[
+    Block { name: "1", rows: 1 },
+    Block { name: "2", rows: 2 },
+    Block { name: "4", rows: 4 },
+    Block { name: "8", rows: 8 },
+];
+
+fn block(spec: &Spec) -> &'static Block {
+    BLOCKS
+        .iter()
+        .find(|b| b.name == spec.op)
+        .unwrap_or(&BLOCKS[BLOCKS.len() - 1])
+}
+
+fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
+    if std::ptr::eq(spec.kernel, &FLASH) {
+        text.line(format!("const TM = {}u;", tile(spec).rows));
+        text.line(format!("const TQ = {}u;", tile(spec).quads));
+    } else {
+        text.line(format!("const ROWS = {}u;", block(spec).rows));
+    }
+    for (n, step) in [("q", "x"), ("k", "y"), ("v", "z")] {
+        text.line(if spec.operands[0].1 == Access::Quads {
+            format!("fn {n}_four(base: u32, c: u32) -> vec4<f32> {{ return {n}_get4((base + c) / 4u); }}")
+        } else {
+            format!(
+                "fn {n}_four(base: u32, c: u32) -> vec4<f32> {{
+    let step = p.steps.{step};
+    let at = base + c * step;
+    return vec4<f32>({n}_get(at), {n}_get(at + step), {n}_get(at + 2u * step), {n}_get(at + 3u * step));
+}}"
+            )
+        });
+    }
+    text.ops(Compute::F32);
+    text.file(include_str!("../../wgsl/lib/attend.wgsl"));
+    Ok(())
+}
+
+/// What a specialisation depends on beside its kernel.
+#[derive(Clone, Copy)]
+struct Form {
+    elem: Elem,
+    /// q, k and v have rows that start at whole quads.
+    whole: bool,
+    masked: bool,
+    /// y gets the sums of splits.
+    parts: bool,
+}
+
+impl Form {
+    fn spec(self, kernel: &'static Kernel, op: &'static str) -> Spec {
+        let x = match self.whole {
+            true => (self.elem, Access::Quads),
+            false => (self.elem, Access::Words),
+        };
+        let y = if self.parts { Elem::F32 } else { self.elem };
+        let mask = (self.elem, Access::Words);
+        Spec::new(kernel, op, &[x, x, x, mask, (y, Access::Put)])
+            .with("MASKED", self.masked.into())
+            .with("PARTS", self.parts.into())
+    }
+
+    fn flash(self, tile: &Tile) -> Spec {
+        self.spec(&FLASH, tile.name)
+    }
+
+    fn decode(self, block: &Block, columns: u32) -> Spec {
+        let quads = if columns > 128 { 64 } else { 32 };
+        self.spec(&FLASH_DECODE, block.name).with("QUADS", quads)
+    }
+}
+
+fn merge(elem: Elem) -> Spec {
+    let operands = [(Elem::F32, Access::Quads), (elem, Access::Put)];
+    Spec::new(&FLASH_MERGE, "", &operands)
+}
+
+pub fn catalogue() -> Vec<Spec> {
+    let mut all = Vec::new();
+    for elem in FLOATS {
+        all.push(merge(elem));
+        for i in 0..8 {
+            let [whole, masked, parts] = [i & 1, i & 2, i & 4].map(|bit| bit != 0);
+            let form = Form {
+                elem,
+                whole,
+                masked,
+                parts,
+            };
+            all.extend(TILES.iter().map(|tile| form.flash(tile)));
+            for columns in [128, 256] {
+                all.extend(BLOCKS.iter().map(|block| form.decode(block, columns)));
+            }
+        }
+    }
+    all
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct Params {
+    d: u32,
+    columns: u32,
+    queries: u32,
+    keys: u32,
+    rows: u32,
+    heads: u32,
+    batch: u32,
+    tiles: u32,
+    splits: u32,
+    span: u32,
+    causal: u32,
+    scale: f32,
+    cap: f32,
+    hidden: f32,
+    nan: f32,
+    lowest: f32,
+    offsets: [u32; 4],
+    steps: [u32; 4],
+    q_strides: [u32; 4],
+    k_strides: [u32; 4],
+    v_strides: [u32; 4],
+    mask_strides: [u32; 4],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct MergeParams {
+    quads: u32,
+    columns: u32,
+    splits: u32,
+    nan: f32,
+}
+
+/// How scores become weights.
+#[derive(Debug, Clone, Copy)]
+pub struct Attention {
+    /// The last query sees all keys, the one before it all but the last key, and so on.
+    pub causal: bool,
+    pub scale: f32,
+    /// Scores are `cap tanh(s / cap)`; 1 for none.
+    pub softcapping: f32,
+}
+
+enum By {
+    Tile(&'static Tile),
+    Block(&'static Block),
+}
+
+/// How the work is shared among workgroups.
+struct Share {
+    by: By,
+    /// Rows of a workgroup.
+    rows: u32,
+    splits: u32,
+    /// Keys of a split.
+    span: u32,
+}
+
+impl Device {
+    /// `softmax(scale q k^T + mask) v` for q (b, h, i, d), k (b, g, j, d), v (b, g, j, c) and a mask that can be broadcast
+    /// to (b, h, i, j), where h is a multiple of g. All of them may lie anyhow. A row that sees no key is NaN.
+    pub fn sdpa(
+        &self,
+        [q, k, v]: [View<'_>; 3],
+        mask: Option<View<'_>>,
+        how: Attention,
+    ) -> Result<Value> {
+        if !FLOATS.contains(&q.elem) {
+            return Err(Error::Unsupported {
+                op: OP,
+                elem: q.elem,
+            });
+        }
+        let show = |v: View<'_>| format!("{:?} {}", v.dims, v.elem);
+        let invalid = |why: &str| Error::Invalid {
+            op: OP,
+            message: format!(
+                "q {}, k {}, v {}{}: {why}",
+                show(q),
+                show(k),
+                show(v),
+                mask.map_or(String::new(), |m| format!(", mask {}", show(m)))
+            ),
+        };
+        let four =
+            |v: View<'_>| <[usize; 4]>::try_from(v.dims).map_err(|_| invalid("not four dims"));
+        let ([b, h, i, d], [kb, g, j, kd], [vb, vg, vj, c]) = (four(q)?, four(k)?, four(v)?);
+        if [k.elem, v.elem].iter().any(|e| *e != q.elem) || mask.is_some_and(|m| m.elem != q.elem) {
+            return Err(invalid("the dtypes differ"));
+        }
+        if (kb, kd) != (b, d) || (vb, vg, vj) != (b, g, j) {
+            return Err(invalid("the dims do not fit together"));
+        }
+        if g == 0 || !h.is_multiple_of(g) {
+            return Err(invalid("heads of q are no multiple of those of k and v"));
+        }
+        if [d, c]
+            .iter()
+            .any(|n| *n == 0 || *n > MAX_COLUMNS || !n.is_multiple_of(4))
+        {
+            return Err(invalid("the last dims are to be multiples of 4 up to 256"));
+        }
+        if j == 0 {
+            return Err(invalid("no keys"));
+        }
+        let scores = [b, h, i, j];
+        let mask = match mask {
+            None => None,
+            Some(m) => Some(
+                broadcast(m, scores)
+                    .ok_or_else(|| invalid("the mask cannot be broadcast to the scores"))?,
+            ),
+        };
+        let share = [g, h / g];
+        let (q, k, v) = (of_q(q, q.strides, share), of_k(k, share), of_k(v, share));
+        let masked = mask.is_some();
+        // Without a mask something has to be bound in its place.
+        let mask = match mask {
+            Some((m, strides)) => of_q(View { dims: &scores, ..m }, &strides, share),
+            None => q.clone(),
+        };
+        let dims = [b, g, h / g, i, c];
+        let reads = [q.view(), k.view(), v.view(), mask.view()];
+        self.in_pieces(OP, reads, (q.elem, &dims), Loops::First(3), |reads, y| {
+            self.attend(reads, masked, how, y)
+        })
+    }
+
+    fn attend(
+        &self,
+        reads: [View<'_>; 4],
+        masked: bool,
+        how: Attention,
+        y: Window<'_>,
+    ) -> Result<()> {
+        let (q_window, q) = self.window(OP, reads[0])?;
+        let (k_window, k) = self.window(OP, reads[1])?;
+        let (v_window, v) = self.window(OP, reads[2])?;
+        let (mask_window, mask) = self.window(OP, reads[3])?;
+        let size = |v: View<'_>, dim: usize| to_u32(OP, v.dims[dim]);
+        let (queries, keys, d, columns) = (size(q, 3)?, size(k, 3)?, size(q, 4)?, size(v, 4)?);
+        let rows = to_u32(OP, q.dims[2] * q.dims[3])?;
+        let batch = to_u32(OP, q.dims[0] * q.dims[1])?;
+        let all = to_u32(OP, q.dims[..4].iter().product::<usize>() * columns as usize)?;
+
+        let share = self.share(batch, (rows, queries, keys), columns);
+        let views = [q, k, v];
+        let form = Form {
+            elem: q.elem,
+            whole: views.into_iter().all(starts_whole),
+            masked,
+            parts: share.splits > 1,
+        };
+        let spec = match share.by {
+            By::Tile(tile) => form.flash(tile),
+            By::Block(block) => form.decode(block, d),
+        };
+        let cap = how.softcapping;
+        let tiles = rows.div_ceil(share.rows);
+        let params = Params {
+            d,
+            columns,
+            queries,
+            keys,
+            rows,
+            heads: size(q, 1)?,
+            batch,
+            tiles,
+            splits: share.splits,
+            span: share.span,
+            causal: how.causal.into(),
+            scale: if cap == 1.0 {
+                how.scale
+            } else {
+                how.scale / cap
+            },
+            cap,
+            hidden: f32::NEG_INFINITY,
+            nan: f32::NAN,
+            lowest: f32::MIN,
+            offsets: [q, k, v, mask].map(|v| v.offset as u32),
+            steps: [q, k, v, mask].map(|v| v.strides[4] as u32),
+            q_strides: strides(q),
+            k_strides: strides(k),
+            v_strides: strides(v),
+            mask_strides: strides(mask),
+        };
+        let groups = u64::from(batch) * u64::from(tiles) * u64::from(share.splits);
+        let grid = Grid::Linear(groups);
+        if share.splits == 1 {
+            let windows = [q_window, k_window, v_window, mask_window, y];
+            return self.record(spec, &windows, &params, grid);
+        }
+        let each = (all / columns) as usize * (columns as usize + 4);
+        let parts = self.output(OP, each.saturating_mul(share.splits as usize), Elem::F32)?;
+        let windows = [q_window, k_window, v_window, mask_window, (&parts).into()];
+        self.record(spec, &windows, &params, grid)?;
+        let params = MergeParams {
+            quads: all / 4,
+            columns: columns / 4,
+            splits: share.splits,
+            nan: f32::NAN,
+        };
+        let grid = Grid::Linear(u64::from(all / 4).div_ceil(FLASH_MERGE.workgroup.into()));
+        self.record(merge(q.elem), &[(&parts).into(), y], &params, grid)
+    }
+
+    fn share(&self, batch: u32, (rows, queries, keys): (u32, u32, u32), columns: u32) -> Share {
+        let decode = queries <= DECODE_QUERIES && rows <= DECODE_ROWS;
+        let (by, tile) = if decode {
+            let fits = |b: &&Block| b.rows >= rows;
+            let block = BLOCKS
+                .iter()
+                .find(fits)
+                .unwrap_or(&BLOCKS[BLOCKS.len() - 1]);
+            (By::Block(block), block.rows)
+        } else {
+            let wide = |t: &&Tile| t.quads * 32 >= columns;
+            let tiles = TILES.iter().filter(wide);
+            // The larger tiles come last.
+            let tile = tiles.filter(|t| rows > 32 || t.rows == 2);
+            let tile = tile.min_by_key(|t| (t.quads, std::cmp::Reverse(t.rows)));
+            let tile = tile.unwrap_or(&TILES[0]);
+            (By::Tile(tile), 16 * tile.rows)
+        };
+        let (step, least, most, enough) = match decode {
+            true => (DECODE_KEYS, DECODE_KEYS, DECODE_MOST, DECODE_GROUPS),
+            false => (FLASH_KEYS, FLASH_LEAST, FLASH_MOST, FLASH_GROUPS),
+        };
+        let groups = u64::from(batch) * u64::from(rows.div_ceil(tile));
+        let useful = (u64::from(enough) / groups.max(1)) as u32;
+        // Sums of splits beside each other fit in a binding.
+        let bytes = u64::from(batch) * u64::from(rows) * u64::from(columns + 4) * 4;
+        let room = (self.binding_limit() / bytes.max(1)).min(u32::MAX.into()) as u32;
+        let splits = useful.min(keys / least).min(room).max(keys.div_ceil(most));
+        let span = keys.div_ceil(splits.max(1)).next_multiple_of(step);
+        Share {
+            by,
+            rows: tile,
+            splits: keys.div_ceil(span),
+            span,
+        }
+    }
+}
+
+/// A mask as a view of four dims: its strides, 0 along those in which it is repeated.
+fn broadcast<'a>(m: View<'a>, to: [usize; 4]) -> Option<(View<'a>, [usize; 4])> {
+    let skipped = 4usize.checked_sub(m.dims.len())?;
+    let mut strides = [0; 4];
+    for (i, (&size, &stride)) in m.dims.iter().zip(m.strides).enumerate() {
+        match size {
+            _ if size == to[skipped + i] => strides[skipped + i] = stride,
+            1 => {}
+            _ => return None,
+        }
+    }
+    Some((m, strides))
+}
+
+/// (b, h, i, last) as (b, g, h / g, i, last).
+fn of_q<'a>(v: View<'a>, s: &[usize], [g, each]: [usize; 2]) -> Part<'a> {
+    Part {
+        value: v.value,
+        elem: v.elem,
+        dims: Dims::from_slice(&[v.dims[0], g, each, v.dims[2], v.dims[3]]),
+        strides: Dims::from_slice(&[s[0], s[1] * each, s[1], s[2], s[3]]),
+        offset: v.offset,
+    }
+}
+
+/// (b, g, j, last) as (b, g, h / g, j, last).
+fn of_k<'a>(v: View<'a>, [_, each]: [usize; 2]) -> Part<'a> {
+    Part::from(v).repeat(2, each)
+}
+
+/// Whether all rows can be read by fours.
+fn starts_whole(v: View<'_>) -> bool {
+    v.strides[4] == 1
+        && v.offset.is_multiple_of(4)
+        && strides(v).iter().all(|s| s.is_multiple_of(4))
+}
+
+/// Along all dims but the last, 0 where there is nothing to step over.
+fn strides(v: View<'_>) -> [u32; 4] {
+    [0, 1, 2, 3].map(|d| match v.dims[d] {
+        1 => 0,
+        _ => v.strides[d] as u32,
+    })
+}

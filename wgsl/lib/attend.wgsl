@@ -1,0 +1,37 @@
+// What the attention kernels share: scores of four neighbouring keys, and how a row of y is finished.
+
+// slots: stands for what the kernels bring.
+struct Params { keys: u32, columns: u32, splits: u32, cap: f32, nan: f32, steps: vec4<u32> }
+@group(0) @binding(0) var<uniform> p: Params;
+override MASKED: u32 = 0u;
+override PARTS: u32 = 0u;
+fn mask_get(i: u32) -> f32 { return 0.0; }
+fn utanh(x: f32) -> f32 { return tanh(x); }
+// end slots
+
+// Of the products with keys j..j+4, the softcap and the mask, whose row starts at `mask_at`.
+fn scores(products: vec4<f32>, mask_at: u32, j: u32) -> vec4<f32> {
+    var s = products;
+    if p.cap != 1.0 { s = p.cap * vec4<f32>(utanh(s.x), utanh(s.y), utanh(s.z), utanh(s.w)); }
+    if MASKED == 1u {
+        let at = mask_at + j * p.steps.w;
+        if j < p.keys { s.x += mask_get(at); }
+        if j + 1u < p.keys { s.y += mask_get(at + p.steps.w); }
+        if j + 2u < p.keys { s.z += mask_get(at + 2u * p.steps.w); }
+        if j + 3u < p.keys { s.w += mask_get(at + 3u * p.steps.w); }
+    }
+    return s;
+}
+
+// The quad of y where a row starts.
+fn place(row: u32, split: u32) -> u32 {
+    if PARTS == 1u { return (row * p.splits + split) * (p.columns / 4u + 1u); }
+    return row * (p.columns / 4u);
+}
+
+// A row without weights has no mean.
+fn finish(sum: vec4<f32>, weights: f32) -> vec4<f32> {
+    if PARTS == 1u { return sum; }
+    if weights == 0.0 { return vec4<f32>(p.nan); }
+    return sum / weights;
+}
