@@ -1,8 +1,8 @@
 //! The fused ops behind Candle's custom ops, one dispatch each.
 
 use super::WebGpuStorage;
-use crate::backend::BackendStorage;
-use crate::{DType, Layout, Result, Shape};
+use crate::backend::{BackendDevice, BackendStorage};
+use crate::{DType, Layout, Result, Shape, Storage, Tensor};
 
 type Forward = Result<(WebGpuStorage, Shape)>;
 
@@ -75,6 +75,43 @@ macro_rules! rope {
 rope!(rope);
 rope!(rope_i);
 rope!(rope_thd);
+
+/// Attention of queries, keys and values, each with its layout. A mask is added to the scores; it may have any shape that
+/// can be broadcast to (b, heads, queries, keys). `causal` lets the last query see all keys, the one before it all but the
+/// last, and so on, as on Metal. A query that sees no key is NaN, as it is by softmax.
+pub fn sdpa(
+    qkv: [(&WebGpuStorage, &Layout); 3],
+    mask: Option<&Tensor>,
+    causal: bool,
+    scale: f32,
+    softcapping: f32,
+) -> Forward {
+    const OP: &str = "sdpa";
+    let [(q, lq), (k, lk), (v, lv)] = qkv;
+    let views = [q.view(OP, lq)?, k.view(OP, lk)?, v.view(OP, lv)?];
+    let mask = mask.map(Tensor::storage_and_layout);
+    let mask = match &mask {
+        None => None,
+        Some((storage, l)) => match &**storage {
+            Storage::WebGpu(m) if m.device().same_device(q.device()) => Some(m.view(OP, l)?),
+            _ => crate::bail!("{OP}: the mask is not on the device of q"),
+        },
+    };
+    let how = candle_webgpu::kernel::attention::Attention {
+        causal,
+        scale,
+        softcapping,
+    };
+    let value = q.device().runtime().sdpa(views, mask, how)?;
+    // The runtime has refused what has not four dims.
+    let mut dims = lq.dims().to_vec();
+    if let (Some(last), Some(columns)) = (dims.last_mut(), lv.dims().last()) {
+        *last = *columns;
+    }
+    let shape = Shape::from(dims);
+    let count = shape.elem_count();
+    Ok((q.with(value, q.dtype(), count), shape))
+}
 
 /// Positions, u32, that sort each row of the last dim.
 pub fn argsort(x: &WebGpuStorage, l: &Layout, asc: bool, last_dim: usize) -> Forward {
