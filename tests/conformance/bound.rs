@@ -38,6 +38,8 @@ pub const SUM: Bound = bound(4e-5, 4e-6, 1);
 /// Dot products of up to a few thousand pairs of numbers within 1.
 pub const MATMUL: Bound = bound(3e-5, 4e-6, 1);
 pub const SOFTMAX: Bound = bound(1e-7, 4e-6, 1);
+/// Means of up to a few thousand numbers within 2, by weights from scores within 20.
+pub const ATTENTION: Bound = bound(1e-5, 1e-5, 1);
 pub const NORM: Bound = bound(4e-6, 6e-6, 1);
 pub const ROPE: Bound = bound(1e-6, 1e-6, 1);
 

@@ -7,6 +7,7 @@
 //! `CANDLE_WEBGPU_TEST_VARIANT=checked` or `portable` does so for the cases that it can change; `windows` lets a
 //! kernel see 64 KiB of a tensor at most.
 
+mod attention;
 mod bound;
 mod case;
 mod cast;
@@ -54,6 +55,7 @@ fn cases() -> Vec<Case> {
     random::add(&mut all);
     raw::add(&mut all);
     nn::add(&mut all);
+    attention::add(&mut all);
     conv::add(&mut all);
     pool::add(&mut all);
     quant::add(&mut all);
