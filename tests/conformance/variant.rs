@@ -45,13 +45,16 @@ const TWINS: &[(&str, &str)] = &[
 /// How a format is unpacked does not depend on who adds up.
 const ONE_FORMAT: &str = "quant/q4_1/";
 
-/// What is larger than a window and cannot be cut, which is a typed error: one plane of an image that is upsampled or
-/// convolved, the experts of a mixture, and weights in groups of which only more than 64 KiB end where a window may start.
+/// What is larger than a window and cannot be cut, which is a typed error: one head of 300 keys or more, one plane of an image
+/// that is upsampled or convolved, the experts of a mixture, and weights in groups of which only more than 64 KiB end where a
+/// window may start.
 fn can_be_cut(case: &str) -> bool {
     let plane = ["grid/conv_direct", "grid/upsample_nearest"].contains(&case);
     let experts = case.starts_with("quant/") && case.ends_with("/experts");
+    let heads = ["/columns", "/queries/", "/long"];
+    let head = case.starts_with("attention/") && heads.iter().any(|part| case.contains(part));
     let groups = ["quant/q3k/", "quant/q6k/", "quant/q8k/"];
-    !(plane || experts || groups.iter().any(|f| case.starts_with(f)))
+    !(plane || head || experts || groups.iter().any(|f| case.starts_with(f)))
 }
 
 /// What runs in integers where that is fast: products of few rows.
