@@ -2,6 +2,7 @@
 //! record them.
 
 pub mod attention;
+mod attention_spec;
 pub mod conv;
 mod conv_cut;
 mod conv_spec;
@@ -37,7 +38,7 @@ use crate::queue::Grid;
 /// Every specialisation that the backend can ask for.
 pub fn catalogue() -> Vec<Spec> {
     [
-        attention::catalogue(),
+        attention_spec::catalogue(),
         map::catalogue(),
         zip::catalogue(),
         pick::catalogue(),
