@@ -39,6 +39,8 @@ pub(crate) struct Tile {
     pub k: u32,
     /// Rows and columns of a subgroup.
     subgroup: (u32, u32),
+    /// As many tiles keep a large adapter busy.
+    pub least: u64,
 }
 
 /// From the largest to the smallest. An NVIDIA H200 (Vulkan, driver 580) keeps two workgroups of at most 24 KiB of workgroup
@@ -50,6 +52,7 @@ pub(crate) const TILES: &[Tile] = &[
         n: 128,
         k: 32,
         subgroup: (64, 64),
+        least: 128,
     },
     Tile {
         name: "64x64",
@@ -57,6 +60,7 @@ pub(crate) const TILES: &[Tile] = &[
         n: 64,
         k: 64,
         subgroup: (32, 32),
+        least: 0,
     },
 ];
 

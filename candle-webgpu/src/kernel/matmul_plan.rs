@@ -269,11 +269,9 @@ impl Problem {
         }
         let limit = device.limits().max_compute_workgroup_storage_size;
         let count = |t: &gemm_coop::Tile| self.tiles(t.m, t.n);
-        let tiles = gemm_coop::TILES;
-        let tile = tiles
+        let tile = gemm_coop::TILES
             .iter()
-            .filter(|t| t.shared() <= limit)
-            .find(|t| count(t) >= BUSY / 2 || t.name == tiles[tiles.len() - 1].name)?;
+            .find(|t| count(t) >= t.least && t.shared() <= limit)?;
         let parts = self.parts(count(tile), tile.k, device.binding_limit());
         let out = if parts == 1 { self.out } else { Elem::F32 };
         let y = (out, self.stores());
