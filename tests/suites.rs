@@ -12,6 +12,15 @@ fn device() -> candle::Device {
     candle::Device::new_webgpu(0).expect("a WebGPU device")
 }
 
+/// Tells `cargo xtask test` the adapter; libtest captures only what the print macros write.
+#[test]
+fn adapter() -> std::io::Result<()> {
+    use std::io::Write;
+    let device = device();
+    let device = device.as_webgpu_device().map_err(std::io::Error::other)?;
+    writeln!(std::io::stdout(), "\nadapter: {}", device.adapter().name)
+}
+
 #[allow(
     clippy::all,
     clippy::unwrap_used,

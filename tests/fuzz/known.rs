@@ -38,6 +38,11 @@ pub const CPU_IS_WRONG: &[Known] = &[
         when: |_, x| x[0].dtype().is_int(),
         reason: "a stub that gives 0 for every integer",
     },
+    Known {
+        ops: &["cumsum"],
+        when: |call, x| x[0].dim(call.u[0]).is_ok_and(|n| n > 8192),
+        reason: "Candle multiplies by an n x n matrix there, which soon exceeds what one buffer may hold",
+    },
 ];
 
 /// Panics of the CPU that say nothing about the device: such a call is drawn anew.

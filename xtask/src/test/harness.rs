@@ -34,6 +34,8 @@ pub struct Report {
     pub tests: Vec<(String, bool)>,
     /// Failures that a suite itself knows: it prints `known failures: N`.
     pub known: usize,
+    /// What the device ran on, if a program told.
+    pub adapter: Option<String>,
     /// Programs that began and never gave a result, or that did not build.
     pub broken: usize,
 }
@@ -54,6 +56,8 @@ impl Report {
             }
         } else if line.starts_with("running ") && line.trim_end().ends_with(['t', 's']) {
             self.broken += 1;
+        } else if let Some(name) = line.strip_prefix("adapter: ") {
+            self.adapter = Some(name.trim().to_owned());
         } else if let Some(count) = line.strip_prefix("known failures: ") {
             self.known += count.trim().parse::<usize>().unwrap_or(0);
         }
@@ -62,6 +66,7 @@ impl Report {
     pub fn add(&mut self, other: Self) {
         self.tests.extend(other.tests);
         self.known += other.known;
+        self.adapter = other.adapter.or(self.adapter.take());
         self.broken += other.broken;
     }
 

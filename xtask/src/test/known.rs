@@ -8,10 +8,16 @@ use anyhow::{bail, Context, Result};
 
 use super::harness::{Counts, Report};
 
-/// Test name to reason.
-pub type List = BTreeMap<String, String>;
+pub struct Known {
+    /// Part of the adapter's name; empty for every adapter.
+    adapter: String,
+    reason: String,
+}
 
-/// Lines `NAME  REASON`; `#` begins a comment. No file means that nothing is known to fail.
+/// By the test's name.
+pub type List = BTreeMap<String, Known>;
+
+/// Lines `NAME  REASON` or `[ADAPTER] NAME  REASON`; `#` begins a comment. No file means that nothing is known to fail.
 pub fn read(path: &Path) -> Result<List> {
     if !path.exists() {
         return Ok(List::new());
@@ -27,13 +33,16 @@ fn parse(text: &str) -> Result<List> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let Some((name, reason)) = line.split_once(char::is_whitespace) else {
+        let adapter = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+        let (adapter, rest) = adapter.unwrap_or(("", line));
+        let Some((name, reason)) = rest.trim().split_once(char::is_whitespace) else {
             bail!("{line} has no reason");
         };
-        if list
-            .insert(name.to_owned(), reason.trim().to_owned())
-            .is_some()
-        {
+        let known = Known {
+            adapter: adapter.to_owned(),
+            reason: reason.trim().to_owned(),
+        };
+        if list.insert(name.to_owned(), known).is_some() {
             bail!("{name} is listed twice");
         }
     }
@@ -46,6 +55,12 @@ pub fn judge(report: &Report, list: &List, all: bool) -> Counts {
         failed: report.broken,
         ..Counts::default()
     };
+    let adapter = report.adapter.as_deref().unwrap_or_default();
+    let list: BTreeMap<&String, &String> = list
+        .iter()
+        .filter(|(_, known)| adapter.contains(&known.adapter))
+        .map(|(name, known)| (name, &known.reason))
+        .collect();
     for (name, passed) in &report.tests {
         match (passed, list.get(name)) {
             (true, None) => counts.passed += 1,
@@ -64,7 +79,7 @@ pub fn judge(report: &Report, list: &List, all: bool) -> Counts {
         }
     }
     for name in list.keys() {
-        if all && !report.tests.iter().any(|(other, _)| other == name) {
+        if all && !report.tests.iter().any(|(other, _)| other == *name) {
             println!("listed as a known failure, but it did not run: {name}");
             counts.failed += 1;
         }
@@ -89,5 +104,23 @@ mod tests {
         assert_eq!((counts.passed, counts.failed, counts.known), (1, 1, 1));
         assert!(parse("a\n").is_err());
         assert!(parse("a x\na y\n").is_err());
+    }
+
+    #[test]
+    fn an_adapter_has_failures_of_its_own() {
+        let list = parse("[NVIDIA] a::webgpu  a tie\n").expect("valid");
+        let on = |adapter: &str, passes: bool| {
+            let report = Report {
+                tests: vec![("a::webgpu".to_owned(), passes)],
+                adapter: Some(adapter.to_owned()),
+                ..Report::default()
+            };
+            let counts = judge(&report, &list, true);
+            (counts.passed, counts.failed, counts.known)
+        };
+        assert_eq!(on("NVIDIA H200", false), (0, 0, 1));
+        assert_eq!(on("NVIDIA H200", true), (0, 1, 0));
+        assert_eq!(on("llvmpipe", false), (0, 1, 0));
+        assert_eq!(on("llvmpipe", true), (1, 0, 0));
     }
 }
