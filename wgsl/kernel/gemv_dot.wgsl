@@ -1,6 +1,10 @@
 // y[b, m, n] = sum over k of a[b, m, k] w[n, k] for few rows m and a quantized w, in integers. A workgroup rounds its rows
 // of a to 16 bits a block of 32, as two bytes that dot4I8Packed takes, and keeps them. A team of TEAM threads owns ROWS
-// rows of COLS neighbouring columns of y at a time, p.rounds times; a thread adds up every TEAM-th unit of 32.
+// rows of COLS neighbouring columns of y at a time, p.rounds times; a thread adds up every TEAM-th span of W_SPAN units of 32.
+
+override WORKGROUP: u32 = 256u;
+override TEAM: u32 = 32u; // a power of two; with subgroups at most as many as the smallest has
+override CHUNK: u32 = 192u; // units of a row that are kept, a multiple of TEAM * W_SPAN
 
 // slots: as it stands this file is the f32 case of eight-bit q with one scale and no subgroups.
 alias A = vec4<f32>;
@@ -8,27 +12,31 @@ alias B = vec4<u32>;
 alias Y = f32;
 const ROWS = 1u;
 const COLS = 2u;
+const W_SPAN = 1u; // neighbours that are loaded together
 const TREE = true;
 const W_SHIFTED = false;
+const W_HALVES = false; // each has a scale of its own
 struct Ids { @builtin(local_invocation_index) thread: u32 }
 struct Unit { low: vec4<u32>, high: vec4<u32>, scale: vec2<f32>, shift: vec2<f32> }
-fn sum_of(v: vec4<f32>) -> vec4<f32> { return v; }
-fn leads(ids: Ids) -> bool { return true; }
-fn part_at(ids: Ids) -> u32 { return ids.thread; }
-fn parts(ids: Ids) -> u32 { return min(TEAM, 8u); }
-fn first_part(ids: Ids, team: u32) -> u32 { return team * TEAM; }
+struct Raw { q: array<vec4<u32>, 2> }
+fn team_sum(v: vec4<f32>, lane: u32) -> vec4<f32> { return v; }
+fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
 fn b_start(batch: u32) -> u32 { return 0u; }
 fn keep(thread: u32, first: u32, count: u32, rows: array<u32, ROWS>) {
     for (var u = thread; u < count; u += WORKGROUP) {
         for (var i = 0u; i < 8u; i++) {
             let q = vec4<i32>(a[rows[0] / 4u + 8u * (first + u) + i]);
             put(0u, u, i, q);
-            atomicAdd(&sums[2u * u + i / 4u], q.x + q.y + q.z + q.w);
+            atomicAdd(&sums[2u * slot(0u, u) + i / 4u], q.x + q.y + q.z + q.w);
         }
-        worth[u] = 1.0;
+        worth[slot(0u, u)] = 1.0;
     }
 }
-fn w_unit(u: u32) -> Unit { return Unit(b[2u * u], b[2u * u + 1u], vec2<f32>(1.0), vec2<f32>()); }
+fn w_load(u: u32) -> Raw { return Raw(array<vec4<u32>, 2>(b[2u * u], b[2u * u + 1u])); }
+fn w_unpack(r: Raw, u: u32, j: u32) -> Unit { return Unit(r.q[0], r.q[1], vec2<f32>(1.0), vec2<f32>()); }
+fn add_span(acc: ptr<function, array<vec4<f32>, ROWS>>, now: Spans, base: u32, n: u32, s: u32, at_s: u32) {
+    add_unit(acc, now, base, n, s, at_s, 0u);
+}
 fn y_put(at: u32, count: u32, v: vec4<f32>) {
     for (var i = 0u; i < count; i++) { y[at + i] = v[i]; }
 }
@@ -56,12 +64,8 @@ struct Params {
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> a: array<A>;
-@group(0) @binding(2) var<storage, read> b: array<B>;
+@group(0) @binding(2) var<storage, read_write> b: array<B>; // held
 @group(0) @binding(3) var<storage, read_write> y: array<Y>;
-override WORKGROUP: u32 = 256u;
-override TEAM: u32 = 32u; // a power of two; with subgroups a multiple of their size
-override CHUNK: u32 = 192u; // units of a row that are kept
-override LONE: u32 = 0u; // 1 where a team is a subgroup, which needs no memory to add up
 
 // Halves of units, high bytes then low bytes; what a step of the 16 bits is worth; the sums of the halves, in steps.
 var<workgroup> kept: array<vec4<u32>, 4u * ROWS * CHUNK>;
@@ -69,107 +73,115 @@ var<workgroup> worth: array<f32, ROWS * CHUNK>;
 var<workgroup> sums: array<atomic<i32>, 2u * ROWS * CHUNK>;
 var<workgroup> part: array<vec4<f32>, WORKGROUP>;
 
+// Where unit u of row r is kept: those that the threads of a team take at the same time are neighbours.
+fn slot(r: u32, u: u32) -> u32 { return r * CHUNK + u % W_SPAN * (CHUNK / W_SPAN) + u / W_SPAN; }
+
 // Keeps quad i of unit u of row r.
 fn put(r: u32, u: u32, i: u32, q: vec4<i32>) {
-    let at = r * CHUNK + u;
-    let low = ((q + vec4<i32>(128i)) & vec4<i32>(255i)) - vec4<i32>(128i);
-    kept[i / 4u * ROWS * CHUNK + at][i % 4u] = pack4xI8((q - low) >> vec4<u32>(8u));
-    kept[(2u + i / 4u) * ROWS * CHUNK + at][i % 4u] = pack4xI8(low);
+    let at = i / 4u * ROWS * CHUNK + slot(r, u);
+    kept[at][i % 4u] = pack4xI8((q + vec4<i32>(128i)) >> vec4<u32>(8u));
+    kept[2u * ROWS * CHUNK + at][i % 4u] = pack4xI8(q); // the low bytes, signed
+}
+
+// Sums of a unit's halves: of high bytes 256 times that of low ones.
+fn dots(q: Unit, at: u32) -> vec2<i32> {
+    let low = 256i * dot_half(q.low, kept[at]) + dot_half(q.low, kept[2u * ROWS * CHUNK + at]);
+    let high = 256i * dot_half(q.high, kept[ROWS * CHUNK + at]) + dot_half(q.high, kept[3u * ROWS * CHUNK + at]);
+    return vec2<i32>(low, high);
 }
 
 fn dot_half(q: vec4<u32>, x: vec4<u32>) -> i32 {
     return dot4I8Packed(q.x, x.x) + dot4I8Packed(q.y, x.y) + dot4I8Packed(q.z, x.z) + dot4I8Packed(q.w, x.w);
 }
 
-// Unit u of COLS rows of b from row n on; rows past the last repeat it.
-fn units_at(base: u32, n: u32, u: u32) -> array<Unit, COLS> {
-    var units: array<Unit, COLS>;
-    for (var c = 0u; c < COLS; c++) { units[c] = w_unit((base + min(n + c, p.n - 1u) * p.b_n) / 32u + u); }
-    return units;
+alias Spans = array<Raw, COLS>;
+
+// The first unit of span s of row n of b; rows past the last repeat it.
+fn unit_at(base: u32, n: u32, s: u32) -> u32 { return ((base + min(n, p.n - 1u) * p.b_n) / (32u * W_SPAN) + s) * W_SPAN; }
+
+// Span s of COLS rows of b from row n on.
+fn load(base: u32, n: u32, s: u32) -> Spans {
+    var spans: Spans;
+    for (var c = 0u; c < COLS; c++) { spans[c] = w_load(unit_at(base, n + c, s)); }
+    return spans;
+}
+
+// Adds unit j of span s of what is kept, span at_s of its rows of b.
+fn add_unit(acc: ptr<function, array<vec4<f32>, ROWS>>, now: Spans, base: u32, n: u32, s: u32, at_s: u32, j: u32) {
+    var right: array<Unit, COLS>;
+    for (var c = 0u; c < COLS; c++) { right[c] = w_unpack(now[c], unit_at(base, n + c, at_s), j); }
+    for (var r = 0u; r < ROWS; r++) {
+        let at = slot(r, s * W_SPAN + j);
+        let total = vec2<f32>(vec2<i32>(atomicLoad(&sums[2u * at]), atomicLoad(&sums[2u * at + 1u])));
+        for (var c = 0u; c < COLS; c++) {
+            let q = right[c];
+            let sums = dots(q, at);
+            var v: f32;
+            if W_HALVES {
+                v = dot(q.scale, vec2<f32>(sums));
+                if W_SHIFTED { v += dot(q.shift, total); }
+            } else {
+                v = q.scale.x * f32(sums.x + sums.y);
+                if W_SHIFTED { v += q.shift.x * (total.x + total.y); }
+            }
+            (*acc)[r][c] += worth[at] * v;
+        }
+    }
 }
 
 @compute @workgroup_size(WORKGROUP)
 fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-    let group = id.y * groups.x + id.x;
-    let batch = group / p.groups / p.blocks;
-    if batch >= p.batch { return; }
-    let m0 = group / p.groups % p.blocks * ROWS;
-    var a_base = p.a_offset;
-    var b_base = p.b_offset;
-    var rest = batch;
-    for (var d = 0u; d < 4u; d++) {
-        let i = rest % p.dims[d];
-        rest /= p.dims[d];
-        a_base += i * p.a_batch[d];
-        b_base += i * p.b_batch[d];
+    var group = id.y * groups.x + id.x;
+    var batch = 0u;
+    var m0 = 0u;
+    if p.batch * p.blocks > 1u {
+        batch = group / p.groups / p.blocks;
+        if batch >= p.batch { return; }
+        m0 = group / p.groups % p.blocks * ROWS;
+        group %= p.groups;
     }
-    b_base += b_start(batch);
+    let base = bases(batch) + vec2<u32>(0u, b_start(batch));
     // Rows and columns past the edge repeat the last one and are not written.
     var rows: array<u32, ROWS>;
-    for (var r = 0u; r < ROWS; r++) { rows[r] = a_base + min(m0 + r, p.m - 1u) * p.a_m; }
+    for (var r = 0u; r < ROWS; r++) { rows[r] = base.x + min(m0 + r, p.m - 1u) * p.a_m; }
 
-    let teams = WORKGROUP / TEAM;
-    let units = p.k / 32u;
+    let stride = WORKGROUP / TEAM * COLS;
     let lane = ids.thread % TEAM;
+    let units = p.k / 32u;
+    let spans = units / W_SPAN;
+    var n0 = group * p.rounds * stride + ids.thread / TEAM * COLS;
     for (var round = 0u; round < p.rounds; round++) {
-        let n_first = (group % p.groups * p.rounds + round) * teams * COLS;
-        let n0 = n_first + ids.thread / TEAM * COLS;
         var acc: array<vec4<f32>, ROWS>; // of COLS columns
         for (var first = 0u; first < units; first += CHUNK) {
             let count = min(CHUNK, units - first);
-            // The first weights are under way while the activations are rounded.
-            var right = units_at(b_base, n0, first + min(lane, count - 1u));
             if round == 0u || units > CHUNK {
                 if first > 0u || round > 0u { workgroupBarrier(); }
                 keep(ids.thread, first, count, rows);
                 workgroupBarrier();
             }
-            for (var u = lane; u < count; u += TEAM) {
-                if u >= TEAM { right = units_at(b_base, n0, first + u); }
-                for (var r = 0u; r < ROWS; r++) {
-                    let at = r * CHUNK + u;
-                    let high = array(kept[at], kept[ROWS * CHUNK + at]);
-                    let low = array(kept[2u * ROWS * CHUNK + at], kept[3u * ROWS * CHUNK + at]);
-                    let total = vec2<f32>(f32(atomicLoad(&sums[2u * at])), f32(atomicLoad(&sums[2u * at + 1u])));
-                    for (var c = 0u; c < COLS; c++) {
-                        let q = right[c];
-                        let s = vec2<f32>(
-                            f32(256i * dot_half(q.low, high[0]) + dot_half(q.low, low[0])),
-                            f32(256i * dot_half(q.high, high[1]) + dot_half(q.high, low[1])),
-                        );
-                        var v = dot(q.scale, s);
-                        if W_SHIFTED { v += dot(q.shift, total); }
-                        acc[r][c] += worth[at] * v;
-                    }
-                }
+            for (var s = lane; s < count / W_SPAN; s += TEAM) {
+                let at_s = first / W_SPAN + s;
+                let now = load(base.y, n0, at_s);
+                add_span(&acc, now, base.y, n0, s, at_s);
             }
         }
 
         for (var r = 0u; r < ROWS; r++) {
-            let sum = sum_of(acc[r]);
-            if LONE == 1u {
-                if leads(ids) { finish(batch, m0 + r, n0, sum); }
-                continue;
-            }
-            workgroupBarrier();
-            if leads(ids) { part[part_at(ids)] = sum; }
-            workgroupBarrier();
+            var sum = team_sum(acc[r], lane);
             if TREE {
-                for (var half = TEAM / 2u; half > 4u; half /= 2u) {
-                    if ids.thread % TEAM < half { part[ids.thread] += part[ids.thread + half]; }
+                workgroupBarrier();
+                part[ids.thread] = sum;
+                workgroupBarrier();
+                for (var half = TEAM / 2u; half > 0u; half /= 2u) {
+                    if lane < half { part[ids.thread] += part[ids.thread + half]; }
                     workgroupBarrier();
                 }
+                sum = part[ids.thread];
             }
-            if ids.thread < teams {
-                let first = first_part(ids, ids.thread);
-                var v = part[first];
-                for (var i = 1u; i < parts(ids); i++) { v += part[first + i]; }
-                finish(batch, m0 + r, n_first + ids.thread * COLS, v);
+            if lane == 0u && m0 + r < p.m && n0 < p.n {
+                y_put((batch * p.m + m0 + r) * p.n + n0, min(COLS, p.n - n0), sum);
             }
         }
+        n0 += stride;
     }
-}
-
-fn finish(batch: u32, m: u32, n: u32, v: vec4<f32>) {
-    if m < p.m && n < p.n { y_put((batch * p.m + m) * p.n + n, min(COLS, p.n - n), v); }
 }

@@ -4,16 +4,16 @@
 const ROWS = 1u;
 const CHUNK = 192u;
 const WORKGROUP = 256u;
+const HOLD = 2u; // quads of a thread that are under way at a time
 var<workgroup> worth: array<f32, ROWS * CHUNK>;
 var<workgroup> sums: array<atomic<i32>, 2u * ROWS * CHUNK>;
 fn a_four(row: u32, k: u32) -> vec4<f32> { return vec4<f32>(); }
+fn slot(r: u32, u: u32) -> u32 { return r * CHUNK + u; }
 fn put(r: u32, u: u32, i: u32, q: vec4<i32>) {}
 fn steps_of(v: vec4<f32>, bits: u32) -> vec4<i32> { return vec4<i32>(v); }
 fn worth_of(bits: u32) -> f32 { return f32(bits); }
 fn magnitude(v: vec4<f32>) -> u32 { return bitcast<u32>(v.x); }
 // end slots
-
-const HOLD = 4u; // quads of a thread that are under way at a time
 
 fn keep(thread: u32, first: u32, count: u32, rows: array<u32, ROWS>) {
     let all = 8u * ROWS * count;
@@ -38,8 +38,8 @@ fn keep(thread: u32, first: u32, count: u32, rows: array<u32, ROWS>) {
                 let r = i / (8u * count);
                 let u = i / 8u % count;
                 put(r, u, i % 8u, q);
-                if i % 4u == 0u { atomicStore(&sums[2u * (r * CHUNK + u) + i % 8u / 4u], sum); }
-                if i % 8u == 0u { worth[r * CHUNK + u] = worth_of(bits); }
+                if i % 4u == 0u { atomicStore(&sums[2u * slot(r, u) + i % 8u / 4u], sum); }
+                if i % 8u == 0u { worth[slot(r, u)] = worth_of(bits); }
             }
         }
     }

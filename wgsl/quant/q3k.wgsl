@@ -9,26 +9,40 @@ fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn w_word(i: u32) -> u32 { return i; }
 // end slots
 
-fn w_unit(u: u32) -> Unit {
-    let v = u % 8u;
-    let j = u / 8u % 8u;
+struct Raw { q: array<vec4<u32>, 2>, h: array<vec4<u32>, 2>, scales: vec3<u32>, d: u32 }
+
+fn w_load(u: u32) -> Raw {
+    let block = u / 8u % 8u;
     let base = u / 64u * 55u;
-    // Scales 2 v and 2 v + 1 are neighbours.
-    let scales = (base + 1u) * 4u + j * 3u;
-    let fours = w_word(scales + v % 4u / 2u) >> (v % 2u * 16u + v / 4u * 4u);
-    let twos = w_word(scales + 2u) >> (v % 2u * 16u + v / 2u * 2u);
-    let s = vec2<u32>(fours & 15u, (fours >> 8u) & 15u) | (vec2<u32>(twos & 3u, (twos >> 8u) & 3u) << vec2<u32>(4u));
-    let d = unpack2x16float(w_word(base * 4u + j / 2u) >> (j % 2u * 16u)).x;
-    let scale = d * (vec2<f32>(s) - vec2<f32>(32.0));
-    let h = base + 7u + j * 2u;
-    let q = base + 23u + j * 4u + v / 4u * 2u;
-    let shift = vec4<u32>(v % 4u * 2u);
-    let third = vec4<u32>(v);
-    let ones = vec4<u32>(0x01010101u);
-    return Unit(
-        ((w_at(q) >> shift) & vec4<u32>(0x03030303u)) | (((w_at(h) >> third) & ones) << vec4<u32>(2u)),
-        ((w_at(q + 1u) >> shift) & vec4<u32>(0x03030303u)) | (((w_at(h + 1u) >> third) & ones) << vec4<u32>(2u)),
-        scale,
-        -4.0 * scale,
+    let scales = (base + 1u) * 4u + block * 3u;
+    let h = base + 7u + block * 2u;
+    let q = base + 23u + block * 4u + u / 4u % 2u * 2u;
+    return Raw(
+        array(w_at(q), w_at(q + 1u)),
+        array(w_at(h), w_at(h + 1u)),
+        vec3<u32>(w_word(scales), w_word(scales + 1u), w_word(scales + 2u)),
+        w_word(base * 4u + block / 2u),
     );
+}
+
+// q is 32 (q - 4).
+fn w_unpack(r: Raw, u: u32, j: u32) -> Unit {
+    let four = u / 4u % 2u * 4u;
+    // Scales 2 v and 2 v + 1 are neighbours.
+    let low = r.scales[j / 2u] >> (j % 2u * 16u + four);
+    let high = r.scales.z >> (j % 2u * 16u + four + j / 2u * 2u);
+    let s = vec2<u32>(low & 15u, (low >> 8u) & 15u) | (vec2<u32>(high & 3u, (high >> 8u) & 3u) << vec2<u32>(4u));
+    let d = unpack2x16float(r.d >> (u / 8u % 2u * 16u)).x * 0.03125;
+    let third = vec4<u32>(four + j);
+    return Unit(
+        three_bits(r.q[0] >> vec4<u32>(j * 2u), r.h[0] >> third),
+        three_bits(r.q[1] >> vec4<u32>(j * 2u), r.h[1] >> third),
+        d * (vec2<f32>(s) - vec2<f32>(32.0)),
+        vec2<f32>(),
+    );
+}
+
+fn three_bits(q: vec4<u32>, h: vec4<u32>) -> vec4<u32> {
+    let two = (q & vec4<u32>(0x03030303u)) << vec4<u32>(5u);
+    return (two | ((h & vec4<u32>(0x01010101u)) << vec4<u32>(7u))) ^ vec4<u32>(0x80808080u);
 }

@@ -5,12 +5,20 @@
 struct Unit { low: vec4<u32>, high: vec4<u32>, scale: vec2<f32>, shift: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn w_word(i: u32) -> u32 { return i; }
+fn unit_sixteenths(bits: vec4<u32>) -> vec4<u32> { return bits; }
 // end slots
 
-fn w_unit(u: u32) -> Unit {
+struct Raw { n: array<vec4<u32>, 2>, d: u32 }
+
+fn w_load(u: u32) -> Raw {
     let base = u / 8u * 9u;
-    let j = u % 8u;
-    let n = w_at(base + 1u + j);
-    let d = unpack2x16float(w_word(base * 4u + j / 2u) >> (j % 2u * 16u)).xx;
-    return Unit(n & vec4<u32>(0x0f0f0f0fu), (n >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu), d, -8.0 * d);
+    let n = base + 1u + u % 8u;
+    return Raw(array(w_at(n), w_at(n + 1u)), w_word(base * 4u + u % 8u / 2u));
+}
+
+// q is 16 (n - 8).
+fn w_unpack(r: Raw, u: u32, j: u32) -> Unit {
+    let n = r.n[j];
+    let d = unpack2x16float(r.d)[j] * 0.0625;
+    return Unit(unit_sixteenths(n << vec4<u32>(4u)), unit_sixteenths(n), vec2<f32>(d), vec2<f32>());
 }

@@ -5,11 +5,20 @@
 struct Unit { low: vec4<u32>, high: vec4<u32>, scale: vec2<f32>, shift: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn w_word(i: u32) -> u32 { return i; }
+fn unit_nibbles(bits: vec4<u32>) -> vec4<u32> { return bits; }
 // end slots
 
-fn w_unit(u: u32) -> Unit {
+struct Raw { n: array<vec4<u32>, 2>, dm: vec2<u32> }
+
+fn w_load(u: u32) -> Raw {
     let base = u / 4u * 5u;
-    let n = w_at(base + 1u + u % 4u);
-    let dm = unpack2x16float(w_word(base * 4u + u % 4u));
-    return Unit(n & vec4<u32>(0x0f0f0f0fu), (n >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu), dm.xx, dm.yy);
+    let n = base + 1u + u % 4u;
+    let dm = base * 4u + u % 4u;
+    return Raw(array(w_at(n), w_at(n + 1u)), vec2<u32>(w_word(dm), w_word(dm + 1u)));
+}
+
+fn w_unpack(r: Raw, u: u32, j: u32) -> Unit {
+    let n = r.n[j];
+    let dm = unpack2x16float(r.dm[j]);
+    return Unit(unit_nibbles(n), unit_nibbles(n >> vec4<u32>(4u)), dm.xx, dm.yy);
 }

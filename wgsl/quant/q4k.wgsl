@@ -6,19 +6,19 @@
 struct Unit { low: vec4<u32>, high: vec4<u32>, scale: vec2<f32>, shift: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn unit_scale_min(head: vec4<u32>, v: u32) -> vec2<f32> { return vec2<f32>(head.xy); }
+fn unit_nibbles(bits: vec4<u32>) -> vec4<u32> { return bits; }
 // end slots
 
-fn w_unit(u: u32) -> Unit {
-    let v = u % 8u;
+struct Raw { n: array<vec4<u32>, 2>, head: vec4<u32> }
+
+fn w_load(u: u32) -> Raw {
     let base = u / 8u * 9u;
-    let head = w_at(base);
-    let de = unpack2x16float(head.x) * unit_scale_min(head, v);
-    let shift = vec4<u32>(v % 2u * 4u);
-    let n = base + 1u + v / 2u * 2u;
-    return Unit(
-        (w_at(n) >> shift) & vec4<u32>(0x0f0f0f0fu),
-        (w_at(n + 1u) >> shift) & vec4<u32>(0x0f0f0f0fu),
-        de.xx,
-        -de.yy,
-    );
+    let n = base + 1u + u % 8u;
+    return Raw(array(w_at(n), w_at(n + 1u)), w_at(base));
+}
+
+fn w_unpack(r: Raw, u: u32, j: u32) -> Unit {
+    let de = unpack2x16float(r.head.x) * unit_scale_min(r.head, u % 8u + j);
+    let shift = vec4<u32>(j * 4u);
+    return Unit(unit_nibbles(r.n[0] >> shift), unit_nibbles(r.n[1] >> shift), de.xx, -de.yy);
 }

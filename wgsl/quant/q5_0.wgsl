@@ -5,21 +5,31 @@
 struct Unit { low: vec4<u32>, high: vec4<u32>, scale: vec2<f32>, shift: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn w_word(i: u32) -> u32 { return i; }
-fn unit_spread(bits: vec4<u32>) -> vec4<u32> { return bits; }
+fn unit_spread(bits: vec4<u32>, by: u32) -> vec4<u32> { return bits * by; }
 // end slots
 
-fn w_unit(u: u32) -> Unit {
+struct Raw { n: array<vec4<u32>, 2>, h: vec2<u32>, d: u32 }
+
+fn w_load(u: u32) -> Raw {
     let base = u / 8u * 11u;
-    let j = u % 8u;
-    let n = w_at(base + 3u + j);
-    let h = vec4<u32>(w_word((base + 1u) * 4u + j));
-    let d = unpack2x16float(w_word(base * 4u + j / 2u) >> (j % 2u * 16u)).xx;
-    let low = unit_spread(h >> vec4<u32>(0u, 4u, 8u, 12u)) << vec4<u32>(4u);
-    let high = unit_spread(h >> vec4<u32>(16u, 20u, 24u, 28u)) << vec4<u32>(4u);
+    let n = base + 3u + u % 8u;
+    let h = (base + 1u) * 4u + u % 8u;
+    return Raw(array(w_at(n), w_at(n + 1u)), vec2<u32>(w_word(h), w_word(h + 1u)), w_word(base * 4u + u % 8u / 2u));
+}
+
+// q is 8 (n - 16).
+fn w_unpack(r: Raw, u: u32, j: u32) -> Unit {
+    let n = r.n[j];
+    let h = vec4<u32>(r.h[j]);
+    let d = unpack2x16float(r.d)[j] * 0.125;
+    let low = unit_spread(h >> vec4<u32>(0u, 4u, 8u, 12u), 0x10204080u) & vec4<u32>(0x80808080u);
+    let high = unit_spread(h >> vec4<u32>(16u, 20u, 24u, 28u), 0x10204080u) & vec4<u32>(0x80808080u);
+    let rest = vec4<u32>(0x78787878u);
+    let top = vec4<u32>(0x80808080u);
     return Unit(
-        (n & vec4<u32>(0x0f0f0f0fu)) | low,
-        ((n >> vec4<u32>(4u)) & vec4<u32>(0x0f0f0f0fu)) | high,
-        d,
-        -16.0 * d,
+        (((n << vec4<u32>(3u)) & rest) | low) ^ top,
+        (((n >> vec4<u32>(1u)) & rest) | high) ^ top,
+        vec2<f32>(d),
+        vec2<f32>(),
     );
 }

@@ -6,20 +6,25 @@
 struct Unit { low: vec4<u32>, high: vec4<u32>, scale: vec2<f32>, shift: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn unit_scale_min(head: vec4<u32>, v: u32) -> vec2<f32> { return vec2<f32>(head.xy); }
+fn unit_nibbles(bits: vec4<u32>) -> vec4<u32> { return bits; }
 // end slots
 
-fn w_unit(u: u32) -> Unit {
-    let v = u % 8u;
+struct Raw { n: array<vec4<u32>, 2>, h: array<vec4<u32>, 2>, head: vec4<u32> }
+
+fn w_load(u: u32) -> Raw {
     let base = u / 8u * 11u;
-    let head = w_at(base);
-    let de = unpack2x16float(head.x) * unit_scale_min(head, v);
-    let shift = vec4<u32>(v % 2u * 4u);
-    let fifth = vec4<u32>(v);
+    let n = base + 3u + u % 8u;
+    return Raw(array(w_at(n), w_at(n + 1u)), array(w_at(base + 1u), w_at(base + 2u)), w_at(base));
+}
+
+fn w_unpack(r: Raw, u: u32, j: u32) -> Unit {
+    let de = unpack2x16float(r.head.x) * unit_scale_min(r.head, u % 8u + j);
+    let shift = vec4<u32>(j * 4u);
+    let fifth = vec4<u32>(u % 8u + j);
     let ones = vec4<u32>(0x01010101u);
-    let n = base + 3u + v / 2u * 2u;
     return Unit(
-        ((w_at(n) >> shift) & vec4<u32>(0x0f0f0f0fu)) | (((w_at(base + 1u) >> fifth) & ones) << vec4<u32>(4u)),
-        ((w_at(n + 1u) >> shift) & vec4<u32>(0x0f0f0f0fu)) | (((w_at(base + 2u) >> fifth) & ones) << vec4<u32>(4u)),
+        unit_nibbles(r.n[0] >> shift) | (((r.h[0] >> fifth) & ones) << vec4<u32>(4u)),
+        unit_nibbles(r.n[1] >> shift) | (((r.h[1] >> fifth) & ones) << vec4<u32>(4u)),
         de.xx,
         -de.yy,
     );

@@ -7,24 +7,36 @@
 struct Unit { low: vec4<u32>, high: vec4<u32>, scale: vec2<f32>, shift: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn w_word(i: u32) -> u32 { return i; }
+fn unit_nibbles(bits: vec4<u32>) -> vec4<u32> { return bits; }
 // end slots
 
-fn w_unit(u: u32) -> Unit {
-    let v = u % 8u;
-    let j = u / 8u % 8u;
+struct Raw { l: array<vec4<u32>, 4>, h: array<vec4<u32>, 2>, scales: vec2<u32>, d: u32 }
+
+fn w_load(u: u32) -> Raw {
+    let half = u / 4u % 2u;
+    let block = u / 8u % 8u;
     let base = u / 64u * 105u;
-    let scales = vec2<f32>(unpack4xI8(w_word((base + 1u + j) * 4u + v / 2u) >> (v % 2u * 16u)).xy);
-    let scale = unpack2x16float(w_word(base * 4u + j / 2u) >> (j % 2u * 16u)).x * scales;
-    let h = base + 9u + j * 4u + v / 4u * 2u;
-    let l = base + 41u + j * 8u + v / 4u * 4u + v % 2u * 2u;
-    let half = vec4<u32>(v / 2u % 2u * 4u);
-    let top = vec4<u32>(v % 4u * 2u);
-    let fours = vec4<u32>(0x0f0f0f0fu);
-    let twos = vec4<u32>(0x03030303u);
-    return Unit(
-        ((w_at(l) >> half) & fours) | (((w_at(h) >> top) & twos) << vec4<u32>(4u)),
-        ((w_at(l + 1u) >> half) & fours) | (((w_at(h + 1u) >> top) & twos) << vec4<u32>(4u)),
-        scale,
-        -32.0 * scale,
+    let scales = (base + 1u + block) * 4u + half * 2u;
+    let h = base + 9u + block * 4u + half * 2u;
+    let l = base + 41u + block * 8u + half * 4u;
+    return Raw(
+        array(w_at(l), w_at(l + 1u), w_at(l + 2u), w_at(l + 3u)),
+        array(w_at(h), w_at(h + 1u)),
+        vec2<u32>(w_word(scales), w_word(scales + 1u)),
+        w_word(base * 4u + block / 2u),
     );
+}
+
+// q is 4 (q - 32).
+fn w_unpack(r: Raw, u: u32, j: u32) -> Unit {
+    let scales = vec2<f32>(unpack4xI8(r.scales[j / 2u] >> (j % 2u * 16u)).xy);
+    let d = unpack2x16float(r.d >> (u / 8u % 2u * 16u)).x * 0.25;
+    let l = j % 2u * 2u;
+    return Unit(six_bits(r.l[l], r.h[0], j), six_bits(r.l[l + 1u], r.h[1], j), d * scales, vec2<f32>());
+}
+
+fn six_bits(l: vec4<u32>, h: vec4<u32>, j: u32) -> vec4<u32> {
+    let four = unit_nibbles(l >> vec4<u32>(j / 2u * 4u)) << vec4<u32>(2u);
+    let two = ((h >> vec4<u32>(j * 2u)) & vec4<u32>(0x03030303u)) << vec4<u32>(6u);
+    return (four | two) ^ vec4<u32>(0x80808080u);
 }

@@ -7,10 +7,15 @@ fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn w_word(i: u32) -> u32 { return i; }
 // end slots
 
-fn w_unit(u: u32) -> Unit {
+struct Raw { q: array<vec4<u32>, 2>, d: u32 }
+
+fn w_load(u: u32) -> Raw {
     let base = u / 8u * 17u;
-    let j = u % 8u;
-    let q = base + 1u + j * 2u;
-    let d = unpack2x16float(w_word(base * 4u + j / 2u) >> (j % 2u * 16u)).xx;
-    return Unit(w_at(q), w_at(q + 1u), d, vec2<f32>());
+    let q = base + 1u + u % 8u * 2u;
+    return Raw(array(w_at(q), w_at(q + 1u)), w_word(base * 4u + u % 8u / 2u));
+}
+
+fn w_unpack(r: Raw, u: u32, j: u32) -> Unit {
+    let d = unpack2x16float(r.d >> (u % 2u * 16u)).xx;
+    return Unit(r.q[0], r.q[1], d, vec2<f32>());
 }

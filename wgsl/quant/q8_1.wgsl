@@ -7,9 +7,12 @@ fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn w_word(i: u32) -> u32 { return i; }
 // end slots
 
-fn w_unit(u: u32) -> Unit {
+struct Raw { q: array<vec4<u32>, 2>, ds: u32 }
+
+fn w_load(u: u32) -> Raw {
     let base = u / 4u * 9u;
-    let j = u % 4u;
-    let q = base + 1u + j * 2u;
-    return Unit(w_at(q), w_at(q + 1u), unpack2x16float(w_word(base * 4u + j)).xx, vec2<f32>());
+    let q = base + 1u + u % 4u * 2u;
+    return Raw(array(w_at(q), w_at(q + 1u)), w_word(base * 4u + u % 4u));
 }
+
+fn w_unpack(r: Raw, u: u32, j: u32) -> Unit { return Unit(r.q[0], r.q[1], unpack2x16float(r.ds).xx, vec2<f32>()); }

@@ -7,9 +7,15 @@ fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn w_word(i: u32) -> u32 { return i; }
 // end slots
 
-fn w_unit(u: u32) -> Unit {
-    let j = u / 8u % 4u;
+struct Raw { q: array<vec4<u32>, 2>, d: u32 }
+
+fn w_load(u: u32) -> Raw {
+    let block = u / 8u % 4u;
     let base = u / 32u * 73u;
-    let q = base + 1u + j * 16u + u % 8u * 2u;
-    return Unit(w_at(q), w_at(q + 1u), vec2<f32>(bitcast<f32>(w_word(base * 4u + j))), vec2<f32>());
+    let q = base + 1u + block * 16u + u % 8u * 2u;
+    return Raw(array(w_at(q), w_at(q + 1u)), w_word(base * 4u + block));
+}
+
+fn w_unpack(r: Raw, u: u32, j: u32) -> Unit {
+    return Unit(r.q[0], r.q[1], vec2<f32>(bitcast<f32>(r.d)), vec2<f32>());
 }

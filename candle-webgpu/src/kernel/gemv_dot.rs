@@ -3,14 +3,24 @@
 //! that reading the weights once is still what takes the time.
 
 use crate::elem::Elem;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::edge::{y_put, FLOATS};
-use crate::kernel::gemv::{BINDINGS, EXPERTS, NONE, SUB};
-use crate::link::{Access, Kernel, Spec, Text};
+use crate::kernel::gemv::{NONE, SUB};
+use crate::link::{held, read, write, Access, Binding, Kernel, Spec, Text};
 use crate::quant::{Quant, QUANTS};
 
 /// Invocations of a workgroup.
 const WORKGROUP: u32 = 256;
+
+// The weights are held, so that they are under way while activations are rounded.
+const BINDINGS: &[Binding] = &[read("a"), held("b"), write("y")];
+const EXPERTS: &[Binding] = &[
+    read("a"),
+    held("b"),
+    write("y"),
+    read("ids"),
+    write("fault"),
+];
 
 macro_rules! kernel {
     ($name:literal, $features:expr, $bindings:expr) => {
@@ -42,8 +52,11 @@ struct Form {
 #[rustfmt::skip]
 const FORMS: &[Form] = &[
     Form { name: "1x1", rows: 1, cols: 1 },
+    Form { name: "1x2", rows: 1, cols: 2 },
     Form { name: "1x4", rows: 1, cols: 4 },
+    Form { name: "2x2", rows: 2, cols: 2 },
     Form { name: "2x4", rows: 2, cols: 4 },
+    Form { name: "4x2", rows: 4, cols: 2 },
     Form { name: "4x4", rows: 4, cols: 4 },
 ];
 
@@ -54,7 +67,7 @@ fn form(spec: &Spec) -> &'static Form {
         .unwrap_or(&FORMS[0])
 }
 
-/// Columns from which on a team takes four at a time, as measured on an NVIDIA H200.
+/// Columns from which on a team takes several at a time, as measured on an NVIDIA H200.
 const MANY: u32 = 4096;
 
 /// Workgroups that keep a large adapter busy; more of them would round the same activations again.
@@ -84,8 +97,8 @@ pub(crate) struct Ask {
     pub quads: bool,
     /// Bytes of workgroup memory that the adapter has.
     pub limit: u32,
-    /// The adapter's smallest and largest subgroup.
-    pub subgroup: Option<(u32, u32)>,
+    /// The adapter's smallest subgroup.
+    pub subgroup: Option<u32>,
     pub experts: bool,
 }
 
@@ -99,22 +112,26 @@ pub(crate) struct Share {
     pub rounds: u32,
 }
 
-/// A specialisation for m rows; none where they are too many, or for the adapter's workgroup memory.
+/// A specialisation for m rows; none where they are too many, where a row has no whole spans, or for the adapter's
+/// workgroup memory.
 pub(crate) fn share(ask: &Ask, (m, n, k): (u32, u32, u32)) -> Option<Share> {
-    if m > MAX_ROWS {
+    let span = ask.quant.row().span;
+    if m > MAX_ROWS || !k.is_multiple_of(32 * span) {
         return None;
     }
-    let cols = if n >= MANY { 4 } else { 1 };
-    let last = &FORMS[FORMS.len() - 1];
-    let form = FORMS
-        .iter()
-        .find(|f| f.rows >= m && (f.rows > 1 || f.cols == cols))
-        .unwrap_or(last);
-    let subgroup = ask.subgroup.filter(|(least, _)| *least >= 8); // that many share a unit
-    let team = subgroup.map_or(32, |(_, most)| most).clamp(32, WORKGROUP);
+    let cols = if m == 1 && n < MANY {
+        1
+    } else {
+        ask.quant.row().cols
+    };
+    let rows = m.next_power_of_two().min(4);
+    let form = FORMS.iter().find(|f| f.rows == rows && f.cols == cols)?;
+    // Eight share a unit when activations are rounded. 64 units, k of 2048, are one turn of a team.
+    let subgroup = ask.subgroup.filter(|least| *least >= 8);
+    let team = subgroup.unwrap_or(32).min(64 / span.max(2));
     let fits = CHUNKS
         .into_iter()
-        .filter(|&c| shared(form.rows, c) <= ask.limit && c.is_multiple_of(team));
+        .filter(|&c| shared(form.rows, c) <= ask.limit && c.is_multiple_of(team * span));
     let chunk = fits.clone().find(|c| c * 32 >= k).or(fits.max())?;
     let kernel = match (subgroup.is_some(), ask.experts) {
         (false, false) => &GEMV_DOT,
@@ -124,7 +141,7 @@ pub(crate) fn share(ask: &Ask, (m, n, k): (u32, u32, u32)) -> Option<Share> {
     };
     let spec = spec_of(kernel, form, ask, team, chunk);
     let cols = WORKGROUP / team * form.cols;
-    let rounds = (n.div_ceil(cols) / GROUPS).clamp(1, 16);
+    let rounds = n.div_ceil(cols).div_ceil(GROUPS).clamp(1, 16);
     Some(Share {
         spec,
         rows: form.rows,
@@ -143,8 +160,7 @@ fn spec_of(kernel: &'static Kernel, form: &Form, ask: &Ask, team: u32, chunk: u3
     let b = (elem, Access::Quant(ask.quant));
     let mut spec = Spec::new(kernel, form.name, &[(elem, a), b, (elem, Access::Set)])
         .with("TEAM", team)
-        .with("CHUNK", chunk)
-        .with("LONE", (ask.subgroup == Some((team, team))).into());
+        .with("CHUNK", chunk);
     if ask.experts {
         let raw = (Elem::U32, Access::Raw);
         spec.operands.extend([raw, raw]);
@@ -152,31 +168,57 @@ fn spec_of(kernel: &'static Kernel, form: &Form, ask: &Ask, team: u32, chunk: u3
     spec
 }
 
+/// The sums of v over a team, right in its lane 0. Four columns halve what each lane still has to add up.
+fn team_sum(cols: u32) -> &'static str {
+    if cols == 4 {
+        "fn team_sum(v: vec4<f32>, lane: u32) -> vec4<f32> {
+    let upper = (lane & (TEAM / 2u)) > 0u;
+    let two = select(v.xy, v.zw, upper) + subgroupShuffleXor(select(v.zw, v.xy, upper), TEAM / 2u);
+    let odd = (lane & (TEAM / 4u)) > 0u;
+    var one = select(two.x, two.y, odd) + subgroupShuffleXor(select(two.y, two.x, odd), TEAM / 4u);
+    for (var far = TEAM / 8u; far > 0u; far /= 2u) { one += subgroupShuffleXor(one, far); }
+    let pair = vec2<f32>(one, subgroupShuffleXor(one, TEAM / 4u));
+    return vec4<f32>(pair, subgroupShuffleXor(pair, TEAM / 2u));
+}"
+    } else {
+        "fn team_sum(v: vec4<f32>, lane: u32) -> vec4<f32> {
+    var sum = v.xy;
+    for (var far = TEAM / 2u; far > 0u; far /= 2u) { sum += subgroupShuffleXor(sum, far); }
+    return vec4<f32>(sum, sum);
+}"
+    }
+}
+
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
     let form = form(spec);
+    let Access::Quant(quant) = spec.operands[1].1 else {
+        return Err(Error::Shader {
+            name: spec.name(),
+            message: "b is not quantized".into(),
+        });
+    };
+    let add = |j: &str| format!("add_unit(acc, now, base, n, s, at_s, {j});");
+    // NVIDIA's compiler leaves a loop of four as it is, and keeps what it indexes in memory; a loop of two it undoes.
+    let adds = match quant.row().span {
+        4 => ["0u", "1u", "2u", "3u"].map(add).join(" "),
+        _ => format!("for (var j = 0u; j < W_SPAN; j++) {{ {} }}", add("j")),
+    };
+    text.line(format!(
+        "fn add_span(acc: ptr<function, array<vec4<f32>, ROWS>>, now: Spans, base: u32, n: u32, s: u32, at_s: u32) {{ {adds} }}",
+    ));
+    let subgroups = spec.kernel.features.contains(SUB);
     text.line(format!("const ROWS = {}u;", form.rows));
     text.line(format!("const COLS = {}u;", form.cols));
-    text.line(if spec.kernel.features.contains(SUB) {
-        // Subgroups of a one-dimensional workgroup are runs of its threads on every adapter known.
-        "const TREE = false;
-struct Ids {
-    @builtin(local_invocation_index) thread: u32,
-    @builtin(subgroup_invocation_id) lane: u32,
-    @builtin(subgroup_size) size: u32,
-}
-fn sum_of(v: vec4<f32>) -> vec4<f32> { return subgroupAdd(v); }
-fn leads(ids: Ids) -> bool { return ids.lane == 0u; }
-fn part_at(ids: Ids) -> u32 { return ids.thread / ids.size; }
-fn parts(ids: Ids) -> u32 { return TEAM / ids.size; }
-fn first_part(ids: Ids, team: u32) -> u32 { return team * (TEAM / ids.size); }"
+    // Quads of activations that a thread has under way at a time.
+    let hold = (8 * form.rows * chunk(spec) / WORKGROUP).clamp(1, 4);
+    text.line(format!("const HOLD = {hold}u;"));
+    text.line(format!("const TREE = {};", !subgroups));
+    // Subgroups of a one-dimensional workgroup are runs of its threads on every adapter known.
+    text.line("struct Ids { @builtin(local_invocation_index) thread: u32 }");
+    text.line(if subgroups {
+        team_sum(form.cols)
     } else {
-        "const TREE = true;
-struct Ids { @builtin(local_invocation_index) thread: u32 }
-fn sum_of(v: vec4<f32>) -> vec4<f32> { return v; }
-fn leads(ids: Ids) -> bool { return true; }
-fn part_at(ids: Ids) -> u32 { return ids.thread; }
-fn parts(ids: Ids) -> u32 { return min(TEAM, 8u); }
-fn first_part(ids: Ids, team: u32) -> u32 { return team * TEAM; }"
+        "fn team_sum(v: vec4<f32>, lane: u32) -> vec4<f32> { return v; }"
     });
     text.line(if spec.operands[0].1 == Access::Quads {
         "fn a_four(row: u32, k: u32) -> vec4<f32> { return a_get4((row + k) / 4u); }"
@@ -187,7 +229,8 @@ fn first_part(ids: Ids, team: u32) -> u32 { return team * TEAM; }"
 }"
     });
     text.file(include_str!("../../wgsl/lib/round16.wgsl"));
-    text.file(if spec.kernel.features.contains(SUB) {
+    text.file(include_str!("../../wgsl/lib/batch.wgsl"));
+    text.file(if subgroups {
         include_str!("../../wgsl/lib/keep_subgroup.wgsl")
     } else {
         include_str!("../../wgsl/lib/keep_shared.wgsl")
@@ -205,7 +248,7 @@ pub fn catalogue() -> Vec<Spec> {
     for elem in FLOATS {
         for row in QUANTS {
             for quads in [true, false] {
-                for subgroup in [None, Some((32, 32)), Some((32, 64))] {
+                for subgroup in [None, Some(8), Some(32)] {
                     for experts in [false, true] {
                         let ask = Ask {
                             elem,
@@ -219,7 +262,9 @@ pub fn catalogue() -> Vec<Spec> {
                         for &m in rows {
                             all.extend(share(&ask, (m, 4096, 2048)).map(|s| s.spec));
                         }
-                        all.extend(share(&ask, (1, 8192, 4096)).map(|s| s.spec));
+                        for size in [(1, 2048, 2048), (1, 8192, 4096)] {
+                            all.extend(share(&ask, size).map(|s| s.spec));
+                        }
                     }
                 }
             }

@@ -331,7 +331,7 @@ impl Problem {
             quant,
             quads: self.a.aligned(4, true, self.k),
             limit: device.limits().max_compute_workgroup_storage_size,
-            subgroup: device.subgroup(),
+            subgroup: device.subgroup().map(|(least, _)| least),
             experts,
         };
         let share = gemv_dot::share(&ask, (self.m, self.n, self.k))?;

@@ -1,0 +1,20 @@
+// Where the operands of product `batch` of a batch of up to four dims begin.
+
+// slots: what a kernel of products brings.
+struct Params { a_offset: u32, b_offset: u32, batch: u32, dims: vec4<u32>, a_batch: vec4<u32>, b_batch: vec4<u32> }
+@group(0) @binding(0) var<uniform> p: Params;
+// end slots
+
+fn bases(batch: u32) -> vec2<u32> {
+    var at = vec2<u32>(p.a_offset, p.b_offset);
+    // Eight quotients take as long as a small product.
+    if p.batch > 1u {
+        var rest = batch;
+        for (var d = 0u; d < 4u; d++) {
+            let i = rest % p.dims[d];
+            rest /= p.dims[d];
+            at += i * vec2<u32>(p.a_batch[d], p.b_batch[d]);
+        }
+    }
+    return at;
+}
