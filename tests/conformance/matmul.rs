@@ -54,6 +54,9 @@ pub fn add(cases: &mut Cases) {
         sides(cases, dtype);
         tiles(cases, dtype);
         batches(cases, dtype);
+        if dtype != DType::F16 {
+            lines(cases, dtype);
+        }
         cases.add(format!("matmul/{name}/zero"), move |d| {
             for (m, n, k) in [(0, 3, 4), (3, 0, 4), (3, 4, 0)] {
                 let (a, b) = (operand(dtype, &[m, k], 1)?, operand(dtype, &[k, n], 2)?);
@@ -145,6 +148,40 @@ fn tiles(cases: &mut Cases, dtype: DType) {
         let a = operand(dtype, &[96, 72], 13)?;
         check(d, &[Operand::of(a)], MATMUL, |t| t[0].matmul(&t[0].t()?))
     });
+}
+
+/// Rows and columns of very different magnitude, infinities and NaN among them; nothing cancels.
+fn lines(cases: &mut Cases, dtype: DType) {
+    let powers = |count: usize, by: f64| -> anyhow::Result<Tensor> {
+        let of = |i: usize| 2f64.powf(by * (i % 3) as f64 - by);
+        Ok(Tensor::from_iter((0..count).map(of), &Device::Cpu)?.to_dtype(DType::F32)?)
+    };
+    let name = dtype.as_str();
+    for (bn, b_dims, b_view) in &SIDES[..2] {
+        cases.add(format!("matmul/{name}/lines/{bn}"), move |d| {
+            let (m, n, k) = (72, 68, 100);
+            let rows = powers(m, 40.)?.unsqueeze(1)?;
+            let columns = powers(n, -30.)?.unsqueeze(0)?;
+            let mut a = tensor(DType::F32, &[m, k], 14, Fill::Small)?
+                .abs()?
+                .broadcast_mul(&rows)?
+                .to_vec2::<f32>()?;
+            (a[2][7], a[2][9]) = (f32::INFINITY, 1e30);
+            (a[5][1], a[6][3]) = (f32::NAN, f32::NEG_INFINITY);
+            let a = Tensor::new(a, &Device::Cpu)?.to_dtype(dtype)?;
+            // Stored so that the view has b's rows and columns.
+            let b = tensor(DType::F32, &b_dims(k, n), 15, Fill::Small)?.abs()?;
+            let columns = if b.dims() == [k, n] {
+                columns
+            } else {
+                columns.t()?
+            };
+            let b = (b.broadcast_mul(&columns)? + 1e-30)?.to_dtype(dtype)?;
+            check(d, &[a, b].map(Operand::of), MATMUL, |t| {
+                t[0].matmul(&b_view(t[1].clone(), k, n)?)
+            })
+        });
+    }
 }
 
 /// A name, and for each side the storage's dims and how to see the batch in it.

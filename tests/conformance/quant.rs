@@ -185,19 +185,25 @@ fn product(x: &Tensor, w: &Tensor) -> Result<Tensor> {
 }
 
 /// Weights of some units instead of one. Where the device multiplies in integers, activations within 1 are rounded to
-/// steps of 1 / 16320 or less: six standard deviations of a sum of such errors.
-fn bound_of(weights: &Tensor, device: &Device) -> Result<Bound> {
+/// steps of 1 / 16320 or less: six standard deviations of a sum of such errors. Where it multiplies many rows with cooperative
+/// matrices, activations and weights are rounded to f16, by 2^-11 of each: six of a sum of those.
+fn bound_of(weights: &Tensor, rows: usize, device: &Device) -> Result<Bound> {
     let float = Bound {
         abs: 1e-4,
         ..MATMUL
     };
-    if !device.as_webgpu_device()?.runtime().dot4() {
+    let device = device.as_webgpu_device()?.runtime();
+    let deviation = if rows > 16 && device.cooperative() {
+        (2. / 3f64).sqrt() / 2048.
+    } else if device.dot4() {
+        1. / (12f64.sqrt() * 16320.)
+    } else {
         return Ok(float);
-    }
+    };
     let squares = weights.to_dtype(DType::F64)?.sqr()?.sum(D::Minus1)?;
     let greatest = squares.max_all()?.to_scalar::<f64>()?.sqrt();
     Ok(Bound {
-        abs: float.abs + 6.0 * greatest / (12f64.sqrt() * 16320.0),
+        abs: float.abs + 6.0 * greatest * deviation,
         ..float
     })
 }
@@ -215,7 +221,7 @@ fn matmul(f: &Format, [m, n, k]: [usize; 3], device: &Device) -> Result<()> {
     for &dtype in dtypes {
         let x = activations(&[m, k], dtype, 3)?;
         let y = here.forward(&x.to_device(device)?)?;
-        close(&product(&x, &weights)?, &y, bound_of(&weights, device)?)?;
+        close(&product(&x, &weights)?, &y, bound_of(&weights, m, device)?)?;
     }
     Ok(())
 }
@@ -281,7 +287,7 @@ fn views(f: &Format, device: &Device) -> Result<()> {
             close(
                 &product(&x.wide()?, &weights)?,
                 &here.forward(&x.on(device)?)?,
-                bound_of(&weights, device)?,
+                bound_of(&weights, 1, device)?,
             )?;
         }
     }
@@ -342,7 +348,7 @@ fn experts(f: &Format, device: &Device) -> Result<()> {
                 }
                 let expected = Tensor::cat(&expected, 0)?.reshape((3, 2, n))?;
                 let y = here.indexed_moe_forward(&x.to_device(device)?, &ids.to_device(device)?)?;
-                close(&expected, &y, bound_of(&weights, device)?)?;
+                close(&expected, &y, bound_of(&weights, 1, device)?)?;
             }
         }
     }

@@ -34,6 +34,7 @@ const KINDS: [DType; 5] = [DType::F32, DType::F16, DType::U8, DType::I64, DType:
 /// The kernels that ask for a feature, and the cases in which they or their twins run.
 const TWINS: &[(&str, &str)] = &[
     ("gemm_coop", "matmul/"),
+    ("gemm_coop_scaled", "matmul/"),
     ("gemv_k_sub32", "matmul/"),
     ("gemv_k_sub128", "matmul/"),
     ("gemv_expert_sub32", ONE_FORMAT),

@@ -15,6 +15,7 @@ const WM = 64u;
 const WN = 64u;
 const BK = 32u;
 fn y_put(at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
+fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> { return v; }
 // Written out by the linker: compilers keep sums in registers only where no loop indexes them, and loads of pieces overlap
 // products only in one block.
 fn multiply(row: u32, col: u32) {
@@ -161,7 +162,7 @@ fn keep_piece(sum: Sum, to: Piece, below: u32, beside: u32) {
         let n = to.n + beside + q % 4u * 4u;
         let at = to.mine + q / 4u * SCRATCH + q % 4u * 4u;
         let v = vec4<f32>(y_tile[at], y_tile[at + 1u], y_tile[at + 2u], y_tile[at + 3u]);
-        if m < p.m && n < p.n { y_put((to.above + m) * p.n + n, min(4u, p.n - n), v); }
+        if m < p.m && n < p.n { y_put((to.above + m) * p.n + n, min(4u, p.n - n), scaled(v, m, n)); }
     }
     workgroupBarrier();
 }

@@ -8,22 +8,33 @@ use crate::error::Result;
 use crate::kernel::edge::y_put;
 use crate::kernel::matmul_plan::{Plan, Problem};
 use crate::layout::View;
-use crate::link::{held, write, Access, Kernel, Spec, Text};
+use crate::link::{held, read, write, Access, Kernel, Spec, Text};
 
 /// What the kernel cannot do without.
 pub(crate) const FEATURES: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
     .union(wgpu::Features::SHADER_F16)
     .union(wgpu::Features::SUBGROUP);
 
-pub static GEMM_COOP: Kernel = Kernel {
-    name: "gemm_coop",
-    source: include_str!("../../wgsl/kernel/gemm_coop.wgsl"),
-    bindings: &[held("a"), held("b"), write("y")],
-    workgroup: 128,
-    shared: |spec| tile(spec).shared(),
-    features: FEATURES,
-    slots,
-};
+macro_rules! kernel {
+    ($name:literal, $bindings:expr) => {
+        Kernel {
+            name: $name,
+            source: include_str!("../../wgsl/kernel/gemm_coop.wgsl"),
+            bindings: $bindings,
+            workgroup: 128,
+            shared: |spec| tile(spec).shared(),
+            features: FEATURES,
+            slots,
+        }
+    };
+}
+
+pub static GEMM_COOP: Kernel = kernel!("gemm_coop", &[held("a"), held("b"), write("y")]);
+/// Lines of a and b are divided by what `worth` holds (`kernel/scaled.rs`).
+pub static GEMM_COOP_SCALED: Kernel = kernel!(
+    "gemm_coop_scaled",
+    &[held("a"), held("b"), write("y"), read("worth")]
+);
 
 /// Rows and columns of a piece: M, N and K of a cooperative matrix.
 const PIECE: u32 = 16;
@@ -81,10 +92,21 @@ fn tile(spec: &Spec) -> &'static Tile {
 
 /// The specialisation for a tile, the directions of the runs of `a` and `b`, and the dtype of y, which is made of whole quads with
 /// `Put`.
-pub(crate) fn spec(tile: &Tile, along_k: [bool; 2], whole_k: bool, y: (Elem, Access)) -> Spec {
+pub(crate) fn spec(
+    tile: &Tile,
+    along_k: [bool; 2],
+    whole_k: bool,
+    y: (Elem, Access),
+    scaled: bool,
+) -> Spec {
     let raw = (Elem::F16, Access::Raw);
-    Spec::new(&GEMM_COOP, tile.name, &[raw, raw, y])
-        .with("A_ALONG_K", along_k[0].into())
+    let spec = if scaled {
+        let worth = (Elem::F32, Access::Raw);
+        Spec::new(&GEMM_COOP_SCALED, tile.name, &[raw, raw, y, worth])
+    } else {
+        Spec::new(&GEMM_COOP, tile.name, &[raw, raw, y])
+    };
+    spec.with("A_ALONG_K", along_k[0].into())
         .with("B_ALONG_K", along_k[1].into())
         .with("WHOLE_K", whole_k.into())
 }
@@ -125,6 +147,15 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
         }
     }
     text.line("}");
+    text.line(if spec.kernel.bindings.len() == 4 {
+        "@group(0) @binding(4) var<storage, read> worth: array<f32>;
+fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> {
+    let by = p.m + n;
+    return v * worth[m] * vec4<f32>(worth[by], worth[by + 1u], worth[by + 2u], worth[by + 3u]);
+}"
+    } else {
+        "fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> { return v; }"
+    });
     y_put(spec, 2, text)
 }
 
@@ -134,9 +165,12 @@ pub fn catalogue() -> Vec<Spec> {
         for along_k in [[true, true], [true, false], [false, true], [false, false]] {
             for whole_k in [true, false] {
                 // f32 is what the parts of a product cut along k have.
-                for elem in [Elem::F16, Elem::F32] {
-                    for access in [Access::Put, Access::Set] {
-                        all.push(spec(tile, along_k, whole_k, (elem, access)));
+                for access in [Access::Put, Access::Set] {
+                    for elem in [Elem::F16, Elem::F32] {
+                        all.push(spec(tile, along_k, whole_k, (elem, access), false));
+                    }
+                    for elem in [Elem::F16, Elem::Bf16, Elem::F32] {
+                        all.push(spec(tile, along_k, whole_k, (elem, access), true));
                     }
                 }
             }
@@ -179,7 +213,7 @@ pub(crate) fn exact(device: &Device) -> Result<bool> {
         let problem = Problem::new(view, view, [1, SIDE, SIDE, SIDE], Elem::F32)?;
         let along_k = [strides[1] == 1, strides[0] == 1];
         let tile = &TILES[TILES.len() - 1];
-        let spec = spec(tile, along_k, false, (Elem::F32, Access::Put));
+        let spec = spec(tile, along_k, false, (Elem::F32, Access::Put), false);
         let rows = SIDE.div_ceil(tile.m as usize) as u32;
         let plan = Plan {
             rows,

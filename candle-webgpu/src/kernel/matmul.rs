@@ -7,6 +7,7 @@ use crate::device::Device;
 use crate::elem::Elem;
 use crate::error::{Error, Result};
 use crate::kernel::matmul_plan::{Plan, Problem, OP};
+use crate::kernel::scaled::Scaled;
 use crate::kernel::wide::matmul_spec;
 use crate::kernel::{threads, ROUNDS};
 use crate::layout::View;
@@ -72,14 +73,19 @@ impl Device {
         [a, b]: [Window<'_>; 2],
         count: usize,
     ) -> Result<Value> {
+        let scaled = self.scale(&mut problem, [a, b])?;
         let plan = problem.plan(self);
         problem.cut(plan.parts);
         let parts = plan.parts as usize;
         let elem = plan.spec.elem(2);
         let y = self.output(OP, parts * count, elem)?;
+        let mut windows = vec![a, b, (&y).into()];
+        if let Some(Scaled { a, b, worth }) = &scaled {
+            windows = vec![a.into(), b.into(), (&y).into(), worth.into()];
+        }
         self.record(
             plan.spec.clone(),
-            &[a, b, (&y).into()],
+            &windows,
             &problem.params(&plan, 0),
             problem.grid(&plan),
         )?;

@@ -7,6 +7,7 @@ use crate::kernel::gemm::{self, Reading, TILES};
 use crate::kernel::gemm_coop;
 use crate::kernel::gemv::{self, GEMV_N_COLS, MAX_ROWS};
 use crate::kernel::gemv_dot::{self, Ask};
+use crate::kernel::scaled::Lines;
 use crate::layout::{merge, to_u32, View};
 use crate::link::{Access, Spec};
 use crate::quant::Quant;
@@ -19,6 +20,9 @@ const BATCH_DIMS: usize = 4;
 
 /// Tiles that keep a large adapter busy: with fewer, smaller tiles are better, or cutting along k.
 const BUSY: u64 = 256;
+
+/// Rows from which on it pays to write the operands anew for cooperative matrices.
+const MANY_ROWS: u32 = 64;
 
 /// The most parts that k is cut into, and the least k of a part.
 const MAX_PARTS: u32 = 8;
@@ -92,6 +96,8 @@ pub(crate) struct Problem {
     pub out: Elem,
     /// The format of `b` where it is quantized; its offset and strides count elements all the same.
     quant: Option<Quant>,
+    /// The operands are lines of f16 that are divided by what [`Scaled`](crate::kernel::scaled::Scaled) holds.
+    scaled: bool,
     pub batch: u32,
     m: u32,
     n: u32,
@@ -180,6 +186,7 @@ impl Problem {
             elem: a.elem,
             out,
             quant: None,
+            scaled: false,
             batch: batch as u32,
             m: m as u32,
             n: n as u32,
@@ -261,6 +268,60 @@ impl Problem {
         }
     }
 
+    /// The same product of lines of f16, and the lines that are to be written for it, where cooperative matrices can take
+    /// those and not what is there: bf16, or a quantized matrix.
+    pub fn scaled(&self, device: &Device) -> Option<(Problem, [Lines; 2])> {
+        let other = self.quant.is_some() || self.elem == Elem::Bf16;
+        if !(device.cooperative() && other && self.batch == 1 && self.m >= MANY_ROWS) {
+            return None;
+        }
+        let lines = |side: &Side, x: (Elem, Access), along: bool, count: u32| Lines {
+            x,
+            along,
+            count,
+            k: self.k,
+            offset: side.offset,
+            strides: [side.k, side.other],
+        };
+        let dense = |side: &Side, count: u32| {
+            let reading = side.reading(self.k);
+            (reading.access == Access::Quads)
+                .then(|| lines(side, (self.elem, Access::Quads), reading.along_k, count))
+        };
+        let a = dense(&self.a, self.m)?;
+        let b = match self.quant {
+            Some(quant) => lines(&self.b, (Elem::U32, Access::Quant(quant)), true, self.n),
+            None => dense(&self.b, self.n)?,
+        };
+        if a.bytes().max(b.bytes()) > device.binding_limit() {
+            return None;
+        }
+        let packed = |lines: &Lines| {
+            let [k, other] = lines.packed();
+            Side {
+                offset: 0,
+                k,
+                other,
+                size: lines.count,
+                batch: [0; BATCH_DIMS],
+            }
+        };
+        let problem = Problem {
+            elem: Elem::F16,
+            out: self.out,
+            quant: None,
+            scaled: true,
+            batch: 1,
+            dims: self.dims,
+            a: packed(&a),
+            b: packed(&b),
+            ..*self
+        };
+        let readings = [&problem.a, &problem.b].map(|side| side.reading(self.k));
+        problem.plan_coop(device, readings)?;
+        Some((problem, [a, b]))
+    }
+
     /// With cooperative matrices, where the adapter has them and both matrices lie in whole quads of f16.
     fn plan_coop(&self, device: &Device, readings: [Reading; 2]) -> Option<Plan> {
         let quads = readings.iter().all(|r| r.access == Access::Quads);
@@ -282,7 +343,7 @@ impl Problem {
             rows,
             parts,
             ..Plan::new(
-                gemm_coop::spec(tile, along_k, whole_k, y),
+                gemm_coop::spec(tile, along_k, whole_k, y, self.scaled),
                 rows * self.n.div_ceil(tile.n),
             )
         })

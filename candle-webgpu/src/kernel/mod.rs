@@ -24,6 +24,7 @@ pub mod pool;
 pub mod quantized;
 pub mod rng;
 pub mod rope;
+mod scaled;
 pub mod scatter;
 pub mod sort;
 pub mod sort_long;
@@ -55,6 +56,7 @@ pub fn catalogue() -> Vec<Spec> {
         quantized::catalogue(),
         rng::catalogue(),
         rope::catalogue(),
+        scaled::catalogue(),
         scatter::catalogue(),
         sort::catalogue(),
         sort_long::catalogue(),
