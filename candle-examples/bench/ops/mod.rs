@@ -4,12 +4,19 @@ mod fold;
 mod map;
 mod matmul;
 mod nn;
+mod quant;
 
 use crate::workload::{Dims, Make, Workload};
 use candle_core::DType::{self, BF16, F16, F32};
 
 /// All of them, in the order of the report.
-pub const TABLES: [&[Workload]; 4] = [matmul::TABLE, map::TABLE, fold::TABLE, nn::TABLE];
+pub const TABLES: [&[Workload]; 5] = [
+    matmul::TABLE,
+    quant::TABLE,
+    map::TABLE,
+    fold::TABLE,
+    nn::TABLE,
+];
 
 /// The product that says what a device can compute; the faster of its sizes counts.
 pub const GEMM: &str = "gemm";

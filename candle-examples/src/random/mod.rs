@@ -4,7 +4,7 @@ mod dense;
 mod quantized;
 
 pub use dense::weights;
-pub use quantized::{gguf, Quant, QUANTS};
+pub use quantized::{gguf, matrix, Quant, QUANTS};
 
 use candle_transformers::models::llama::Config;
 

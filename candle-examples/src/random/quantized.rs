@@ -2,6 +2,7 @@
 
 use super::Preset;
 use crate::error::{Error, Result};
+use candle_core::quantized::ggml_file::qtensor_from_ggml;
 use candle_core::quantized::gguf_file::{Content, TensorInfo, Value, VersionedMagic};
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
@@ -31,6 +32,20 @@ pub const QUANTS: &[Quant] = &[
 /// The random blocks, which repeat: quantizing 1.1e9 numbers takes minutes. A prime, so that the rows of a matrix differ.
 const BLOCKS: usize = 257;
 
+/// So many bytes of random blocks.
+fn blocks(dtype: GgmlDType, bytes: usize) -> Result<Vec<u8>> {
+    let values = Tensor::randn(0f32, 0.02, BLOCKS * dtype.block_size(), &Device::Cpu)?;
+    let blocks = QTensor::quantize(&values, dtype)?;
+    let blocks = blocks.data()?;
+    Ok(blocks.iter().copied().cycle().take(bytes).collect())
+}
+
+/// A matrix of random blocks.
+pub fn matrix(dtype: GgmlDType, (rows, cols): (usize, usize), device: &Device) -> Result<QTensor> {
+    let bytes = blocks(dtype, rows * cols / dtype.block_size() * dtype.type_size())?;
+    Ok(qtensor_from_ggml(dtype, &bytes, vec![rows, cols], device)?)
+}
+
 /// The head of a file and its tensors: the matrices, output and embedding included, in `quant`; the norms in f32.
 ///
 /// Each tensor is read into memory of its own, but from the same bytes, so the file is as large as its largest matrix.
@@ -52,9 +67,7 @@ pub fn gguf(preset: &Preset, quant: &Quant) -> Result<(Content, Cursor<Vec<u8>>)
 
     let mut file = 1f32.to_le_bytes().repeat(preset.hidden);
     let norms = file.len();
-    let values = Tensor::randn(0f32, 0.02, BLOCKS * block, &Device::Cpu)?;
-    let blocks = QTensor::quantize(&values, quant.dtype)?;
-    file.extend(blocks.data()?.iter().cycle().take(bytes));
+    file.extend(blocks(quant.dtype, bytes)?);
 
     let info = |(name, dims): (String, Vec<usize>)| {
         let (ggml_dtype, offset) = match dims.len() {
