@@ -212,6 +212,20 @@ impl Value {
         })
     }
 
+    pub(crate) fn has_memory(&self) -> bool {
+        self.0.block.get().is_some()
+    }
+
+    /// Tensors and recorded ops that hold it.
+    pub(crate) fn holders(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+
+    /// Tells values apart, as long as they are held.
+    pub(crate) fn key(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
     pub(crate) fn same(&self, other: &Value) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

@@ -13,7 +13,7 @@ use crate::kernel::gemm_coop;
 use crate::link::Spec;
 use crate::queue::{Grid, Recorder};
 use crate::readback::FAULT_BYTES;
-use crate::rewrite::Rewrites;
+use crate::rewrite::{Fired, Rewrites};
 use crate::window::{binding_limit, Window};
 
 /// Optional features to do without, separated by commas: forces the portable twins.
@@ -115,7 +115,7 @@ impl Device {
         let (adapter, report) = choose(ordinal).await?;
         if cfg!(target_arch = "wasm32") {
             // Nothing may block there, and one thread is all there is.
-            let device = Self::open(adapter, report).await?;
+            let device = Self::open(adapter, report, Rewrites::from_env()?).await?;
             return Ok(device);
         }
         let mut devices = lock(&DEVICES);
@@ -125,12 +125,17 @@ impl Device {
                 return Ok(device.clone());
             }
         }
-        let device = pollster::block_on(Self::open(adapter, report))?;
+        let device = pollster::block_on(Self::open(adapter, report, Rewrites::from_env()?))?;
         devices.insert(report.ordinal, device.clone());
         Ok(device)
     }
 
-    async fn open(adapter: &wgpu::Adapter, report: &AdapterReport) -> Result<Self> {
+    /// A device of its own, by the rules that are given.
+    pub(crate) async fn open(
+        adapter: &wgpu::Adapter,
+        report: &AdapterReport,
+        rewrites: Rewrites,
+    ) -> Result<Self> {
         let disabled = named(DISABLE_VAR)?;
         let without = |name: &str| disabled.iter().any(|d| d == name);
         let features = OPTIONAL
@@ -170,7 +175,7 @@ impl Device {
             features,
             dot4: dot4 && !without(DOT4),
             cooperative: OnceLock::new(),
-            rewrites: Rewrites::from_env()?,
+            rewrites,
             recorder: Mutex::new(Recorder::new(&device, report.name.clone())),
             staging: Mutex::default(),
             counters: Counters::default(),
@@ -258,6 +263,11 @@ impl Device {
             allocated_bytes,
             peak_bytes,
         }
+    }
+
+    /// The rules that rewrite recorded ops, and how often each fired since the device was made.
+    pub fn rewrites(&self) -> Vec<Fired> {
+        self.0.rewrites.report()
     }
 
     /// Counts a custom op that went through the CPU.

@@ -32,5 +32,5 @@ pub use layout::View;
 pub use pipeline::CHECKED_VAR;
 pub use quant::Quant;
 pub use queue::Grid;
-pub use rewrite::REWRITE_VAR;
+pub use rewrite::{Fired, Rule, REWRITE_VAR, RULES};
 pub use window::{Window, BINDING_VAR};

@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use crate::elem::{Compute, Elem, ElemRow};
 use crate::error::{Error, Result};
+use crate::kernel::chain::{self, Step};
 use crate::quant::Quant;
 
 /// How a kernel reaches an operand; the functions each kind gets are listed in `wgsl/README.md`.
@@ -112,6 +114,8 @@ pub struct Spec {
     pub operands: SmallVec<[(Elem, Access); 5]>,
     /// Values of overrides other than WORKGROUP.
     pub overrides: SmallVec<[(&'static str, u32); 2]>,
+    /// The ops of a chain.
+    pub steps: Option<Arc<[Step]>>,
 }
 
 impl PartialEq for Spec {
@@ -120,6 +124,7 @@ impl PartialEq for Spec {
             && self.op == other.op
             && self.operands == other.operands
             && self.overrides == other.overrides
+            && self.steps == other.steps
     }
 }
 impl Eq for Spec {}
@@ -129,6 +134,7 @@ impl Hash for Spec {
         self.op.as_ptr().hash(h);
         self.operands.hash(h);
         self.overrides.hash(h);
+        self.steps.hash(h);
     }
 }
 
@@ -145,6 +151,7 @@ impl Spec {
             op,
             operands: SmallVec::from_slice(operands),
             overrides: SmallVec::new(),
+            steps: None,
         }
     }
 
@@ -158,6 +165,9 @@ impl Spec {
         let mut name = self.kernel.name.to_string();
         if !self.op.is_empty() {
             let _ = write!(name, ".{}", self.op);
+        }
+        if let Some(steps) = &self.steps {
+            let _ = write!(name, ".{}", chain::name(steps));
         }
         for (elem, access) in &self.operands {
             let _ = match access {

@@ -10,9 +10,11 @@ use crate::buffer::{lock, Value};
 use crate::device::Inner;
 use crate::error::{Error, Result};
 use crate::kernel::copy::Run;
-use crate::link::Spec;
+use crate::link::{Kernel, Spec};
 use crate::pipeline::{Pipelines, Signature};
 use crate::readback::Copy;
+use crate::rewrite::graph::Graph;
+use crate::rewrite::{copies, COPIES};
 use crate::window::Window;
 
 /// Bytes of parameters an op may have: one slot of the uniform buffer, and the largest dynamic-offset
@@ -22,6 +24,9 @@ pub(crate) const PARAMS_SLOT: u64 = 256;
 const FIRST_WINDOW: usize = 16;
 /// Ops in later submits.
 const WINDOW: usize = 64;
+/// The newest ops, which stay recorded at a submit that nothing waits for: tensors still hold what they made, as Rust's variables
+/// live to the end of their function, and what follows may become one op with them.
+const HELD_BACK: usize = 32;
 /// Submits that may be in flight before recording waits for the oldest.
 const IN_FLIGHT: usize = 6;
 /// Bytes of uploads after which a submit frees wgpu's staging copies; larger data goes in several writes.
@@ -39,14 +44,47 @@ pub enum Grid {
 }
 
 /// A recorded op: plain data.
-struct Op {
-    spec: Spec,
+pub(crate) struct Op {
+    pub spec: Spec,
     /// Values, and the byte from which each is bound.
-    operands: SmallVec<[(Value, u64); 5]>,
-    params: [u8; PARAMS_SLOT as usize],
-    grid: [u32; 3],
+    pub operands: SmallVec<[(Value, u64); 5]>,
+    pub params: [u8; PARAMS_SLOT as usize],
+    pub grid: [u32; 3],
     /// What it copies, if a copy is all that it does.
-    run: Option<Run>,
+    pub run: Option<Run>,
+}
+
+impl Op {
+    pub fn new(
+        spec: Spec,
+        operands: SmallVec<[(Value, u64); 5]>,
+        params: &impl bytemuck::NoUninit,
+        grid: [u32; 3],
+    ) -> Self {
+        let mut op = Op {
+            spec,
+            operands,
+            params: [0; PARAMS_SLOT as usize],
+            grid,
+            run: None,
+        };
+        op.set_params(params);
+        op
+    }
+
+    pub fn set_params(&mut self, params: &impl bytemuck::NoUninit) {
+        let bytes = bytemuck::bytes_of(params);
+        self.params[..bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// The parameters as its kernel sees them.
+    pub fn params<P: bytemuck::AnyBitPattern>(&self) -> P {
+        bytemuck::pod_read_unaligned(&self.params[..size_of::<P>()])
+    }
+
+    pub fn is_of(&self, kernel: &'static Kernel) -> bool {
+        std::ptr::eq(self.spec.kernel, kernel)
+    }
 }
 
 /// What a bind group binds: blocks by their ids, and the byte from which each is bound.
@@ -75,7 +113,7 @@ impl Recorder {
             generation: 0,
             params: device.create_buffer(&wgpu::BufferDescriptor {
                 label: Some("params"),
-                size: PARAMS_SLOT * WINDOW as u64,
+                size: PARAMS_SLOT * (WINDOW + HELD_BACK) as u64,
                 usage: wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST,
                 mapped_at_creation: false,
             }),
@@ -127,48 +165,23 @@ impl Inner {
         };
         let faults = op.spec.kernel.bindings.iter().any(|b| b.name == "fault");
         let mut recorder = lock(&self.recorder);
-        let before = recorder.pending.last_mut();
-        if before.is_some_and(|before| self.join(before, &op)) {
-            return Ok(());
+        if let Some(last) = recorder.pending.last_mut() {
+            if self.rewrites.is_on(COPIES) && copies::join(self, last, &op) {
+                self.rewrites.note(COPIES);
+                return Ok(());
+            }
         }
         recorder.pending.push(op);
         recorder.faults |= faults;
-        if recorder.pending.len() >= recorder.window {
-            self.flush(&mut recorder, &[])?;
+        let held_back = if self.rewrites.look() { HELD_BACK } else { 0 };
+        if recorder.pending.len() >= recorder.window + held_back {
+            self.submit(&mut recorder, &[], held_back)?;
             recorder.window = WINDOW;
         }
         Ok(())
     }
 
-    /// Takes a copy into the one before it, if they are between the same values and make one loop.
-    fn join(&self, last: &mut Op, op: &Op) -> bool {
-        let joined = || {
-            let same = last
-                .operands
-                .iter()
-                .zip(&op.operands)
-                .all(|((a, from), (b, start))| a.same(b) && from == start);
-            let (run, next) = (last.run.as_ref()?, op.run.as_ref()?);
-            let run = run.join(next).filter(|_| same)?;
-            let (spec, params, grid) = run.dispatch().ok()?;
-            let grid = self.split(&spec, grid).ok()?;
-            Some((run, spec, params, grid))
-        };
-        if !self.rewrites.copies {
-            return false;
-        }
-        let Some((run, spec, params, grid)) = joined() else {
-            return false;
-        };
-        let bytes = bytemuck::bytes_of(&params);
-        last.params[..bytes.len()].copy_from_slice(bytes);
-        last.spec = spec;
-        last.grid = grid;
-        last.run = Some(run);
-        true
-    }
-
-    fn split(&self, spec: &Spec, grid: Grid) -> Result<[u32; 3]> {
+    pub(crate) fn split(&self, spec: &Spec, grid: Grid) -> Result<[u32; 3]> {
         let most = u64::from(self.limits.max_compute_workgroups_per_dimension);
         match grid {
             Grid::Xyz(xyz) => Ok(xyz),
@@ -235,21 +248,31 @@ impl Inner {
         }
     }
 
-    /// Submits everything recorded, then `copies`. An op that fails is left out, and its error
-    /// returned after the others went.
+    /// Submits everything recorded, then `copies`.
     pub(crate) fn flush(
         &self,
         recorder: &mut Recorder,
         copies: &[Copy<'_>],
     ) -> Result<Option<wgpu::SubmissionIndex>> {
+        self.submit(recorder, copies, 0)
+    }
+
+    /// Submits what is recorded but for the newest ops, then `copies`. An op that fails is left out, and its error returned
+    /// after the others went.
+    fn submit(
+        &self,
+        recorder: &mut Recorder,
+        copies: &[Copy<'_>],
+        held_back: usize,
+    ) -> Result<Option<wgpu::SubmissionIndex>> {
         if recorder.pending.is_empty() && copies.is_empty() && recorder.uploaded == 0 {
             return Ok(recorder.in_flight.back().cloned());
         }
+        let ops = self.rewrite(recorder, held_back);
         let mut failed = None;
         let mut encoder = self
             .device
             .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        let ops = std::mem::take(&mut recorder.pending);
         let mut dispatches = 0;
         if !ops.is_empty() {
             let mut params_data = std::mem::take(&mut recorder.params_data);
@@ -302,6 +325,20 @@ impl Inner {
             Some(error) => Err(error),
             None => Ok(Some(index)),
         }
+    }
+
+    /// Takes what is to be submitted, and applies the rules to it.
+    fn rewrite(&self, recorder: &mut Recorder, held_back: usize) -> Vec<Op> {
+        let ops = std::mem::take(&mut recorder.pending);
+        if ops.is_empty() || !self.rewrites.look() {
+            return ops;
+        }
+        let due = ops.len().saturating_sub(held_back);
+        let mut graph = Graph::new(ops, due);
+        self.rewrites.apply(self, &mut graph);
+        let (now, later) = graph.into_ops();
+        recorder.pending = later;
+        now
     }
 
     fn encode(

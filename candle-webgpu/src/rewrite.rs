@@ -1,15 +1,45 @@
-//! Which rewritings of recorded ops are on.
+//! The rules that rewrite recorded ops, one file each, and which of them are on.
 
+pub(crate) mod chains;
+pub(crate) mod copies;
+pub(crate) mod graph;
+mod lift;
+#[cfg(test)]
+mod testing;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::device::Inner;
 use crate::error::{Error, Result};
+use graph::Graph;
 
-/// Rewritings of recorded ops to do without, separated by commas, each behind a minus: `-copies`.
+/// Rules to do without, separated by commas, each behind a minus: `-copies`; `-all` for all of them.
 pub const REWRITE_VAR: &str = "CANDLE_WEBGPU_REWRITE";
 
-/// The rewritings there are.
-#[derive(Debug, Clone, Copy)]
+/// A row of [`RULES`].
+pub struct Rule {
+    pub name: &'static str,
+    /// What it makes of what.
+    pub about: &'static str,
+    /// Rewrites what is about to be encoded; gives the number of times that it fired. None: the rule is applied to each
+    /// op as it is recorded.
+    rewrite: Option<fn(&Inner, &mut Graph) -> u64>,
+}
+
+/// In the order in which they are tried.
+#[rustfmt::skip]
+pub const RULES: &[Rule] = &[
+    Rule { name: COPIES,   about: "copies that follow each other in equal steps: one copy", rewrite: None },
+    Rule { name: "chains", about: "elementwise ops whose results only the next one reads: one kernel", rewrite: Some(chains::rewrite) },
+];
+
+pub(crate) const COPIES: &str = "copies";
+
+/// Which rules are on, and how often each of them fired.
+#[derive(Debug)]
 pub(crate) struct Rewrites {
-    /// Copies that follow each other in equal steps become one.
-    pub copies: bool,
+    on: [bool; RULES.len()],
+    fired: [AtomicU64; RULES.len()],
 }
 
 impl Rewrites {
@@ -18,21 +48,82 @@ impl Rewrites {
         Self::parse(&std::env::var(REWRITE_VAR).unwrap_or_default())
     }
 
-    fn parse(list: &str) -> Result<Self> {
-        let mut rewrites = Rewrites { copies: true };
+    pub fn parse(list: &str) -> Result<Self> {
+        let mut on = [true; RULES.len()];
         for name in list.split(',').map(str::trim).filter(|n| !n.is_empty()) {
-            match name {
-                "-copies" => rewrites.copies = false,
-                _ => {
-                    return Err(Error::UnknownFeature {
-                        name: name.to_string(),
-                        known: "-copies".to_string(),
-                    })
-                }
+            if name == "-all" {
+                on = [false; RULES.len()];
+                continue;
+            }
+            let rule = name.strip_prefix('-').and_then(position);
+            let rule = rule.ok_or_else(|| Error::UnknownFeature {
+                name: name.to_string(),
+                known: RULES
+                    .iter()
+                    .map(|r| format!("-{}, ", r.name))
+                    .collect::<String>()
+                    + "-all",
+            })?;
+            on[rule] = false;
+        }
+        Ok(Rewrites {
+            on,
+            fired: std::array::from_fn(|_| AtomicU64::new(0)),
+        })
+    }
+
+    pub fn is_on(&self, name: &str) -> bool {
+        position(name).is_some_and(|rule| self.on[rule])
+    }
+
+    pub fn note(&self, name: &str) {
+        if let Some(rule) = position(name) {
+            self.fired[rule].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether any rule looks at what is recorded.
+    pub fn look(&self) -> bool {
+        RULES
+            .iter()
+            .zip(self.on)
+            .any(|(rule, on)| on && rule.rewrite.is_some())
+    }
+
+    /// Applies the rules that are on.
+    pub fn apply(&self, device: &Inner, graph: &mut Graph) {
+        for (i, rule) in RULES.iter().enumerate() {
+            if let Some(rewrite) = rule.rewrite.filter(|_| self.on[i]) {
+                self.fired[i].fetch_add(rewrite(device, graph), Ordering::Relaxed);
             }
         }
-        Ok(rewrites)
     }
+
+    /// Rules by name: whether each is on, and how often it fired.
+    pub fn report(&self) -> Vec<Fired> {
+        let rules = RULES.iter().zip(self.on).zip(&self.fired);
+        rules
+            .map(|((rule, on), times)| Fired {
+                rule: rule.name,
+                about: rule.about,
+                on,
+                times: times.load(Ordering::Relaxed),
+            })
+            .collect()
+    }
+}
+
+/// What a rule did since the device was made.
+#[derive(Debug, Clone, Copy)]
+pub struct Fired {
+    pub rule: &'static str,
+    pub about: &'static str,
+    pub on: bool,
+    pub times: u64,
+}
+
+fn position(name: &str) -> Option<usize> {
+    RULES.iter().position(|rule| rule.name == name)
 }
 
 #[cfg(test)]
@@ -41,9 +132,11 @@ mod tests {
 
     #[test]
     fn names() -> Result<()> {
-        assert!(Rewrites::parse("")?.copies);
-        assert!(!Rewrites::parse(" -copies,")?.copies);
+        assert!(Rewrites::parse("")?.is_on("copies"));
+        assert!(!Rewrites::parse(" -copies,")?.is_on("copies"));
+        assert!(!Rewrites::parse("-all")?.look());
         assert!(Rewrites::parse("copies").is_err());
+        assert!(Rewrites::parse("-copy").is_err());
         Ok(())
     }
 }

@@ -22,35 +22,55 @@ pub static MAP: Kernel = Kernel {
 };
 
 /// Moves bits; the input and the output have the same dtype.
-const COPY: &str = "copy";
+pub(crate) const COPY: &str = "copy";
 /// Converts between dtypes.
-const CAST_OP: &str = "cast";
+pub(crate) const CAST_OP: &str = "cast";
+
+/// How many scalars an op takes.
+pub(crate) fn scalars_of(op: &str) -> u8 {
+    match OPS.iter().find(|row| row.name == op).map(|row| row.family) {
+        Some(Family::Map { scalars }) => scalars,
+        _ => 0,
+    }
+}
+
+/// The call of an op with a value and pairs of words that hold its scalars.
+pub(crate) fn apply(
+    op: &'static str,
+    (from, to): (Elem, Elem),
+    v: &str,
+    scalars: [&str; 2],
+) -> Result<String> {
+    let compute = from.row(op)?.compute;
+    if op == CAST_OP {
+        return Ok(match cast(from, to)? {
+            Some(f) => format!("{f}({v})"),
+            None => v.to_string(),
+        });
+    }
+    let [a, b] = scalars.map(|s| match compute {
+        Compute::F32 => format!("bitcast<f32>({s}.x)"),
+        Compute::U32 => format!("{s}.x"),
+        Compute::I32 => format!("bitcast<i32>({s}.x)"),
+        Compute::I64 | Compute::F64 => s.to_string(),
+    });
+    Ok(match Op::find(op, from)?.family {
+        Family::Map { scalars: 0 } => format!("{op}({v})"),
+        Family::Map { scalars: 1 } => format!("{op}({v}, {a})"),
+        _ => format!("{op}({v}, {a}, {b})"),
+    })
+}
 
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
     let compute = spec.row(0)?.compute;
+    match spec.op {
+        COPY => {}
+        CAST_OP => text.file(CAST),
+        _ => text.ops(compute),
+    }
     let call = match spec.op {
         COPY => "v".to_string(),
-        CAST_OP => {
-            text.file(CAST);
-            match cast(spec.elem(0), spec.elem(1))? {
-                Some(f) => format!("{f}(v)"),
-                None => "v".to_string(),
-            }
-        }
-        name => {
-            text.ops(compute);
-            let scalar = |s: &str| match compute {
-                Compute::F32 => format!("bitcast<f32>(p.{s}.x)"),
-                Compute::U32 => format!("p.{s}.x"),
-                Compute::I32 => format!("bitcast<i32>(p.{s}.x)"),
-                Compute::I64 | Compute::F64 => format!("p.{s}"),
-            };
-            match Op::find(name, spec.elem(0))?.family {
-                Family::Map { scalars: 0 } => format!("{name}(v)"),
-                Family::Map { scalars: 1 } => format!("{name}(v, {})", scalar("a")),
-                _ => format!("{name}(v, {}, {})", scalar("a"), scalar("b")),
-            }
-        }
+        op => apply(op, (spec.elem(0), spec.elem(1)), "v", ["p.a", "p.b"])?,
     };
     text.line(format!("fn op(v: XV) -> YV {{ return {call}; }}"));
     // Long operators are written out once, not four times.

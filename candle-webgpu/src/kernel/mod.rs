@@ -3,6 +3,7 @@
 
 pub mod attention;
 mod attention_spec;
+pub(crate) mod chain;
 pub mod conv;
 mod conv_cut;
 mod conv_spec;
@@ -40,6 +41,7 @@ use crate::queue::Grid;
 pub fn catalogue() -> Vec<Spec> {
     [
         attention_spec::catalogue(),
+        chain::catalogue(),
         map::catalogue(),
         zip::catalogue(),
         pick::catalogue(),

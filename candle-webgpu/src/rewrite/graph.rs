@@ -1,0 +1,138 @@
+//! Recorded ops as a graph: who reads and who writes which value. What a rule may do is decided here and nowhere else.
+
+use std::collections::HashMap;
+
+use smallvec::{smallvec, SmallVec};
+
+use crate::buffer::Value;
+use crate::link::Spec;
+use crate::queue::Op;
+
+/// Reads and writes of a value by recorded ops, as positions in the graph; an op that binds it twice is named twice.
+#[derive(Default)]
+struct Uses {
+    reads: SmallVec<[usize; 4]>,
+    writes: SmallVec<[usize; 2]>,
+}
+
+/// What is recorded, in order, while rules rewrite it. Ops keep their positions; an op that replaces others stands at the place
+/// of the last of them.
+pub(crate) struct Graph {
+    places: Vec<SmallVec<[Op; 1]>>,
+    uses: HashMap<usize, Uses>,
+    due: usize,
+}
+
+/// Whether an op writes into its operand `i`.
+fn writes(spec: &Spec, i: usize) -> bool {
+    spec.kernel
+        .bindings
+        .get(i)
+        .is_none_or(|b| b.write && !b.held)
+}
+
+impl Graph {
+    /// The first `due` ops are about to be encoded. The others are there to be looked at, and to be taken into rewritings that begin
+    /// before them.
+    pub fn new(ops: Vec<Op>, due: usize) -> Self {
+        let mut graph = Graph {
+            places: ops.into_iter().map(|op| smallvec![op]).collect(),
+            uses: HashMap::new(),
+            due,
+        };
+        for at in 0..graph.places.len() {
+            graph.note(at);
+        }
+        graph
+    }
+
+    /// What is due and what stays recorded.
+    pub fn into_ops(mut self) -> (Vec<Op>, Vec<Op>) {
+        let later = self.places.split_off(self.due.min(self.places.len()));
+        let ops = |places: Vec<SmallVec<[Op; 1]>>| places.into_iter().flatten().collect();
+        (ops(self.places), ops(later))
+    }
+
+    /// Places where a rewriting may begin.
+    pub fn due(&self) -> std::ops::Range<usize> {
+        0..self.due
+    }
+
+    pub fn all(&self) -> std::ops::Range<usize> {
+        0..self.places.len()
+    }
+
+    /// The op at a place, if it is the only one there.
+    pub fn op(&self, at: usize) -> Option<&Op> {
+        match self.places.get(at)?.as_slice() {
+            [op] => Some(op),
+            _ => None,
+        }
+    }
+
+    fn note(&mut self, at: usize) {
+        for op in &self.places[at] {
+            for (i, (value, _)) in op.operands.iter().enumerate() {
+                let uses = self.uses.entry(value.key()).or_default();
+                match writes(&op.spec, i) {
+                    true => uses.writes.push(at),
+                    false => uses.reads.push(at),
+                }
+            }
+        }
+    }
+
+    fn forget(&mut self, at: usize) {
+        for op in std::mem::take(&mut self.places[at]) {
+            for (value, _) in &op.operands {
+                if let Some(uses) = self.uses.get_mut(&value.key()) {
+                    uses.reads.retain(|place| *place != at);
+                    uses.writes.retain(|place| *place != at);
+                }
+            }
+        }
+    }
+
+    /// The one op that makes a value, if none but recorded ops hold it and nothing was in it before them. When all that
+    /// read it do without it, it need not exist.
+    pub fn maker(&self, value: &Value) -> Option<usize> {
+        let uses = self.uses.get(&value.key())?;
+        let held = uses.reads.len() + uses.writes.len();
+        match uses.writes[..] {
+            [at] if value.holders() == held && !value.has_memory() => Some(at),
+            _ => None,
+        }
+    }
+
+    /// Where a value is read.
+    pub fn readers(&self, value: &Value) -> &[usize] {
+        self.uses
+            .get(&value.key())
+            .map_or(&[], |uses| uses.reads.as_slice())
+    }
+
+    /// Whether the ops at `members` can run at the place `at` instead: between there and where each of them stands, nothing but
+    /// members writes what it reads or writes, or reads what it writes.
+    pub fn can_move(&self, members: &[usize], at: usize) -> bool {
+        members.iter().all(|&member| {
+            let between = |place: &usize| {
+                (member.min(at)..=member.max(at)).contains(place) && !members.contains(place)
+            };
+            self.places[member].iter().all(|op| {
+                op.operands.iter().enumerate().all(|(i, (value, _))| {
+                    self.uses.get(&value.key()).is_none_or(|uses| {
+                        let read = writes(&op.spec, i) && uses.reads.iter().any(between);
+                        !read && !uses.writes.iter().any(between)
+                    })
+                })
+            })
+        })
+    }
+
+    /// Puts `ops` at the place `at` instead of those at `members`.
+    pub fn replace(&mut self, members: &[usize], at: usize, ops: impl IntoIterator<Item = Op>) {
+        members.iter().for_each(|&member| self.forget(member));
+        self.places[at] = ops.into_iter().collect();
+        self.note(at);
+    }
+}

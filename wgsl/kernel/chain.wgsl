@@ -1,0 +1,50 @@
+// y[i] = a chain of elementwise steps of operands a[i], b[i], ... for n elements, each step rounded to its dtype as if it had been
+// stored. A thread owns four consecutive elements of y.
+
+// slots: as it stands this file is the f32, contiguous case of y = a * b.
+alias A = vec4<f32>;
+alias B = vec4<f32>;
+alias Y = vec4<f32>;
+@group(0) @binding(1) var<storage, read> a: array<A>;
+@group(0) @binding(2) var<storage, read> b: array<B>;
+@group(0) @binding(3) var<storage, read_write> y: array<Y>;
+fn a_quad(q: u32) -> vec4<f32> { return a[p.a_offset / 4u + q]; }
+fn b_quad(q: u32) -> vec4<f32> { return b[p.b_offset / 4u + q]; }
+fn steps(q: u32) { y[q] = kept(a_quad(q) * b_quad(q)); }
+// end slots
+
+struct View { dims: vec4<u32>, strides: vec4<u32> }
+struct Params {
+    n: u32,
+    a_offset: u32,
+    b_offset: u32,
+    c_offset: u32,
+    d_offset: u32,
+    e_offset: u32,
+    f_offset: u32,
+    zero: u32,
+    scalars: array<vec4<u32>, 4>, // of the steps that have some: the bits of two compute values
+    views: array<View, 4>, // of the operands that are not flat
+}
+@group(0) @binding(0) var<uniform> p: Params;
+override WORKGROUP: u32 = 64u;
+
+// The same f32; but no compiler can put what comes before and what comes after into one operation.
+fn kept(v: vec4<f32>) -> vec4<f32> { return bitcast<vec4<f32>>(bitcast<vec4<u32>>(v) ^ vec4<u32>(p.zero)); }
+
+// Where element i of a view lies, from the view's start.
+fn walk(view: View, i: u32) -> u32 {
+    let w = i / view.dims.w;
+    let z = w / view.dims.z;
+    let y = z / view.dims.y;
+    let digits = vec4<u32>(y, z - y * view.dims.y, w - z * view.dims.z, i - w * view.dims.w);
+    let at = digits * view.strides;
+    return at.x + at.y + at.z + at.w;
+}
+
+@compute @workgroup_size(WORKGROUP)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+    let q = id.x + id.y * groups.x * WORKGROUP;
+    if q >= (p.n + 3u) / 4u { return; }
+    steps(q);
+}
