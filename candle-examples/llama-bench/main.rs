@@ -4,8 +4,8 @@ mod measure;
 mod model;
 mod report;
 
-use candle_core::DType;
-use candle_examples::device::{describe, DeviceArgs, Precision};
+use candle_core::{DType, Device};
+use candle_examples::device::{describe, fired, DeviceArgs, Fired, Precision};
 use candle_examples::exit;
 use candle_examples::random::{Preset, Quant, PRESETS, QUANTS};
 use clap::{Parser, ValueEnum};
@@ -63,6 +63,10 @@ struct Args {
     /// Add what the WebGPU device did, per prefill and per decoded token
     #[arg(long)]
     stats: bool,
+
+    /// Add the rules that rewrite recorded ops, and how often each fired per run
+    #[arg(long)]
+    explain: bool,
 
     /// Print one line of JSON per measurement instead of the table
     #[arg(long)]
@@ -142,14 +146,31 @@ fn run(args: &Args) -> anyhow::Result<()> {
     };
     report.head();
     if args.prefill > 0 {
+        let before = fired(&bench.device);
         let runs = repeat(args, || bench.prefill(args.prefill))?;
         report.row("prefill", args.prefill, &runs);
+        explain(args, before, &bench.device);
     }
     if args.decode > 0 {
+        let before = fired(&bench.device);
         let runs = repeat(args, || bench.decode(args.context, args.decode))?;
         report.row("decode", args.decode, &runs);
+        explain(args, before, &bench.device);
     }
     Ok(())
+}
+
+/// What the rules did since `before`, per run.
+fn explain(args: &Args, before: Vec<Fired>, device: &Device) {
+    if !args.explain || args.json {
+        return;
+    }
+    let runs = u64::from(args.warmup + args.reps);
+    for (before, now) in before.into_iter().zip(fired(device)) {
+        let per_run = (now.times - before.times) as f64 / runs as f64;
+        let off = if now.on { "" } else { " (off)" };
+        println!("  {:<10} {per_run:>8.1}  {}{off}", now.rule, now.about);
+    }
 }
 
 /// The warm-up runs are forgotten: they compile pipelines and fill the pools.

@@ -136,7 +136,16 @@ pub struct Counters {
     pub peak_bytes: u64,
 }
 
-pub use webgpu::{counters, is_software};
+/// A rule that rewrites what a WebGPU device records, and how often it did since the device was made.
+#[derive(Clone, Copy, Debug)]
+pub struct Fired {
+    pub rule: &'static str,
+    pub about: &'static str,
+    pub on: bool,
+    pub times: u64,
+}
+
+pub use webgpu::{counters, fired, is_software};
 
 #[cfg(feature = "webgpu")]
 mod webgpu {
@@ -177,6 +186,18 @@ mod webgpu {
             peak_bytes: stats.peak_bytes,
         })
     }
+
+    pub fn fired(device: &Device) -> Vec<Fired> {
+        let rules = device.as_webgpu_device().map(|d| d.runtime().rewrites());
+        let each = rules.unwrap_or_default().into_iter();
+        let rule = |f: candle_core::webgpu_backend::runtime::Fired| Fired {
+            rule: f.rule,
+            about: f.about,
+            on: f.on,
+            times: f.times,
+        };
+        each.map(rule).collect()
+    }
 }
 
 #[cfg(not(feature = "webgpu"))]
@@ -201,5 +222,9 @@ mod webgpu {
 
     pub fn counters(_: &Device) -> Option<Counters> {
         None
+    }
+
+    pub fn fired(_: &Device) -> Vec<Fired> {
+        Vec::new()
     }
 }

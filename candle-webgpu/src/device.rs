@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::kernel::copy::Run;
 use crate::kernel::gemm_coop;
 use crate::link::Spec;
-use crate::queue::{Grid, Recorder};
+use crate::queue::{Grid, Recorder, LOG_VAR};
 use crate::readback::FAULT_BYTES;
 use crate::rewrite::{Fired, Rewrites};
 use crate::window::{binding_limit, Window};
@@ -61,6 +61,8 @@ pub(crate) struct Inner {
     pub features: wgpu::Features,
     pub dot4: bool,
     pub rewrites: Rewrites,
+    /// Ops are named on stderr as they are encoded.
+    pub log: bool,
     /// Cooperative matrices have been tried and give the right numbers.
     pub cooperative: OnceLock<bool>,
     pub pool: Arc<Pool>,
@@ -176,6 +178,7 @@ impl Device {
             dot4: dot4 && !without(DOT4),
             cooperative: OnceLock::new(),
             rewrites,
+            log: std::env::var(LOG_VAR).is_ok_and(|what| what == "ops"),
             recorder: Mutex::new(Recorder::new(&device, report.name.clone())),
             staging: Mutex::default(),
             counters: Counters::default(),

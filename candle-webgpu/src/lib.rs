@@ -31,6 +31,6 @@ pub use error::{Error, Result};
 pub use layout::View;
 pub use pipeline::CHECKED_VAR;
 pub use quant::Quant;
-pub use queue::Grid;
+pub use queue::{Grid, LOG_VAR};
 pub use rewrite::{Fired, Rule, REWRITE_VAR, RULES};
 pub use window::{Window, BINDING_VAR};

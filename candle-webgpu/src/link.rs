@@ -207,6 +207,7 @@ pub enum Target {
 pub struct Text {
     slots: String,
     files: Vec<&'static str>,
+    renamed: Vec<String>,
 }
 
 impl Text {
@@ -221,6 +222,11 @@ impl Text {
         if !self.files.iter().any(|f| std::ptr::eq(*f, source)) {
             self.files.push(source);
         }
+    }
+
+    /// Links a file of functions once more, for another operand: with other names.
+    pub fn file_of(&mut self, source: &str, names: &[(&str, &str)]) {
+        self.renamed.push(renamed(&without_slots(source), names));
     }
 
     /// Adds `{n}_at(i)` for an operand that does its own stores.
@@ -240,6 +246,7 @@ pub fn link(spec: &Spec, target: Target) -> Result<String> {
     let mut text = Text {
         slots: String::new(),
         files: Vec::new(),
+        renamed: Vec::new(),
     };
     for (binding, (elem, access)) in kernel.bindings.iter().zip(&spec.operands) {
         if let Access::Quant(quant) = access {
@@ -274,7 +281,26 @@ pub fn link(spec: &Spec, target: Target) -> Result<String> {
         out.push('\n');
         out.push_str(&without_slots(file));
     }
+    for file in &text.renamed {
+        out.push('\n');
+        out.push_str(file);
+    }
     Ok(out)
+}
+
+/// Text with other identifiers in the place of some.
+pub(crate) fn renamed(text: &str, names: &[(&str, &str)]) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let end = rest.find(|c| is_part(c) != is_part(first));
+        let (word, after) = rest.split_at(end.unwrap_or(rest.len()));
+        let new = names.iter().find(|(old, _)| *old == word);
+        out.push_str(new.map_or(word, |(_, new)| new));
+        rest = after;
+    }
+    out
 }
 
 /// A linked file without its slot block, which stands for what its user brings.

@@ -34,6 +34,9 @@ const UPLOAD_WINDOW: u64 = 64 << 20;
 /// Bind groups kept; a decode loop needs some hundreds.
 const BIND_GROUPS: usize = 8192;
 
+/// `ops` writes the name of each op to stderr as it is encoded.
+pub const LOG_VAR: &str = "CANDLE_WEBGPU_LOG";
+
 /// How many workgroups.
 #[derive(Debug, Clone, Copy)]
 pub enum Grid {
@@ -330,13 +333,13 @@ impl Inner {
     /// Takes what is to be submitted, and applies the rules to it.
     fn rewrite(&self, recorder: &mut Recorder, held_back: usize) -> Vec<Op> {
         let ops = std::mem::take(&mut recorder.pending);
-        if ops.is_empty() || !self.rewrites.look() {
-            return ops;
-        }
         let due = ops.len().saturating_sub(held_back);
         let mut graph = Graph::new(ops, due);
         self.rewrites.apply(self, &mut graph);
         let (now, later) = graph.into_ops();
+        if self.log {
+            now.iter().for_each(|op| eprintln!("{}", op.spec.name()));
+        }
         recorder.pending = later;
         now
     }

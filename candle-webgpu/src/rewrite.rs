@@ -1,11 +1,18 @@
 //! The rules that rewrite recorded ops, one file each, and which of them are on.
 
+mod attention;
+mod cats;
 pub(crate) mod chains;
 pub(crate) mod copies;
 pub(crate) mod graph;
 mod lift;
+mod norms;
+mod ropes;
+mod siblings;
+mod stores;
 #[cfg(test)]
 mod testing;
+mod trace;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +20,7 @@ use crate::device::Inner;
 use crate::error::{Error, Result};
 use graph::Graph;
 
-/// Rules to do without, separated by commas, each behind a minus: `-copies`; `-all` for all of them.
+/// Rules to do without, separated by commas, each behind a minus: `-copies`; `-all` for all of them. A plus turns one on.
 pub const REWRITE_VAR: &str = "CANDLE_WEBGPU_REWRITE";
 
 /// A row of [`RULES`].
@@ -21,16 +28,24 @@ pub struct Rule {
     pub name: &'static str,
     /// What it makes of what.
     pub about: &'static str,
+    /// Whether it is on unless the environment says otherwise.
+    pub usual: bool,
     /// Rewrites what is about to be encoded; gives the number of times that it fired. None: the rule is applied to each
     /// op as it is recorded.
     rewrite: Option<fn(&Inner, &mut Graph) -> u64>,
 }
 
-/// In the order in which they are tried.
+/// In the order in which they are tried. `stores` is off, since a program that times an op drops what the op gives.
 #[rustfmt::skip]
 pub const RULES: &[Rule] = &[
-    Rule { name: COPIES,   about: "copies that follow each other in equal steps: one copy", rewrite: None },
-    Rule { name: "chains", about: "elementwise ops whose results only the next one reads: one kernel", rewrite: Some(chains::rewrite) },
+    Rule { name: COPIES,   about: "copies that follow each other in equal steps: one copy", usual: true, rewrite: None },
+    Rule { name: "stores", about: "what nobody reads and nobody holds: nothing", usual: false, rewrite: Some(stores::rewrite) },
+    Rule { name: "attention", about: "q k^T, scale, cap, mask, softmax, times v: the kernels of sdpa", usual: true, rewrite: Some(attention::rewrite) },
+    Rule { name: "cats", about: "copies that do not meet, as those of a concatenation: one kernel", usual: true, rewrite: Some(cats::rewrite) },
+    Rule { name: "norms", about: "a sum and its rms_norm: one kernel that writes both", usual: true, rewrite: Some(norms::rewrite) },
+    Rule { name: "siblings", about: "products of the same few rows with two or three matrices: one kernel", usual: true, rewrite: Some(siblings::rewrite) },
+    Rule { name: "ropes",  about: "queries and keys turned by the same angles: one kernel", usual: true, rewrite: Some(ropes::rewrite) },
+    Rule { name: "chains", about: "elementwise ops whose results only the next one reads: one kernel", usual: true, rewrite: Some(chains::rewrite) },
 ];
 
 pub(crate) const COPIES: &str = "copies";
@@ -49,13 +64,14 @@ impl Rewrites {
     }
 
     pub fn parse(list: &str) -> Result<Self> {
-        let mut on = [true; RULES.len()];
+        let mut on: [bool; RULES.len()] = std::array::from_fn(|i| RULES[i].usual);
         for name in list.split(',').map(str::trim).filter(|n| !n.is_empty()) {
             if name == "-all" {
                 on = [false; RULES.len()];
                 continue;
             }
-            let rule = name.strip_prefix('-').and_then(position);
+            let (off, plus) = (name.strip_prefix('-'), name.strip_prefix('+'));
+            let rule = off.or(plus).and_then(position);
             let rule = rule.ok_or_else(|| Error::UnknownFeature {
                 name: name.to_string(),
                 known: RULES
@@ -64,7 +80,7 @@ impl Rewrites {
                     .collect::<String>()
                     + "-all",
             })?;
-            on[rule] = false;
+            on[rule] = plus.is_some();
         }
         Ok(Rewrites {
             on,

@@ -4,6 +4,7 @@ use anyhow::{bail, Result};
 use candle_core::{DType, Tensor};
 
 use crate::bound::floats;
+use crate::family::block::block;
 use crate::graph::{fetched, on_cpu, Call, Expect, Graph, Node, Outcome, Source};
 use crate::input::{Rng, ALL};
 use crate::known;
@@ -53,7 +54,13 @@ pub fn graph(seed: u64) -> Result<Graph> {
     };
     let favourite = d.one_of(&ALL);
     while d.ops() < ops {
-        d.op(favourite)?;
+        match d.chance(8) {
+            true => {
+                let dtype = d.one_of(&[DType::F32, DType::F16, DType::BF16]);
+                block(&mut d, dtype);
+            }
+            false => d.op(favourite)?,
+        }
     }
     for node in &mut d.graph.nodes {
         node.brief = d.rng.below(2) == 0;
@@ -266,8 +273,12 @@ impl Drawer {
         Ok(())
     }
 
+    pub fn is_calm(&self, node: usize) -> bool {
+        self.facts[node].as_ref().is_some_and(|f| f.calm)
+    }
+
     /// Adds the op if the CPU takes it; a panic of the CPU that is not known is an error.
-    fn push(&mut self, row: &'static Row, call: Call) -> Result<Option<usize>> {
+    pub fn push(&mut self, row: &'static Row, call: Call) -> Result<Option<usize>> {
         let Some(x) = self.values(&call) else {
             return Ok(None);
         };

@@ -75,6 +75,9 @@ fn main() -> ExitCode {
     // The CPU's thread pool stays poisoned after a panic in it (0.11.1), as of integers that wrap; without helpers there
     // is no pool. Set before any other thread runs.
     std::env::set_var("CANDLE_NUM_THREADS", "1");
+    // The lazy run and the stepwise one have to give the same bits, as all rules of the recorder do but one.
+    let rules = std::env::var("CANDLE_WEBGPU_REWRITE").unwrap_or_default();
+    std::env::set_var("CANDLE_WEBGPU_REWRITE", format!("{rules},-attention"));
     // Panics are outcomes here: those of the CPU are judged, those of the device are findings.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

@@ -41,6 +41,7 @@ struct Params {
     k_strides: vec4<u32>,    // batch, head, -, key
     v_strides: vec4<u32>,    // the same
     mask_strides: vec4<u32>, // as q
+    fill_offset: u32, // of what a mask puts in the place of scores
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> q: array<Q>;

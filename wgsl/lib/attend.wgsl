@@ -5,7 +5,7 @@ struct Params { keys: u32, columns: u32, splits: u32, cap: f32, nan: f32, steps:
 @group(0) @binding(0) var<uniform> p: Params;
 override MASKED: u32 = 0u;
 override PARTS: u32 = 0u;
-fn mask_get(i: u32) -> f32 { return 0.0; }
+fn masked(s: f32, i: u32) -> f32 { return s; }
 fn utanh(x: f32) -> f32 { return tanh(x); }
 // end slots
 
@@ -13,12 +13,12 @@ fn utanh(x: f32) -> f32 { return tanh(x); }
 fn scores(products: vec4<f32>, mask_at: u32, j: u32) -> vec4<f32> {
     var s = products;
     if p.cap != 1.0 { s = p.cap * vec4<f32>(utanh(s.x), utanh(s.y), utanh(s.z), utanh(s.w)); }
-    if MASKED == 1u {
+    if MASKED != 0u {
         let at = mask_at + j * p.steps.w;
-        if j < p.keys { s.x += mask_get(at); }
-        if j + 1u < p.keys { s.y += mask_get(at + p.steps.w); }
-        if j + 2u < p.keys { s.z += mask_get(at + 2u * p.steps.w); }
-        if j + 3u < p.keys { s.w += mask_get(at + 3u * p.steps.w); }
+        if j < p.keys { s.x = masked(s.x, at); }
+        if j + 1u < p.keys { s.y = masked(s.y, at + p.steps.w); }
+        if j + 2u < p.keys { s.z = masked(s.z, at + 2u * p.steps.w); }
+        if j + 3u < p.keys { s.w = masked(s.w, at + 3u * p.steps.w); }
     }
     return s;
 }

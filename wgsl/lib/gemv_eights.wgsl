@@ -4,13 +4,12 @@
 const ROWS = 1u;
 const COLS = 2u;
 const SPAN = 64u;
+struct Eight { low: vec4<f32>, high: vec4<f32> }
 struct Params { k: u32 }
 @group(0) @binding(0) var<uniform> p: Params;
 fn a_eight(row: u32, k: u32) -> Eight { return Eight(vec4<f32>(), vec4<f32>()); }
 fn b_eight(col: u32, k: u32) -> Eight { return Eight(vec4<f32>(), vec4<f32>()); }
 // end slots
-
-struct Eight { low: vec4<f32>, high: vec4<f32> }
 
 fn add_up(first: u32, rows: array<u32, ROWS>, cols: array<u32, COLS>) -> array<vec4<f32>, ROWS> {
     var acc: array<vec4<f32>, ROWS>;

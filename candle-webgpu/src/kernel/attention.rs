@@ -7,10 +7,12 @@ use crate::device::Device;
 use crate::elem::Elem;
 use crate::error::{Error, Result};
 use crate::kernel::attention_spec::{
-    merge, Block, Form, Tile, BLOCKS, DECODE_KEYS, FLASH_MERGE, MAX_COLUMNS, TILES,
+    merge, Block, Form, Mask, Tile, BLOCKS, DECODE_KEYS, FLASH_MERGE, MAX_COLUMNS, TILES,
 };
+
 use crate::kernel::edge::FLOATS;
 use crate::layout::{to_u32, View};
+use crate::link::Spec;
 use crate::queue::Grid;
 use crate::window::Window;
 
@@ -33,39 +35,61 @@ const FLASH_MOST: u32 = 16384;
 const DECODE_MOST: u32 = 4096;
 
 #[repr(C)]
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct Params {
-    d: u32,
-    columns: u32,
-    queries: u32,
-    keys: u32,
-    rows: u32,
-    heads: u32,
-    batch: u32,
-    tiles: u32,
-    splits: u32,
-    span: u32,
-    causal: u32,
-    scale: f32,
-    cap: f32,
-    hidden: f32,
-    nan: f32,
-    lowest: f32,
-    offsets: [u32; 4],
-    steps: [u32; 4],
-    q_strides: [u32; 4],
-    k_strides: [u32; 4],
-    v_strides: [u32; 4],
-    mask_strides: [u32; 4],
+#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+pub(crate) struct Params {
+    pub d: u32,
+    pub columns: u32,
+    pub queries: u32,
+    pub keys: u32,
+    pub rows: u32,
+    pub heads: u32,
+    pub batch: u32,
+    pub tiles: u32,
+    pub splits: u32,
+    pub span: u32,
+    pub causal: u32,
+    pub scale: f32,
+    pub cap: f32,
+    pub hidden: f32,
+    pub nan: f32,
+    pub lowest: f32,
+    pub offsets: [u32; 4],
+    pub steps: [u32; 4],
+    pub q_strides: [u32; 4],
+    pub k_strides: [u32; 4],
+    pub v_strides: [u32; 4],
+    pub mask_strides: [u32; 4],
+    pub fill_offset: u32,
+    pub pad: [u32; 3],
 }
 
 #[repr(C)]
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct MergeParams {
+#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+pub(crate) struct MergeParams {
     quads: u32,
     columns: u32,
     splits: u32,
     nan: f32,
+}
+
+impl Params {
+    /// Without sizes and strides.
+    pub fn new() -> Self {
+        Params {
+            cap: 1.0,
+            hidden: f32::NEG_INFINITY,
+            nan: f32::NAN,
+            lowest: f32::MIN,
+            ..bytemuck::Zeroable::zeroed()
+        }
+    }
+
+    /// Whether all rows of q, k and v can be read by fours.
+    fn starts_whole(&self) -> bool {
+        let strides = [self.q_strides, self.k_strides, self.v_strides];
+        let all = strides.as_flattened().iter().chain(&self.offsets[..3]);
+        self.steps[..3] == [1; 3] && all.into_iter().all(|s| s.is_multiple_of(4))
+    }
 }
 
 /// How scores become weights.
@@ -178,22 +202,9 @@ impl Device {
         let (queries, keys, d, columns) = (size(q, 3)?, size(k, 3)?, size(q, 4)?, size(v, 4)?);
         let rows = to_u32(OP, q.dims[2] * q.dims[3])?;
         let batch = to_u32(OP, q.dims[0] * q.dims[1])?;
-        let all = to_u32(OP, q.dims[..4].iter().product::<usize>() * columns as usize)?;
+        to_u32(OP, q.dims[..4].iter().product::<usize>() * columns as usize)?;
 
-        let share = self.share(batch, (rows, queries, keys), columns);
-        let views = [q, k, v];
-        let form = Form {
-            elem: q.elem,
-            whole: views.into_iter().all(starts_whole),
-            masked,
-            parts: share.splits > 1,
-        };
-        let spec = match share.by {
-            By::Tile(tile) => form.flash(tile),
-            By::Block(block) => form.decode(block, d),
-        };
         let cap = how.softcapping;
-        let tiles = rows.div_ceil(share.rows);
         let params = Params {
             d,
             columns,
@@ -202,9 +213,6 @@ impl Device {
             rows,
             heads: size(q, 1)?,
             batch,
-            tiles,
-            splits: share.splits,
-            span: share.span,
             causal: how.causal.into(),
             scale: if cap == 1.0 {
                 how.scale
@@ -212,71 +220,127 @@ impl Device {
                 how.scale / cap
             },
             cap,
-            hidden: f32::NEG_INFINITY,
-            nan: f32::NAN,
-            lowest: f32::MIN,
             offsets: [q, k, v, mask].map(|v| v.offset as u32),
             steps: [q, k, v, mask].map(|v| v.strides[4] as u32),
             q_strides: strides(q),
             k_strides: strides(k),
             v_strides: strides(v),
             mask_strides: strides(mask),
+            ..Params::new()
         };
-        let groups = u64::from(batch) * u64::from(tiles) * u64::from(share.splits);
-        let grid = Grid::Linear(groups);
-        if share.splits == 1 {
-            let windows = [q_window, k_window, v_window, mask_window, y];
-            return self.record(spec, &windows, &params, grid);
-        }
-        let each = (all / columns) as usize * (columns as usize + 4);
-        let parts = self.output(OP, each.saturating_mul(share.splits as usize), Elem::F32)?;
-        let windows = [q_window, k_window, v_window, mask_window, (&parts).into()];
-        self.record(spec, &windows, &params, grid)?;
-        let params = MergeParams {
-            quads: all / 4,
-            columns: columns / 4,
-            splits: share.splits,
-            nan: f32::NAN,
-        };
-        let grid = Grid::Linear(u64::from(all / 4).div_ceil(FLASH_MERGE.workgroup.into()));
-        self.record(merge(q.elem), &[(&parts).into(), y], &params, grid)
-    }
-
-    fn share(&self, batch: u32, (rows, queries, keys): (u32, u32, u32), columns: u32) -> Share {
-        let decode = queries <= DECODE_QUERIES && rows <= DECODE_ROWS;
-        let (by, tile) = if decode {
-            let fits = |b: &&Block| b.rows >= rows;
-            let block = BLOCKS
-                .iter()
-                .find(fits)
-                .unwrap_or(&BLOCKS[BLOCKS.len() - 1]);
-            (By::Block(block), block.rows)
+        let mask = if masked {
+            Mask::Add(q.elem)
         } else {
-            let wide = |t: &&Tile| t.quads * 32 >= columns;
-            let tiles = TILES.iter().filter(wide);
-            // The larger tiles come last.
-            let tile = tiles.filter(|t| rows > 32 || t.rows == 2);
-            let tile = tile.min_by_key(|t| (t.quads, std::cmp::Reverse(t.rows)));
-            let tile = tile.unwrap_or(&TILES[0]);
-            (By::Tile(tile), 16 * tile.rows)
+            Mask::None
         };
-        let (step, least, most, enough) = match decode {
-            true => (DECODE_KEYS, DECODE_KEYS, DECODE_MOST, DECODE_GROUPS),
-            false => (FLASH_KEYS, FLASH_LEAST, FLASH_MOST, FLASH_GROUPS),
+        let plan = plan(self.binding_limit(), (q.elem, mask), params);
+        let windows = [q_window, k_window, v_window, mask_window];
+        let Some(merge) = plan.merge else {
+            let windows = [&windows[..], &[y]].concat();
+            return self.record(plan.spec, &windows, &plan.params, plan.grid);
         };
-        let groups = u64::from(batch) * u64::from(rows.div_ceil(tile));
-        let useful = (u64::from(enough) / groups.max(1)) as u32;
-        // Sums of splits beside each other fit in a binding.
-        let bytes = u64::from(batch) * u64::from(rows) * u64::from(columns + 4) * 4;
-        let room = (self.binding_limit() / bytes.max(1)).min(u32::MAX.into()) as u32;
-        let splits = useful.min(keys / least).min(room).max(keys.div_ceil(most));
-        let span = keys.div_ceil(splits.max(1)).next_multiple_of(step);
-        Share {
-            by,
-            rows: tile,
-            splits: keys.div_ceil(span),
-            span,
+        let parts = self.output(OP, merge.floats, Elem::F32)?;
+        let windows = [&windows[..], &[(&parts).into()]].concat();
+        self.record(plan.spec, &windows, &plan.params, plan.grid)?;
+        self.record(merge.spec, &[(&parts).into(), y], &merge.params, merge.grid)
+    }
+}
+
+/// What to dispatch.
+pub(crate) struct Plan {
+    pub spec: Spec,
+    pub params: Params,
+    pub grid: Grid,
+    /// After it, where keys are split.
+    pub merge: Option<Merge>,
+}
+
+/// Puts the sums of splits together.
+pub(crate) struct Merge {
+    pub spec: Spec,
+    pub params: MergeParams,
+    pub grid: Grid,
+    /// Elements of the sums.
+    pub floats: usize,
+}
+
+/// Shares the work among workgroups, and decides what `params` leaves open. A binding shows `limit` bytes.
+pub(crate) fn plan(limit: u64, (elem, mask): (Elem, Mask), mut params: Params) -> Plan {
+    let share = share(limit, &params);
+    let form = Form {
+        elem,
+        whole: params.starts_whole(),
+        mask,
+        parts: share.splits > 1,
+    };
+    let spec = match share.by {
+        By::Tile(tile) => form.flash(tile),
+        By::Block(block) => form.decode(block, params.d),
+    };
+    params.tiles = params.rows.div_ceil(share.rows);
+    params.splits = share.splits;
+    params.span = share.span;
+    let groups = u64::from(params.batch) * u64::from(params.tiles) * u64::from(share.splits);
+    let all = params.batch as usize * params.rows as usize;
+    let columns = params.columns as usize;
+    let merge = (share.splits > 1).then(|| {
+        let quads = (all * columns / 4) as u32;
+        Merge {
+            spec: merge(elem),
+            params: MergeParams {
+                quads,
+                columns: params.columns / 4,
+                splits: share.splits,
+                nan: f32::NAN,
+            },
+            grid: Grid::Linear(u64::from(quads).div_ceil(FLASH_MERGE.workgroup.into())),
+            floats: (all * (columns + 4)).saturating_mul(share.splits as usize),
         }
+    });
+    Plan {
+        spec,
+        params,
+        grid: Grid::Linear(groups),
+        merge,
+    }
+}
+
+fn share(limit: u64, params: &Params) -> Share {
+    let (batch, rows, columns) = (params.batch, params.rows, params.columns);
+    let (queries, keys) = (params.queries, params.keys);
+    let decode = queries <= DECODE_QUERIES && rows <= DECODE_ROWS;
+    let (by, tile) = if decode {
+        let fits = |b: &&Block| b.rows >= rows;
+        let block = BLOCKS
+            .iter()
+            .find(fits)
+            .unwrap_or(&BLOCKS[BLOCKS.len() - 1]);
+        (By::Block(block), block.rows)
+    } else {
+        let wide = |t: &&Tile| t.quads * 32 >= columns;
+        let tiles = TILES.iter().filter(wide);
+        // The larger tiles come last.
+        let tile = tiles.filter(|t| rows > 32 || t.rows == 2);
+        let tile = tile.min_by_key(|t| (t.quads, std::cmp::Reverse(t.rows)));
+        let tile = tile.unwrap_or(&TILES[0]);
+        (By::Tile(tile), 16 * tile.rows)
+    };
+    let (step, least, most, enough) = match decode {
+        true => (DECODE_KEYS, DECODE_KEYS, DECODE_MOST, DECODE_GROUPS),
+        false => (FLASH_KEYS, FLASH_LEAST, FLASH_MOST, FLASH_GROUPS),
+    };
+    let groups = u64::from(batch) * u64::from(rows.div_ceil(tile));
+    let useful = (u64::from(enough) / groups.max(1)) as u32;
+    // Sums of splits beside each other fit in a binding.
+    let bytes = u64::from(batch) * u64::from(rows) * u64::from(columns + 4) * 4;
+    let room = (limit / bytes.max(1)).min(u32::MAX.into()) as u32;
+    let splits = useful.min(keys / least).min(room).max(keys.div_ceil(most));
+    let span = keys.div_ceil(splits.max(1)).next_multiple_of(step);
+    Share {
+        by,
+        rows: tile,
+        splits: keys.div_ceil(span),
+        span,
     }
 }
 
@@ -308,13 +372,6 @@ fn of_q<'a>(v: View<'a>, s: &[usize], [g, each]: [usize; 2]) -> Part<'a> {
 /// (b, g, j, last) as (b, g, h / g, j, last).
 fn of_k<'a>(v: View<'a>, [_, each]: [usize; 2]) -> Part<'a> {
     Part::from(v).repeat(2, each)
-}
-
-/// Whether all rows can be read by fours.
-fn starts_whole(v: View<'_>) -> bool {
-    v.strides[4] == 1
-        && v.offset.is_multiple_of(4)
-        && strides(v).iter().all(|s| s.is_multiple_of(4))
 }
 
 /// Along all dims but the last, 0 where there is nothing to step over.

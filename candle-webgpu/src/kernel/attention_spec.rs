@@ -6,34 +6,63 @@ use crate::kernel::edge::FLOATS;
 use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
 
 const BINDINGS: &[Binding] = &[read("q"), read("k"), read("v"), read("mask"), write("y")];
+/// With what a mask puts in the place of scores.
+const WITH_FILL: &[Binding] = &[
+    read("q"),
+    read("k"),
+    read("v"),
+    read("mask"),
+    write("y"),
+    read("fill"),
+];
 
-pub static FLASH: Kernel = Kernel {
-    name: "flash",
-    source: include_str!("../../wgsl/kernel/flash.wgsl"),
-    bindings: BINDINGS,
-    workgroup: 128,
-    shared: |spec| {
-        let rows = 16 * tile(spec).rows;
-        ((rows + 32) * 5 + rows * 8) * 16
-    },
-    features: wgpu::Features::empty(),
-    slots,
-};
+macro_rules! flash {
+    ($bindings:expr) => {
+        Kernel {
+            name: "flash",
+            source: include_str!("../../wgsl/kernel/flash.wgsl"),
+            bindings: $bindings,
+            workgroup: 128,
+            shared: |spec| {
+                let rows = 16 * tile(spec).rows;
+                ((rows + 32) * 5 + rows * 8) * 16
+            },
+            features: wgpu::Features::empty(),
+            slots: |spec, text| {
+                text.line(format!("const TM = {}u;", tile(spec).rows));
+                text.line(format!("const TQ = {}u;", tile(spec).quads));
+                slots(spec, text)
+            },
+        }
+    };
+}
 
-pub static FLASH_DECODE: Kernel = Kernel {
-    name: "flash_decode",
-    source: include_str!("../../wgsl/kernel/flash_decode.wgsl"),
-    bindings: BINDINGS,
-    workgroup: 128,
-    shared: |spec| {
-        let rows = block(spec).rows;
-        let quads = spec.overrides.iter().find(|(name, _)| *name == "QUADS");
-        let query = quads.map_or(MAX_COLUMNS as u32 / 4, |(_, quads)| *quads) * rows * 16;
-        query + (rows.max(4) * 128 + DECODE_KEYS * rows + 128 + 2 * rows) * 4
-    },
-    features: wgpu::Features::empty(),
-    slots,
-};
+macro_rules! flash_decode {
+    ($bindings:expr) => {
+        Kernel {
+            name: "flash_decode",
+            source: include_str!("../../wgsl/kernel/flash_decode.wgsl"),
+            bindings: $bindings,
+            workgroup: 128,
+            shared: |spec| {
+                let rows = block(spec).rows;
+                let quads = spec.overrides.iter().find(|(name, _)| *name == "QUADS");
+                let query = quads.map_or(MAX_COLUMNS as u32 / 4, |(_, quads)| *quads) * rows * 16;
+                query + (rows.max(4) * 128 + DECODE_KEYS * rows + 128 + 2 * rows) * 4
+            },
+            features: wgpu::Features::empty(),
+            slots: |spec, text| {
+                text.line(format!("const ROWS = {}u;", block(spec).rows));
+                slots(spec, text)
+            },
+        }
+    };
+}
+
+pub static FLASH: Kernel = flash!(BINDINGS);
+pub static FLASH_FILL: Kernel = flash!(WITH_FILL);
+pub static FLASH_DECODE: Kernel = flash_decode!(BINDINGS);
+pub static FLASH_DECODE_FILL: Kernel = flash_decode!(WITH_FILL);
 
 pub static FLASH_MERGE: Kernel = Kernel {
     name: "flash_merge",
@@ -46,7 +75,7 @@ pub static FLASH_MERGE: Kernel = Kernel {
 };
 
 /// The most columns of q, k and v.
-pub(super) const MAX_COLUMNS: usize = 256;
+pub(crate) const MAX_COLUMNS: usize = 256;
 /// Keys that a workgroup of [`FLASH_DECODE`] sees at a time.
 pub(super) const DECODE_KEYS: u32 = 64;
 
@@ -97,12 +126,20 @@ fn block(spec: &Spec) -> &'static Block {
 }
 
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
-    if std::ptr::eq(spec.kernel, &FLASH) {
-        text.line(format!("const TM = {}u;", tile(spec).rows));
-        text.line(format!("const TQ = {}u;", tile(spec).quads));
-    } else {
-        text.line(format!("const ROWS = {}u;", block(spec).rows));
+    let masked = spec.overrides.iter().find(|(name, _)| *name == "MASKED");
+    let fill = "fill_get(p.fill_offset)";
+    let seen = match masked.map(|(_, how)| *how) {
+        Some(ADD) => "s + mask_get(i)".to_string(),
+        Some(HIDE) => format!("select(s, {fill}, mask_get(i) != 0u)"),
+        Some(KEEP) => format!("select({fill}, s, mask_get(i) != 0u)"),
+        _ => "s".to_string(),
+    };
+    if spec.operands.len() == WITH_FILL.len() {
+        text.line("@group(0) @binding(6) var<storage, read> fill: array<FILL>;");
     }
+    text.line(format!(
+        "fn masked(s: f32, i: u32) -> f32 {{ return {seen}; }}"
+    ));
     for (n, step) in [("q", "x"), ("k", "y"), ("v", "z")] {
         text.line(if spec.operands[0].1 == Access::Quads {
             format!("fn {n}_four(base: u32, c: u32) -> vec4<f32> {{ return {n}_get4((base + c) / 4u); }}")
@@ -121,37 +158,66 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
     Ok(())
 }
 
+/// Values of `override MASKED`: no mask, one that is added, one whose marks are filled, one whose marks are kept.
+const ADD: u32 = 1;
+const HIDE: u32 = 2;
+const KEEP: u32 = 3;
+
+/// What a mask does to scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mask {
+    None,
+    Add(Elem),
+    /// A u8 mask puts a value of a dtype in the place of the scores that it marks, or of the others.
+    Fill {
+        fill: Elem,
+        marked: bool,
+    },
+}
+
 /// What a specialisation depends on beside its kernel.
 #[derive(Clone, Copy)]
 pub(super) struct Form {
     pub elem: Elem,
     /// q, k and v have rows that start at whole quads.
     pub whole: bool,
-    pub masked: bool,
+    pub mask: Mask,
     /// y gets the sums of splits.
     pub parts: bool,
 }
 
 impl Form {
-    fn spec(self, kernel: &'static Kernel, op: &'static str) -> Spec {
+    fn spec(self, kernels: [&'static Kernel; 2], op: &'static str) -> Spec {
         let x = match self.whole {
             true => (self.elem, Access::Quads),
             false => (self.elem, Access::Words),
         };
         let y = if self.parts { Elem::F32 } else { self.elem };
-        let mask = (self.elem, Access::Words);
-        Spec::new(kernel, op, &[x, x, x, mask, (y, Access::Put)])
-            .with("MASKED", self.masked.into())
-            .with("PARTS", self.parts.into())
+        let (mask, how) = match self.mask {
+            Mask::None => (self.elem, 0),
+            Mask::Add(elem) => (elem, ADD),
+            Mask::Fill { marked: true, .. } => (Elem::U8, HIDE),
+            Mask::Fill { .. } => (Elem::U8, KEEP),
+        };
+        let operands = [x, x, x, (mask, Access::Words), (y, Access::Put)];
+        let kernel = kernels[usize::from(how >= HIDE)];
+        let mut spec = Spec::new(kernel, op, &operands)
+            .with("MASKED", how)
+            .with("PARTS", self.parts.into());
+        if let Mask::Fill { fill, .. } = self.mask {
+            spec.operands.push((fill, Access::Words));
+        }
+        spec
     }
 
     pub fn flash(self, tile: &Tile) -> Spec {
-        self.spec(&FLASH, tile.name)
+        self.spec([&FLASH, &FLASH_FILL], tile.name)
     }
 
     pub fn decode(self, block: &Block, columns: u32) -> Spec {
         let quads = if columns > 128 { 64 } else { 32 };
-        self.spec(&FLASH_DECODE, block.name).with("QUADS", quads)
+        let kernels = [&FLASH_DECODE, &FLASH_DECODE_FILL];
+        self.spec(kernels, block.name).with("QUADS", quads)
     }
 }
 
@@ -164,12 +230,25 @@ pub fn catalogue() -> Vec<Spec> {
     let mut all = Vec::new();
     for elem in FLOATS {
         all.push(merge(elem));
-        for i in 0..8 {
-            let [whole, masked, parts] = [i & 1, i & 2, i & 4].map(|bit| bit != 0);
+        let fill = |marked| Mask::Fill { fill: elem, marked };
+        let mut masks = vec![Mask::None, Mask::Add(elem), fill(true), fill(false)];
+        if elem != Elem::F32 {
+            masks.push(Mask::Add(Elem::F32));
+            masks.extend([true, false].map(|marked| Mask::Fill {
+                fill: Elem::F32,
+                marked,
+            }));
+        }
+        for (i, mask) in (0..4).flat_map(|i| masks.iter().map(move |mask| (i, *mask))) {
+            let [whole, parts] = [i & 1, i & 2].map(|bit| bit != 0);
+            // How a mask is read does not depend on how rows are.
+            if !whole && ![Mask::None, Mask::Add(elem)].contains(&mask) {
+                continue;
+            }
             let form = Form {
                 elem,
                 whole,
-                masked,
+                mask,
                 parts,
             };
             all.extend(TILES.iter().map(|tile| form.flash(tile)));

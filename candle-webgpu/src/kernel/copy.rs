@@ -131,6 +131,12 @@ impl Run {
         distinct(&joined.dims, &joined.strides[1]).then_some(joined)
     }
 
+    /// Dtype, sizes, strides of source and destination, and their offsets.
+    pub fn layout(&self) -> (Elem, &[usize], [&[usize]; 2], [usize; 2]) {
+        let [x, y] = &self.strides;
+        (self.elem, &self.dims, [x, y], self.offsets)
+    }
+
     pub fn dispatch(&self) -> Result<(Spec, Strided<2>, Grid)> {
         let wide = Wide::new(self)?;
         let e = wide.elem;

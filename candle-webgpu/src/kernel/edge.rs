@@ -14,41 +14,48 @@ pub(crate) const FLOATS: [crate::elem::Elem; 3] = [
 /// `Put` the place and the count are those of whole quads. With `Set`, words that lie inside the run
 /// are stored whole and the others lane by lane, so that neighbours may write at the same time.
 pub(crate) fn y_put(spec: &Spec, operand: usize, text: &mut Text) -> Result<()> {
+    put(spec, operand, "y", text)
+}
+
+/// The same of an operand named `n`.
+pub(crate) fn put(spec: &Spec, operand: usize, n: &str, text: &mut Text) -> Result<()> {
     let row = spec.row(operand)?;
     if spec.operands[operand].1 == Access::Put {
-        text.line("fn y_put(at: u32, count: u32, v: vec4<f32>) { y_quad_put(at / 4u, v); }");
+        text.line(format!(
+            "fn {n}_put(at: u32, count: u32, v: vec4<f32>) {{ {n}_quad_put(at / 4u, v); }}"
+        ));
         return Ok(());
     }
     text.ops(row.compute); // `y_add`, which every Set operand has, adds with it
     if row.lanes == 1 {
-        text.line(
-            "fn y_put(at: u32, count: u32, v: vec4<f32>) {
-    y_set(at, v.x);
-    if count > 1u { y_set(at + 1u, v.y); }
-    if count > 2u { y_set(at + 2u, v.z); }
-    if count > 3u { y_set(at + 3u, v.w); }
-}",
-        );
+        text.line(format!(
+            "fn {n}_put(at: u32, count: u32, v: vec4<f32>) {{
+    {n}_set(at, v.x);
+    if count > 1u {{ {n}_set(at + 1u, v.y); }}
+    if count > 2u {{ {n}_set(at + 2u, v.z); }}
+    if count > 3u {{ {n}_set(at + 3u, v.w); }}
+}}"
+        ));
         return Ok(());
     }
     let word = format!("{}_word", row.name);
     text.line(format!(
-        "fn y_pair(at: u32, count: u32, v: vec2<f32>) {{
+        "fn {n}_pair(at: u32, count: u32, v: vec2<f32>) {{
     if count > 1u && at % 2u == 0u {{
-        atomicStore(&y[at / 2u], {word}(v.xyxy));
+        atomicStore(&{n}[at / 2u], {word}(v.xyxy));
     }} else {{
-        if count > 0u {{ y_set(at, v.x); }}
-        if count > 1u {{ y_set(at + 1u, v.y); }}
+        if count > 0u {{ {n}_set(at, v.x); }}
+        if count > 1u {{ {n}_set(at + 1u, v.y); }}
     }}
 }}
-fn y_put(at: u32, count: u32, v: vec4<f32>) {{
+fn {n}_put(at: u32, count: u32, v: vec4<f32>) {{
     if at % 2u == 0u {{
-        y_pair(at, min(count, 2u), v.xy);
-        y_pair(at + 2u, max(count, 2u) - 2u, v.zw);
+        {n}_pair(at, min(count, 2u), v.xy);
+        {n}_pair(at + 2u, max(count, 2u) - 2u, v.zw);
     }} else {{
-        y_set(at, v.x);
-        y_pair(at + 1u, min(count, 3u) - 1u, v.yz);
-        if count > 3u {{ y_set(at + 3u, v.w); }}
+        {n}_set(at, v.x);
+        {n}_pair(at + 1u, min(count, 3u) - 1u, v.yz);
+        if count > 3u {{ {n}_set(at + 3u, v.w); }}
     }}
 }}"
     ));

@@ -59,9 +59,9 @@ pub static GEMV_N: Kernel = Kernel {
 };
 
 /// Register tile of a thread: rows of a and columns of b.
-struct Form {
+pub(super) struct Form {
     name: &'static str,
-    rows: u32,
+    pub rows: u32,
     cols: u32,
 }
 
@@ -72,7 +72,7 @@ const FORMS: &[Form] = &[
     Form { name: "4x4", rows: 4, cols: 4 },
 ];
 
-fn form(spec: &Spec) -> &'static Form {
+pub(super) fn form(spec: &Spec) -> &'static Form {
     FORMS
         .iter()
         .find(|f| f.name == spec.op)
@@ -193,6 +193,22 @@ fn slots_expert(spec: &Spec, text: &mut Text) -> Result<()> {
 }
 
 fn slots_team(spec: &Spec, text: &mut Text) -> Result<()> {
+    team(spec, text);
+    for (i, n) in ["a", "b"].into_iter().enumerate() {
+        eights(spec, i, n, text)?;
+    }
+    match spec.operands[1].1 {
+        Access::Quant(_) => text.file(include_str!("../../wgsl/lib/gemv_units.wgsl")),
+        _ => {
+            text.file(include_str!("../../wgsl/lib/eight.wgsl"));
+            text.file(include_str!("../../wgsl/lib/gemv_eights.wgsl"));
+        }
+    }
+    y_put(spec, 2, text)
+}
+
+/// The register tile, and how threads add up.
+pub(super) fn team(spec: &Spec, text: &mut Text) {
     let form = form(spec);
     text.line(format!("const ROWS = {}u;", form.rows));
     text.line(format!("const COLS = {}u;", form.cols));
@@ -216,18 +232,17 @@ fn leads(ids: Ids) -> bool { return true; }
 fn part_at(ids: Ids) -> u32 { return ids.thread; }
 fn parts(ids: Ids) -> u32 { return min(SPAN, 8u); }"
     });
-    text.file(match spec.operands[1].1 {
-        Access::Quant(_) => include_str!("../../wgsl/lib/gemv_units.wgsl"),
-        _ => include_str!("../../wgsl/lib/gemv_eights.wgsl"),
-    });
-    for (i, n) in ["a", "b"].into_iter().enumerate() {
-        if matches!(spec.operands[i].1, Access::Quant(_)) {
-            continue;
-        }
-        let row = spec.row(i)?;
-        if spec.operands[i].1 == Access::Words {
-            text.line(format!(
-                "fn {n}_one(row: u32, k: u32) -> f32 {{
+}
+
+/// Eight elements of operand `i`, named `n`, at a time, if it is dense.
+pub(super) fn eights(spec: &Spec, i: usize, n: &str, text: &mut Text) -> Result<()> {
+    if matches!(spec.operands[i].1, Access::Quant(_)) {
+        return Ok(());
+    }
+    let row = spec.row(i)?;
+    if spec.operands[i].1 == Access::Words {
+        text.line(format!(
+            "fn {n}_one(row: u32, k: u32) -> f32 {{
     if k < p.k {{ return {n}_get(row + k * p.{n}_k); }}
     return 0.0;
 }}
@@ -237,28 +252,39 @@ fn {n}_eight(row: u32, k: u32) -> Eight {{
         vec4<f32>({n}_one(row, k + 4u), {n}_one(row, k + 5u), {n}_one(row, k + 6u), {n}_one(row, k + 7u)),
     );
 }}"
-            ));
-            continue;
-        }
-        // 16 bytes at a time, whatever the dtype.
-        text.file(row.source);
-        let (up, name) = (n.to_uppercase(), row.name);
-        text.line(if row.lanes == 1 {
-            format!(
-                "alias {up} = vec4<f32>;
+        ));
+        return Ok(());
+    }
+    // 16 bytes at a time, whatever the dtype.
+    text.file(row.source);
+    let (up, name) = (n.to_uppercase(), row.name);
+    text.line(if row.lanes == 1 {
+        format!(
+            "alias {up} = vec4<f32>;
 fn {n}_eight(row: u32, k: u32) -> Eight {{ let q = (row + k) / 4u; return Eight({n}[q], {n}[q + 1u]); }}"
-            )
-        } else {
-            format!(
-                "alias {up} = vec4<u32>;
+        )
+    } else {
+        format!(
+            "alias {up} = vec4<u32>;
 fn {n}_eight(row: u32, k: u32) -> Eight {{
     let words = {n}[(row + k) / 8u];
     return Eight({name}_unpack(words.xy), {name}_unpack(words.zw));
 }}"
-            )
-        });
-    }
-    y_put(spec, 2, text)
+        )
+    });
+    Ok(())
+}
+
+/// The specialisations that read both operands by 16 bytes.
+pub(super) fn wide_specs(elem: Elem) -> Vec<Spec> {
+    let kernels = [&GEMV_K, &GEMV_K_SUB32, &GEMV_K_SUB128];
+    let spec = |kernel: &'static Kernel, form: &Form| {
+        let both = [dense(true), dense(true)];
+        let span = kernel.workgroup;
+        spec_of(kernel, form.name, (elem, elem), both).with("SPAN", span)
+    };
+    let each = |form| kernels.map(|kernel| spec(kernel, form));
+    FORMS.iter().flat_map(each).collect()
 }
 
 fn slots_n(spec: &Spec, text: &mut Text) -> Result<()> {

@@ -9,14 +9,14 @@ use crate::kernel::gemv::{self, GEMV_N_COLS, MAX_ROWS};
 use crate::kernel::gemv_dot::{self, Ask};
 use crate::kernel::scaled::Lines;
 use crate::layout::{merge, to_u32, View};
-use crate::link::{Access, Spec};
+use crate::link::{Access, Kernel, Spec};
 use crate::quant::Quant;
 use crate::queue::Grid;
 
 pub(crate) const OP: &str = "matmul";
 
 /// Dims of the batch that the kernels' parameters hold, once merged.
-const BATCH_DIMS: usize = 4;
+pub(crate) const BATCH_DIMS: usize = 4;
 
 /// Tiles that keep a large adapter busy: with fewer, smaller tiles are better, or cutting along k.
 const BUSY: u64 = 256;
@@ -31,25 +31,44 @@ const MIN_PART: u32 = 128;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 pub(crate) struct Params {
-    m: u32,
-    n: u32,
-    k: u32,
-    batch: u32,
-    groups: u32,
-    rows: u32,
-    a_offset: u32,
-    b_offset: u32,
-    a_m: u32,
-    a_k: u32,
-    b_k: u32,
-    b_n: u32,
-    dims: [u32; BATCH_DIMS],
-    a_batch: [u32; BATCH_DIMS],
-    b_batch: [u32; BATCH_DIMS],
-    op: u32,
-    blocks: u32,
-    rounds: u32,
+    pub m: u32,
+    pub n: u32,
+    pub k: u32,
+    pub batch: u32,
+    pub groups: u32,
+    pub rows: u32,
+    pub a_offset: u32,
+    pub b_offset: u32,
+    pub a_m: u32,
+    pub a_k: u32,
+    pub b_k: u32,
+    pub b_n: u32,
+    pub dims: [u32; BATCH_DIMS],
+    pub a_batch: [u32; BATCH_DIMS],
+    pub b_batch: [u32; BATCH_DIMS],
+    pub op: u32,
+    pub blocks: u32,
+    pub rounds: u32,
 }
+
+/// Whether a kernel computes a product of two tensors by [`Params`].
+pub(crate) fn is_product(spec: &Spec) -> bool {
+    let dense = !matches!(spec.operands[1].1, Access::Quant(_));
+    dense
+        && PRODUCTS
+            .iter()
+            .any(|kernel| std::ptr::eq(*kernel, spec.kernel))
+}
+
+const PRODUCTS: [&Kernel; 7] = [
+    &gemm::GEMM,
+    &gemm::GEMM_128,
+    &gemm_coop::GEMM_COOP,
+    &gemv::GEMV_K,
+    &gemv::GEMV_K_SUB32,
+    &gemv::GEMV_K_SUB128,
+    &gemv::GEMV_N,
+];
 
 /// One of the two matrices: strides along k, along the other dim and of the batch.
 struct Side {

@@ -2,23 +2,25 @@
 //! record them.
 
 pub mod attention;
-mod attention_spec;
+pub(crate) mod attention_spec;
 pub(crate) mod chain;
 pub mod conv;
 mod conv_cut;
 mod conv_spec;
 pub mod copy;
-mod edge;
+pub(crate) mod copy_parts;
+pub(crate) mod edge;
 pub mod fold;
 pub mod gemm;
 pub mod gemm_coop;
 pub mod gemv;
 pub mod gemv_dot;
+pub(crate) mod gemv_siblings;
 mod image;
 pub mod index;
 pub mod map;
 pub mod matmul;
-mod matmul_plan;
+pub(crate) mod matmul_plan;
 pub mod norm;
 pub mod pick;
 pub mod pool;
@@ -48,11 +50,13 @@ pub fn catalogue() -> Vec<Spec> {
         pool::catalogue(),
         conv_spec::catalogue(),
         copy::catalogue(),
+        copy_parts::catalogue(),
         fold::catalogue(),
         gemm::catalogue(),
         gemm_coop::catalogue(),
         gemv::catalogue(),
         gemv_dot::catalogue(),
+        gemv_siblings::catalogue(),
         index::catalogue(),
         norm::catalogue(),
         quantized::catalogue(),

@@ -37,6 +37,28 @@ pub static LAYER_NORM: Kernel = row_kernel!(
     &[read("x"), read("alpha"), read("beta"), write("y")]
 );
 
+/// A sum and its norm. Recorded by a rule.
+pub static ADD_RMS_NORM: Kernel = Kernel {
+    name: "add_rms_norm",
+    source: include_str!("../../wgsl/kernel/add_rms_norm.wgsl"),
+    bindings: &[read("a"), read("b"), read("alpha"), write("s"), write("y")],
+    workgroup: WORKGROUP,
+    shared: |_| WORKGROUP * 4,
+    features: wgpu::Features::empty(),
+    slots: |spec, text| {
+        let name = spec.row(3)?.name;
+        text.line(format!(
+            "fn s_four(q: u32) -> vec4<f32> {{ return {name}_unpack(s[q]); }}"
+        ));
+        Ok(())
+    },
+};
+
+pub(crate) fn add_norm_spec(elem: Elem, rows: u32) -> Spec {
+    let [read, write] = [(elem, Access::Quads), (elem, Access::Put)];
+    Spec::new(&ADD_RMS_NORM, "", &[read, read, read, write, write]).with("ROWS", rows)
+}
+
 /// With `Quads` every row is made of whole quads; with `Words` rows start and end anywhere, and quads
 /// are cut at the ends of a row.
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
@@ -110,30 +132,44 @@ pub fn catalogue() -> Vec<Spec> {
             }
         }
     }
+    all.extend(FLOATS.map(|elem| add_norm_spec(elem, 1)));
     all
 }
 
 #[repr(C)]
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct SoftmaxParams {
-    rows: u32,
-    n: u32,
-    x_offset: u32,
-    pad: u32,
+pub(crate) struct AddNormParams {
+    pub rows: u32,
+    pub n: u32,
+    pub a_offset: u32,
+    pub b_offset: u32,
+    pub alpha_offset: u32,
+    pub eps: f32,
+    pub inverse: f32,
+    pub pad: u32,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct NormParams {
-    rows: u32,
-    n: u32,
-    x_offset: u32,
-    alpha_offset: u32,
-    beta_offset: u32,
-    eps: f32,
+pub(crate) struct SoftmaxParams {
+    pub rows: u32,
+    pub n: u32,
+    pub x_offset: u32,
+    pub pad: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+pub(crate) struct NormParams {
+    pub rows: u32,
+    pub n: u32,
+    pub x_offset: u32,
+    pub alpha_offset: u32,
+    pub beta_offset: u32,
+    pub eps: f32,
     /// 1 / n.
-    inverse: f32,
-    pad: u32,
+    pub inverse: f32,
+    pub pad: u32,
 }
 
 /// Where an operand lies: a contiguous view, copied if it was not one.

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::kernel::edge::FLOATS;
 use crate::kernel::{quads, WORKGROUP};
 use crate::layout::{to_u32, View};
-use crate::link::{read, write, Access, Kernel, Spec, Text};
+use crate::link::{read, renamed, write, Access, Kernel, Spec, Text};
 use crate::window::Window;
 
 pub static ROPE: Kernel = Kernel {
@@ -26,10 +26,55 @@ const HALVES: &str = "halves";
 /// Pairs of neighbours.
 const NEIGHBOURS: &str = "neighbours";
 
+/// Two at once: `w` is u turned as y is x. Recorded by a rule.
+pub static ROPE_PAIR: Kernel = Kernel {
+    name: "rope_pair",
+    source: include_str!("../../wgsl/kernel/rope_pair.wgsl"),
+    bindings: &[
+        read("x"),
+        read("c"),
+        read("s"),
+        write("y"),
+        read("u"),
+        write("w"),
+    ],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots: |spec, text| {
+        let turn = turn(spec).replace("p.n", "p.sides[0].n");
+        let names = [
+            ("turn", "u_turn"),
+            ("turn_one", "u_turn_one"),
+            ("x_get", "u_get"),
+            ("x_get4", "u_get4"),
+            ("place", "u_place"),
+        ];
+        let other = turn.replace("sides[0]", "sides[1]");
+        text.line(turn);
+        text.line(renamed(&other, &names));
+        Ok(())
+    },
+};
+
+/// The twin of a specialisation that turns two.
+pub(crate) fn pair_spec(one: &Spec) -> Option<Spec> {
+    let [x, c, s, y] = one.operands[..] else {
+        return None;
+    };
+    Some(Spec::new(&ROPE_PAIR, one.op, &[x, c, s, y, x, y]))
+}
+
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
+    text.line(turn(spec));
+    Ok(())
+}
+
+/// `turn(q)`: four elements of y.
+fn turn(spec: &Spec) -> String {
     let halves = spec.op == HALVES;
     let quads = spec.operands[0].1 == Access::Quads;
-    text.line(match (halves, quads) {
+    let mut turn = String::from(match (halves, quads) {
         (true, true) => {
             "fn turn(q: u32) -> vec4<f32> {
     let at = place(q * 4u);
@@ -76,14 +121,13 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
         }
     });
     if !quads {
-        text.line(
-            "fn turn(q: u32) -> vec4<f32> {
+        turn += "
+fn turn(q: u32) -> vec4<f32> {
     let i = q * 4u;
     return vec4<f32>(turn_one(i), turn_one(i + 1u), turn_one(i + 2u), turn_one(i + 3u));
-}",
-        );
+}";
     }
-    Ok(())
+    turn
 }
 
 fn spec(elem: Elem, pairs: &'static str, whole: bool) -> Spec {
@@ -106,7 +150,9 @@ pub fn catalogue() -> Vec<Spec> {
     for elem in FLOATS {
         for pairs in [HALVES, NEIGHBOURS] {
             for whole in [true, false] {
-                all.push(spec(elem, pairs, whole));
+                let one = spec(elem, pairs, whole);
+                all.extend(pair_spec(&one));
+                all.push(one);
             }
         }
     }
@@ -115,17 +161,39 @@ pub fn catalogue() -> Vec<Spec> {
 
 #[repr(C)]
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct Params {
-    n: u32,
-    d: u32,
-    x_offset: u32,
-    c_offset: u32,
-    s_offset: u32,
-    x_d: u32,
-    dims: [u32; 2],
-    x_strides: [u32; 4],
-    c_strides: [u32; 4],
-    s_strides: [u32; 4],
+pub(crate) struct Params {
+    pub n: u32,
+    pub d: u32,
+    pub x_offset: u32,
+    pub c_offset: u32,
+    pub s_offset: u32,
+    pub x_d: u32,
+    pub dims: [u32; 2],
+    pub x_strides: [u32; 4],
+    pub c_strides: [u32; 4],
+    pub s_strides: [u32; 4],
+}
+
+/// One of the two that [`ROPE_PAIR`] turns.
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+pub(crate) struct Side {
+    pub n: u32,
+    pub offset: u32,
+    pub dims: [u32; 2],
+    pub strides: [u32; 4],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+pub(crate) struct PairParams {
+    pub d: u32,
+    pub c_offset: u32,
+    pub s_offset: u32,
+    pub x_d: u32,
+    pub c_strides: [u32; 4],
+    pub s_strides: [u32; 4],
+    pub sides: [Side; 2],
 }
 
 /// Where time stands among the dims of x.

@@ -96,12 +96,38 @@ impl Graph {
     /// The one op that makes a value, if none but recorded ops hold it and nothing was in it before them. When all that
     /// read it do without it, it need not exist.
     pub fn maker(&self, value: &Value) -> Option<usize> {
+        self.writer(value).filter(|_| self.is_private(value))
+    }
+
+    /// Whether none but recorded ops hold a value.
+    pub fn is_private(&self, value: &Value) -> bool {
+        let uses = self.uses.get(&value.key());
+        uses.is_some_and(|uses| value.holders() == uses.reads.len() + uses.writes.len())
+    }
+
+    /// What an op writes into.
+    pub fn written<'a>(&self, op: &'a Op) -> impl Iterator<Item = &'a Value> {
+        let operands = op.operands.iter().enumerate();
+        operands
+            .filter(|(i, _)| writes(&op.spec, *i))
+            .map(|(_, (value, _))| value)
+    }
+
+    /// The one op that writes what a value has, though others may hold it.
+    pub fn writer(&self, value: &Value) -> Option<usize> {
         let uses = self.uses.get(&value.key())?;
-        let held = uses.reads.len() + uses.writes.len();
         match uses.writes[..] {
-            [at] if value.holders() == held && !value.has_memory() => Some(at),
+            [at] if !value.has_memory() => Some(at),
             _ => None,
         }
+    }
+
+    /// The maker of what the op at `reader` binds from its first byte on, if nothing but that op reads it.
+    pub fn sole(&self, bound: Option<&(Value, u64)>, reader: usize) -> Option<usize> {
+        let (value, start) = bound?;
+        let only = self.readers(value).iter().all(|at| *at == reader);
+        self.maker(value)
+            .filter(|at| only && *start == 0 && *at < reader)
     }
 
     /// Where a value is read.

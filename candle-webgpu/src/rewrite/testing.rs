@@ -106,27 +106,103 @@ impl Bench {
         T::new(y, if bool { Elem::U8 } else { a.elem }, &a.dims)
     }
 
+    /// A product of tensors of four dims.
+    pub fn matmul(&self, a: &T, b: &T) -> T {
+        let [d0, d1, m, k] = a.dims[..].try_into().expect("four dims");
+        let n = b.dims[3];
+        let y = self.device.matmul(a.v(), b.v(), (d0 * d1, m, n, k));
+        T::new(y.expect("matmul"), a.elem, &[d0, d1, m, n])
+    }
+
+    pub fn scaled(&self, x: &T, scale: f64) -> T {
+        let y = self.device.map("affine", x.v(), [scale, 0.0]);
+        T::new(y.expect("affine"), x.elem, &x.dims)
+    }
+
+    pub fn softmax(&self, x: &T) -> T {
+        let y = self.device.softmax_last_dim(x.v()).expect("softmax");
+        T::new(y, x.elem, &x.dims)
+    }
+
+    /// (b, g, t, d) with each head `n` times, as candle-transformers' repeat_kv copies it.
+    pub fn repeat(&self, x: &T, n: usize) -> T {
+        let [b, g, t, d] = x.dims[..].try_into().expect("four dims");
+        let count = b * g * t * d * n;
+        let y = T::new(
+            self.device.output("cat", count, x.elem).expect("memory"),
+            x.elem,
+            &[b, g * n, t, d],
+        );
+        for i in 0..n {
+            let rows = [b * g, t * d];
+            let from = x.shown(&rows, &[t * d, 1], 0);
+            let to = y.shown(&rows, &[n * t * d, 1], i * t * d);
+            self.device.copy_into(from.v(), to.v()).expect("copy");
+        }
+        y
+    }
+
     pub fn cast(&self, x: &T, to: Elem) -> T {
         T::new(self.device.cast(x.v(), to).expect("cast"), to, &x.dims)
     }
 }
 
-/// Runs ops by the rules and without them; gives the dispatches that they took. What is returned must have the same bits.
+/// What ops gave by all rules and by none, and the dispatches that they took.
+struct Both {
+    bytes: [Vec<Vec<u8>>; 2],
+    elems: Vec<Elem>,
+    counts: (u64, u64),
+}
+
+fn both(run: impl Fn(&Bench) -> Vec<T>) -> Both {
+    let [(bytes, elems, with), (plain, _, without)] = ["+stores", "-all"].map(|rules| {
+        let bench = Bench::new(rules);
+        let before = bench.device.stats().dispatches;
+        let made = run(&bench);
+        let read = |t: &T| bench.device.read(&t.value, 0, t.value.bytes());
+        let bytes: Result<Vec<_>> = made.iter().map(read).collect();
+        let elems = made.iter().map(|t| t.elem).collect::<Vec<_>>();
+        let count = bench.device.stats().dispatches - before;
+        (bytes.expect("no error"), elems, count)
+    });
+    Both {
+        bytes: [bytes, plain],
+        elems,
+        counts: (with, without),
+    }
+}
+
+/// Dispatches by all rules and by none of what must give the same bits.
 pub(crate) fn same_bits(run: impl Fn(&Bench) -> Vec<T>) -> (u64, u64) {
-    let (results, counts): (Vec<_>, Vec<_>) = ["", "-all"]
-        .into_iter()
-        .map(|rules| {
-            let bench = Bench::new(rules);
-            let before = bench.device.stats().dispatches;
-            let made = run(&bench);
-            let read = |t: &T| bench.device.read(&t.value, 0, t.value.bytes());
-            let bytes: Result<Vec<_>> = made.iter().map(read).collect();
-            (
-                bytes.expect("no error"),
-                bench.device.stats().dispatches - before,
-            )
-        })
-        .unzip();
-    assert!(results[0] == results[1], "other bits");
-    (counts[0], counts[1])
+    let Both { bytes, counts, .. } = both(run);
+    assert!(bytes[0] == bytes[1], "other bits");
+    counts
+}
+
+/// The same of what may differ by `bound`, absolutely, in its dtype's own values.
+pub(crate) fn near(bound: f32, run: impl Fn(&Bench) -> Vec<T>) -> (u64, u64) {
+    let Both {
+        bytes,
+        elems,
+        counts,
+    } = both(run);
+    for ((a, b), elem) in bytes[0].iter().zip(&bytes[1]).zip(elems) {
+        for (i, (a, b)) in floats(a, elem).into_iter().zip(floats(b, elem)).enumerate() {
+            let same = (a - b).abs() <= bound || a.is_nan() && b.is_nan();
+            assert!(same, "element {i}: {a}, {b} without rules");
+        }
+    }
+    counts
+}
+
+fn floats(bytes: &[u8], elem: Elem) -> Vec<f32> {
+    let half = |f: fn(u16) -> f32| -> Vec<f32> {
+        let words = bytemuck::pod_collect_to_vec::<u8, u16>(bytes);
+        words.into_iter().map(f).collect()
+    };
+    match elem {
+        Elem::F16 => half(|w| half::f16::from_bits(w).to_f32()),
+        Elem::Bf16 => half(|w| half::bf16::from_bits(w).to_f32()),
+        _ => bytemuck::pod_collect_to_vec(bytes),
+    }
 }

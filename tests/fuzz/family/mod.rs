@@ -1,5 +1,6 @@
 //! Operands and parameters by family: what a `Row` names as its `draw`.
 
+pub mod block;
 mod index;
 mod linear;
 mod nn;

@@ -1,0 +1,113 @@
+//! Copies that do not meet, as one kernel: the parts of a concatenation, keys and values. Recorded by a rule.
+
+use crate::elem::Elem;
+use crate::error::Result;
+use crate::kernel::WORKGROUP;
+use crate::link::{read, write, Access, Kernel, Spec, Text};
+
+/// The most parts.
+pub(crate) const PARTS: usize = 4;
+/// Dims of a part.
+pub(crate) const RANK: usize = 4;
+
+macro_rules! parts {
+    ($($binding:expr),+) => {
+        Kernel {
+            name: "copy_parts",
+            source: include_str!("../../wgsl/kernel/copy_parts.wgsl"),
+            bindings: &[$($binding),+],
+            workgroup: WORKGROUP,
+            shared: |_| 0,
+            features: wgpu::Features::empty(),
+            slots,
+        }
+    };
+}
+
+/// A way to share parts among destinations.
+struct Form {
+    /// The destination of each part.
+    to: &'static [usize],
+    kernel: Kernel,
+}
+
+static FORMS: [Form; 3] = [
+    Form {
+        to: &[0, 0],
+        kernel: parts!(read("a"), read("b"), write("y")),
+    },
+    Form {
+        to: &[0, 1],
+        kernel: parts!(read("a"), read("b"), write("y"), write("z")),
+    },
+    Form {
+        to: &[0, 0, 1, 1],
+        kernel: parts!(
+            read("a"),
+            read("b"),
+            read("c"),
+            read("d"),
+            write("y"),
+            write("z")
+        ),
+    },
+];
+
+/// The specialisation for parts that go to these destinations, numbered as they come.
+pub(crate) fn spec(to: &[usize], elem: Elem) -> Option<Spec> {
+    let form = FORMS.iter().find(|form| form.to == to)?;
+    let operands = vec![(elem, Access::Quads); form.kernel.bindings.len()];
+    Some(Spec::new(&form.kernel, "", &operands))
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, bytemuck::Pod, bytemuck::Zeroable)]
+pub(crate) struct Part {
+    pub first: u32,
+    pub n: u32,
+    pub offsets: [u32; 2],
+    pub dims: [u32; RANK],
+    /// Of what is read, and of what is written.
+    pub strides: [[u32; RANK]; 2],
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+pub(crate) struct Params {
+    pub parts: [Part; PARTS],
+}
+
+fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
+    let bindings = spec.kernel.bindings;
+    for (at, binding) in (1..).zip(bindings) {
+        let (n, up) = (binding.name, binding.name.to_uppercase());
+        let access = if binding.write { "read_write" } else { "read" };
+        text.line(format!(
+            "@group(0) @binding({at}) var<storage, {access}> {n}: array<{up}>;"
+        ));
+    }
+    let form = FORMS
+        .iter()
+        .find(|form| std::ptr::eq(&form.kernel, spec.kernel));
+    let mut cases = String::new();
+    for (part, to) in form.map_or(&[][..], |form| form.to).iter().enumerate() {
+        let (from, to) = (bindings[part].name, ["y", "z"][*to]);
+        cases += &format!("        case {part}u: {{ {to}[place] = {from}[source]; }}\n");
+    }
+    text.line(format!(
+        "fn move_quad(part: u32, source: u32, place: u32) {{
+    switch part {{
+{cases}        default: {{}}
+    }}
+}}"
+    ));
+    Ok(())
+}
+
+pub fn catalogue() -> Vec<Spec> {
+    let elems = [Elem::U8, Elem::U16, Elem::U32, Elem::I64];
+    let forms = FORMS
+        .iter()
+        .flat_map(|form| elems.map(|elem| spec(form.to, elem)));
+    forms.flatten().collect()
+}

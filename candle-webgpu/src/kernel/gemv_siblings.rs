@@ -1,0 +1,137 @@
+//! Products of the same few rows with two or three matrices, as one kernel. Recorded by a rule.
+
+use crate::error::Result;
+use crate::kernel::edge::{put, FLOATS};
+use crate::kernel::gemv::{self, eights, team, GEMV_K, GEMV_K_SUB128, GEMV_K_SUB32, NONE, SUB};
+use crate::link::{read, write, Access, Kernel, Spec, Text};
+
+macro_rules! siblings {
+    ($name:literal, $workgroup:literal, $features:expr, $($more:expr),*) => {
+        Kernel {
+            name: $name,
+            source: include_str!("../../wgsl/kernel/gemv_siblings.wgsl"),
+            bindings: &[read("a"), read("b"), write("y"), $($more),*],
+            workgroup: $workgroup,
+            shared: |spec| gemv::form(spec).rows * $workgroup * 16,
+            features: $features,
+            slots,
+        }
+    };
+}
+
+macro_rules! by_count {
+    ($name:literal, $workgroup:literal, $features:expr) => {
+        [
+            siblings!($name, $workgroup, $features, read("c"), write("z")),
+            siblings!(
+                $name,
+                $workgroup,
+                $features,
+                read("c"),
+                write("z"),
+                read("d"),
+                write("w")
+            ),
+        ]
+    };
+}
+
+/// Of two and of three matrices, each the twin of a kernel of one.
+static SIBLINGS: [Kernel; 2] = by_count!("gemv_siblings", 64, NONE);
+static SIBLINGS_SUB32: [Kernel; 2] = by_count!("gemv_siblings_sub32", 32, SUB);
+static SIBLINGS_SUB128: [Kernel; 2] = by_count!("gemv_siblings_sub128", 128, SUB);
+
+/// The most products.
+pub(crate) const MOST: usize = 3;
+
+/// What computes `count` products of the form of one, if there is such a kernel.
+pub(crate) fn spec(one: &Spec, count: usize) -> Option<Spec> {
+    let twins: [(&Kernel, &'static [Kernel; 2]); 3] = [
+        (&GEMV_K, &SIBLINGS),
+        (&GEMV_K_SUB32, &SIBLINGS_SUB32),
+        (&GEMV_K_SUB128, &SIBLINGS_SUB128),
+    ];
+    let [a, b, y] = one.operands[..] else {
+        return None;
+    };
+    if [a.1, b.1] != [Access::Raw; 2] {
+        return None;
+    }
+    let (_, kernels) = twins.iter().find(|(of, _)| std::ptr::eq(*of, one.kernel))?;
+    let kernel = kernels.get(count.checked_sub(2)?)?;
+    let mut spec = Spec::new(kernel, one.op, &[a, b, y, b, y]);
+    if count == MOST {
+        spec.operands.extend([b, y]);
+    }
+    spec.overrides = one.overrides.clone();
+    Some(spec)
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+pub(crate) struct Params {
+    pub m: u32,
+    pub k: u32,
+    pub blocks: u32,
+    pub a_offset: u32,
+    pub a_m: u32,
+    /// The shader's next field is aligned to 16 bytes.
+    pub pad: [u32; 3],
+    pub starts: [u32; 4],
+    /// Workgroups of a block, n, offset of the matrix, its stride along n.
+    pub products: [[u32; 4]; MOST],
+}
+
+fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
+    let bindings = spec.kernel.bindings;
+    for (at, binding) in (1..).zip(bindings) {
+        let (n, up) = (binding.name, binding.name.to_uppercase());
+        let access = if binding.write { "read_write" } else { "read" };
+        text.line(format!(
+            "@group(0) @binding({at}) var<storage, {access}> {n}: array<{up}>;"
+        ));
+    }
+    team(spec, text);
+    eights(spec, 0, "a", text)?;
+    let eights_of = include_str!("../../wgsl/lib/gemv_eights.wgsl");
+    text.file(include_str!("../../wgsl/lib/eight.wgsl"));
+    let (mut sums, mut puts) = (String::new(), String::new());
+    for (which, pair) in bindings[1..].chunks(2).enumerate() {
+        let [matrix, product] = pair else { continue };
+        let (b, y) = (matrix.name, product.name);
+        eights(spec, 1 + 2 * which, b, text)?;
+        put(spec, 2 + 2 * which, y, text)?;
+        text.file_of(
+            eights_of,
+            &[
+                ("b_eight", &format!("{b}_eight")),
+                ("add_up", &format!("add_up_{b}")),
+            ],
+        );
+        sums += &format!("        case {which}u: {{ return add_up_{b}(first, rows, cols); }}\n");
+        puts += &format!("        case {which}u: {{ {y}_put(at, count, v); }}\n");
+    }
+    text.line(format!(
+        "fn add_up_of(which: u32, first: u32, rows: array<u32, ROWS>, cols: array<u32, COLS>) -> array<vec4<f32>, ROWS> {{
+    switch which {{
+{sums}        default: {{ return array<vec4<f32>, ROWS>(); }}
+    }}
+}}
+fn put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {{
+    switch which {{
+{puts}        default: {{}}
+    }}
+}}"
+    ));
+    Ok(())
+}
+
+pub fn catalogue() -> Vec<Spec> {
+    let mut all = Vec::new();
+    for elem in FLOATS {
+        for one in gemv::wide_specs(elem) {
+            all.extend([2, 3].iter().filter_map(|count| spec(&one, *count)));
+        }
+    }
+    all
+}

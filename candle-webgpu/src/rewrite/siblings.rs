@@ -1,0 +1,187 @@
+//! Products of the same few rows with two or three matrices (q, k, v; gate, up) become one kernel. Bit for bit: each is added up
+//! as its own kernel does it.
+
+use smallvec::SmallVec;
+
+use crate::device::Inner;
+use crate::kernel::gemv_siblings::{spec, Params, MOST};
+use crate::kernel::matmul_plan::Params as Product;
+use crate::queue::{Grid, Op};
+use crate::rewrite::graph::Graph;
+
+/// Places of products that share their rows.
+type Siblings = SmallVec<[usize; MOST]>;
+
+pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
+    let mut fired = 0;
+    for at in graph.due() {
+        if let Some((members, to, op)) = find(device, graph, at) {
+            graph.replace(&members, to, [op]);
+            fired += 1;
+        }
+    }
+    fired
+}
+
+/// A product and those after it that can be computed with it, where, and by what.
+fn find(device: &Inner, graph: &Graph, at: usize) -> Option<(Siblings, usize, Op)> {
+    let first = graph.op(at)?;
+    // Is there a kernel of this form at all?
+    spec(&first.spec, MOST)?;
+    let product: Product = first.params();
+    let mut members = Siblings::from_slice(&[at]);
+    let mut to = at;
+    for next in graph.all().skip(at + 1) {
+        let same = graph
+            .op(next)
+            .is_some_and(|op| are_siblings((first, &product), op));
+        if !same {
+            continue;
+        }
+        let with: Siblings = members.iter().copied().chain([next]).collect();
+        // At the first of them, or else at the last.
+        let Some(place) = [at, next].into_iter().find(|p| graph.can_move(&with, *p)) else {
+            continue;
+        };
+        (members, to) = (with, place);
+        if members.len() == MOST {
+            break;
+        }
+    }
+    let op = joined(device, graph, &members)?;
+    Some((members, to, op))
+}
+
+/// Whether two products differ only in their matrix, the number of its columns, and where they go.
+fn are_siblings((first, product): (&Op, &Product), op: &Op) -> bool {
+    if op.spec != first.spec {
+        return false;
+    }
+    let other: Product = op.params();
+    let rows = |p: &Product| (p.m, p.k, p.batch, p.blocks, p.a_offset, p.a_m, p.a_k, p.b_k);
+    let ([a, b, y], [a1, b1, y1]) = (&first.operands[..], &op.operands[..]) else {
+        return false;
+    };
+    product.batch == 1
+        && rows(product) == rows(&other)
+        && a.0.same(&a1.0)
+        && a.1 == a1.1
+        && !y1.0.same(&y.0)
+        && !y1.0.same(&b.0)
+        // The same product again is asked for by a benchmark.
+        && !b1.0.same(&b.0)
+}
+
+fn joined(device: &Inner, graph: &Graph, members: &[usize]) -> Option<Op> {
+    let first = graph.op(*members.first()?)?;
+    let product: Product = first.params();
+    let mut params = Params {
+        m: product.m,
+        k: product.k,
+        blocks: product.blocks,
+        a_offset: product.a_offset,
+        a_m: product.a_m,
+        pad: [0; 3],
+        starts: [u32::MAX; 4],
+        products: [[1; 4]; MOST],
+    };
+    let mut operands = SmallVec::from_iter([first.operands[0].clone()]);
+    let mut groups = 0u32;
+    for (i, &member) in members.iter().enumerate() {
+        let op = graph.op(member)?;
+        let one: Product = op.params();
+        params.starts[i] = groups;
+        params.products[i] = [one.groups, one.n, one.b_offset, one.b_n];
+        groups = groups.checked_add(one.groups.checked_mul(one.blocks)?)?;
+        operands.extend([op.operands[1].clone(), op.operands[2].clone()]);
+    }
+    params.starts[MOST] = groups;
+    let spec = spec(&first.spec, members.len())?;
+    let grid = device.split(&spec, Grid::Linear(groups.into())).ok()?;
+    Some(Op::new(spec, operands, &params, grid))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::elem::Elem;
+    use crate::rewrite::testing::{same_bits, Bench, T};
+
+    /// x (m, k) times the transpose of w (n, k).
+    fn linear(b: &Bench, x: &T, w: &T) -> T {
+        let (m, n, k) = (x.dims[0], w.dims[0], w.dims[1]);
+        let w = w.shown(&[k, n], &[1, k], 0);
+        let y = b.device.matmul(x.v(), w.v(), (1, m, n, k)).expect("matmul");
+        T::new(y, x.elem, &[m, n])
+    }
+
+    fn saved((with, without): (u64, u64)) -> u64 {
+        without - with
+    }
+
+    #[test]
+    fn two_or_three() {
+        for elem in [Elem::F32, Elem::F16, Elem::Bf16] {
+            for (m, k) in [(1, 2048), (1, 64), (2, 512), (7, 96)] {
+                for columns in [&[64, 16, 16][..], &[40, 7], &[5, 6, 7, 8]] {
+                    let one = same_bits(|b| {
+                        let x = b.of(elem, &[m, k]);
+                        let ws: Vec<T> = columns.iter().map(|n| b.of(elem, &[*n, k])).collect();
+                        ws.iter().map(|w| linear(b, &x, w)).collect()
+                    });
+                    let expected = columns.len().min(3) as u64 - 1;
+                    assert_eq!(saved(one), expected, "{elem} {m} {k} {columns:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn with_an_op_in_between() {
+        let counts = same_bits(|b| {
+            let x = b.floats(&[1, 256]);
+            let (gate, up) = (b.floats(&[96, 256]), b.floats(&[96, 256]));
+            let gate = b.map("usilu", &linear(b, &x, &gate));
+            vec![b.zip("bmul", &gate, &linear(b, &x, &up))]
+        });
+        assert_eq!(counts, (2, 4), "silu and multiply are one as well");
+    }
+
+    #[test]
+    fn stay_apart() {
+        assert_eq!(
+            0,
+            saved(same_bits(|b| {
+                let (x, y) = (b.floats(&[1, 64]), b.floats(&[1, 64]));
+                let (v, w) = (b.floats(&[8, 64]), b.floats(&[8, 64]));
+                vec![linear(b, &x, &v), linear(b, &y, &w)]
+            })),
+            "other rows"
+        );
+        assert_eq!(
+            0,
+            saved(same_bits(|b| {
+                let x = b.floats(&[1, 64]);
+                let (v, w) = (b.floats(&[8, 64]), b.floats(&[64, 64]));
+                let first = linear(b, &x, &v);
+                // w is made of what the first product gives.
+                let row = w.shown(&[1, 8], &[8, 1], 0);
+                b.device.copy_into(first.v(), row.v()).expect("copy");
+                vec![linear(b, &x, &w), first]
+            })),
+            "what one needs comes of the other"
+        );
+        assert_eq!(
+            0,
+            saved(same_bits(|b| {
+                let x = b.floats(&[1, 64]);
+                let (v, w) = (b.floats(&[8, 64]), b.floats(&[8, 64]));
+                let first = linear(b, &x, &v);
+                b.device
+                    .copy_into(w.shown(&[1, 64], &[64, 1], 0).v(), x.v())
+                    .expect("copy");
+                vec![linear(b, &x, &w), first]
+            })),
+            "x is another by then"
+        );
+    }
+}

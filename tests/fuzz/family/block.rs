@@ -1,0 +1,100 @@
+//! Runs of ops as transformers have them, of which rules of the recorder make fewer: the lazy run has them at work where nothing
+//! holds what is in between.
+
+use candle_core::DType;
+
+use crate::draw::{call, Drawer};
+use crate::graph::Call;
+use crate::op::{named, Wants};
+
+/// One of them; None where its operands could not be drawn.
+pub fn block(d: &mut Drawer, dtype: DType) -> Option<usize> {
+    d.wants = Wants::Calm;
+    match d.between(0, 2) {
+        0 => mlp(d, dtype),
+        1 => heads(d, dtype),
+        _ => chain(d, dtype),
+    }
+}
+
+/// Products of the same rows, silu and multiply, a sum and its norm.
+fn mlp(d: &mut Drawer, dtype: DType) -> Option<usize> {
+    let (m, k) = (d.between(1, 9), 8 * d.between(1, 12));
+    let n = d.between(1, 6) * d.between(1, 8);
+    let x = d.of(dtype, &[m, k])?;
+    let weights = [d.of(dtype, &[n, k])?, d.of(dtype, &[n, k])?];
+    let residual = d.of(dtype, &[m, n])?;
+    let alpha = d.of(dtype, &[n])?;
+    let gate = d.call("matmul_t", vec![x, weights[0]], vec![])?;
+    let gate = d.call("silu", vec![gate], vec![])?;
+    let up = d.call("matmul_t", vec![x, weights[1]], vec![])?;
+    if !d.is_calm(gate) || !d.is_calm(up) {
+        return None;
+    }
+    let y = d.call("mul", vec![gate, up], vec![])?;
+    if !d.is_calm(y) {
+        return None;
+    }
+    let y = d.call("add", vec![y, residual], vec![])?;
+    if !d.is_calm(y) {
+        return None;
+    }
+    let norm = Call {
+        f: vec![1e-5],
+        ..call(vec![y, alpha], vec![])
+    };
+    d.push(named("rms_norm")?, norm).ok()?
+}
+
+/// Queries and keys are turned, and keys and values go behind those of a cache.
+fn heads(d: &mut Drawer, dtype: DType) -> Option<usize> {
+    let (g, t, dim) = (d.between(1, 3), d.between(1, 3), 4 * d.between(1, 4));
+    let (past, each) = (d.between(1, 9), d.between(1, 3));
+    let q = d.of(dtype, &[1, g * each, t, dim])?;
+    let k = d.of(dtype, &[1, g, t, dim])?;
+    let v = d.of(dtype, &[1, g, t, dim])?;
+    let angles = [d.of(dtype, &[t, dim / 2])?, d.of(dtype, &[t, dim / 2])?];
+    let caches = [
+        d.of(dtype, &[1, g, past, dim])?,
+        d.of(dtype, &[1, g, past, dim])?,
+    ];
+    let turn = |x| vec![x, angles[0], angles[1]];
+    d.call("rope", turn(q), vec![])?;
+    let k = d.call("rope", turn(k), vec![])?;
+    d.call("cat", vec![caches[0], k], vec![2])?;
+    d.call("cat", vec![caches[1], v], vec![2])
+}
+
+/// Elementwise ops and casts.
+fn chain(d: &mut Drawer, dtype: DType) -> Option<usize> {
+    let dims = [d.between(1, 9), d.between(1, 40)];
+    let mut x = d.of(dtype, &dims)?;
+    for _ in 0..d.between(2, 9) {
+        if !d.is_calm(x) {
+            return None;
+        }
+        let dtype = d.dtype_of(x);
+        x = match d.between(0, 5) {
+            0 => d.call("silu", vec![x], vec![])?,
+            1 => d.call("tanh", vec![x], vec![])?,
+            2 | 3 => {
+                let y = d.of(dtype, &dims)?;
+                let op = d.one_of(&["add", "mul", "sub", "maximum"]);
+                d.call(op, vec![x, y], vec![])?
+            }
+            4 => {
+                let y = d.of(dtype, &dims[1..])?;
+                d.call("broadcast_add", vec![x, y], vec![])?
+            }
+            _ => {
+                let to = d.one_of(&[DType::F32, DType::F16, DType::BF16]);
+                let cast = Call {
+                    to,
+                    ..call(vec![x], vec![])
+                };
+                d.push(named("to_dtype")?, cast).ok()??
+            }
+        };
+    }
+    Some(x)
+}
