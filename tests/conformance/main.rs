@@ -30,6 +30,7 @@ mod random;
 mod ranks;
 mod raw;
 mod reduce;
+mod rewrite;
 mod sort;
 mod upstream;
 mod variant;
@@ -56,6 +57,7 @@ fn cases() -> Vec<Case> {
     raw::add(&mut all);
     nn::add(&mut all);
     attention::add(&mut all);
+    rewrite::add(&mut all);
     conv::add(&mut all);
     pool::add(&mut all);
     quant::add(&mut all);

@@ -37,6 +37,8 @@ const TWINS: &[(&str, &str)] = &[
     ("gemm_coop_scaled", "matmul/"),
     ("gemv_k_sub32", "matmul/"),
     ("gemv_k_sub128", "matmul/"),
+    ("gemv_siblings_sub32", "rewrite/"),
+    ("gemv_siblings_sub128", "rewrite/"),
     ("gemv_expert_sub32", ONE_FORMAT),
     // These have a variant of their own.
     ("gemv_dot_sub", ONE_FORMAT),

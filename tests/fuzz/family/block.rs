@@ -20,9 +20,10 @@ pub fn block(d: &mut Drawer, dtype: DType) -> Option<usize> {
 /// Products of the same rows, silu and multiply, a sum and its norm.
 fn mlp(d: &mut Drawer, dtype: DType) -> Option<usize> {
     let (m, k) = (d.between(1, 9), 8 * d.between(1, 12));
-    let n = d.between(1, 6) * d.between(1, 8);
+    let n = d.one_of(&[1, 4, 4, 4]) * d.between(1, 12);
     let x = d.of(dtype, &[m, k])?;
-    let weights = [d.of(dtype, &[n, k])?, d.of(dtype, &[n, k])?];
+    // Two of them, not one twice.
+    let weights = [d.viewed(dtype, &[n, k])?, d.viewed(dtype, &[n, k])?];
     let residual = d.of(dtype, &[m, n])?;
     let alpha = d.of(dtype, &[n])?;
     let gate = d.call("matmul_t", vec![x, weights[0]], vec![])?;
