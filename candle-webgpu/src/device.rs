@@ -132,6 +132,11 @@ impl Device {
         Ok(device)
     }
 
+    #[cfg(test)]
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.0
+    }
+
     /// A device of its own, by the rules that are given.
     pub(crate) async fn open(
         adapter: &wgpu::Adapter,

@@ -133,6 +133,13 @@ impl Recorder {
     }
 }
 
+#[cfg(test)]
+impl Recorder {
+    pub fn take(&mut self) -> Vec<Op> {
+        std::mem::take(&mut self.pending)
+    }
+}
+
 impl Inner {
     /// Records one dispatch. Operands are in binding order, from binding 1.
     pub(crate) fn record(

@@ -1,6 +1,7 @@
 //! Recorded ops as a graph: who reads and who writes which value. What a rule may do is decided here and nowhere else.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use smallvec::{smallvec, SmallVec};
 
@@ -15,11 +16,31 @@ struct Uses {
     writes: SmallVec<[usize; 2]>,
 }
 
+/// Of addresses, which differ as they are.
+#[derive(Default)]
+struct Address(u64);
+
+impl Hasher for Address {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_usize(usize::from(*byte));
+        }
+    }
+
+    fn write_usize(&mut self, at: usize) {
+        self.0 = (self.0 ^ at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+}
+
 /// What is recorded, in order, while rules rewrite it. Ops keep their positions; an op that replaces others stands at the place
 /// of the last of them.
 pub(crate) struct Graph {
     places: Vec<SmallVec<[Op; 1]>>,
-    uses: HashMap<usize, Uses>,
+    uses: HashMap<usize, Uses, BuildHasherDefault<Address>>,
     due: usize,
 }
 
@@ -37,7 +58,7 @@ impl Graph {
     pub fn new(ops: Vec<Op>, due: usize) -> Self {
         let mut graph = Graph {
             places: ops.into_iter().map(|op| smallvec![op]).collect(),
-            uses: HashMap::new(),
+            uses: HashMap::default(),
             due,
         };
         for at in 0..graph.places.len() {
