@@ -4,6 +4,8 @@ mod attention;
 mod cats;
 pub(crate) mod chains;
 pub(crate) mod copies;
+#[cfg(test)]
+mod cost;
 pub(crate) mod graph;
 mod lift;
 mod norms;
