@@ -22,10 +22,24 @@ impl WebGpuDevice {
     }
 }
 
+impl WebGpuDevice {
+    pub async fn new_async(_: usize) -> Result<Self> {
+        Err(Error::NotCompiledWithWebGpuSupport)
+    }
+
+    pub async fn synchronize_async(&self) -> Result<()> {
+        self.never()
+    }
+}
+
 #[derive(Debug)]
 pub struct WebGpuStorage(WebGpuDevice);
 
 impl WebGpuStorage {
+    pub(crate) fn read_async(&self, _: &Layout) -> Result<std::future::Ready<Result<CpuStorage>>> {
+        self.never()
+    }
+
     fn never<T>(&self) -> T {
         self.0.never()
     }
@@ -36,6 +50,11 @@ pub enum WebGpuError {}
 
 /// False: a build without the feature `webgpu` has no WebGPU device.
 pub fn is_available() -> bool {
+    false
+}
+
+/// False, as above.
+pub async fn is_available_async() -> bool {
     false
 }
 

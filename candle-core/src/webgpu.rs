@@ -1,5 +1,7 @@
 //! What [`Device`] offers for WebGPU; the backend itself is [`crate::webgpu_backend`].
 
+mod readback;
+
 use crate::backend::BackendDevice;
 use crate::{CpuStorage, DType, Device, Error, Result, Storage, WebGpuDevice};
 
@@ -30,6 +32,27 @@ impl Device {
             Self::new_webgpu(ordinal)
         } else {
             Ok(Self::Cpu)
+        }
+    }
+
+    /// [`Device::new_webgpu`] without blocking, as a browser wants it.
+    pub async fn new_webgpu_async(ordinal: usize) -> Result<Self> {
+        Ok(Self::WebGpu(WebGpuDevice::new_async(ordinal).await?))
+    }
+
+    /// [`Device::webgpu_if_available`] without blocking.
+    pub async fn webgpu_if_available_async(ordinal: usize) -> Result<Self> {
+        match crate::webgpu_backend::is_available_async().await {
+            true => Self::new_webgpu_async(ordinal).await,
+            false => Ok(Self::Cpu),
+        }
+    }
+
+    /// [`Device::synchronize`] without blocking.
+    pub async fn synchronize_async(&self) -> Result<()> {
+        match self {
+            Self::WebGpu(device) => device.synchronize_async().await,
+            device => device.synchronize(),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
+use crate::wait::{block_on, may_block};
 
 /// Overrides the ordinal: an index into [`adapters`], or part of an adapter's name (any case).
 pub const ADAPTER_VAR: &str = "CANDLE_WEBGPU_ADAPTER";
@@ -59,6 +60,11 @@ pub(crate) const DOT4: &str = "dot4";
 /// PCI ids of vendors whose adapters have had one for years: NVIDIA, AMD, Intel.
 const DOT4_VENDORS: [u32; 3] = [0x10de, 0x1002, 0x8086];
 
+/// The same vendors as browsers name them.
+#[cfg(target_arch = "wasm32")]
+const DOT4_BROWSER: [&str; 3] = ["nvidia", "amd", "intel"];
+
+#[derive(Clone)]
 struct Ranked {
     adapter: wgpu::Adapter,
     report: AdapterReport,
@@ -74,12 +80,21 @@ fn rank(kind: wgpu::DeviceType) -> (u8, &'static str) {
     }
 }
 
-/// Every adapter of this machine, best first. Asked once per process.
-async fn ranked() -> &'static [Ranked] {
-    static FOUND: OnceLock<Vec<Ranked>> = OnceLock::new();
-    if let Some(found) = FOUND.get() {
-        return found;
+static FOUND: OnceLock<Vec<Ranked>> = OnceLock::new();
+
+/// Every adapter of this machine, best first. Asked once per process, but in a browser, where an adapter makes one device.
+async fn ranked() -> Vec<Ranked> {
+    match FOUND.get() {
+        Some(found) if !cfg!(target_arch = "wasm32") => found.clone(),
+        _ => {
+            let found = search().await;
+            FOUND.get_or_init(|| found.clone());
+            found
+        }
     }
+}
+
+async fn search() -> Vec<Ranked> {
     let mut desc = wgpu::InstanceDescriptor::new_without_display_handle().with_env();
     desc.flags = wgpu::InstanceFlags::empty().with_env();
     let instance = wgpu::Instance::new(desc);
@@ -94,15 +109,41 @@ async fn ranked() -> &'static [Ranked] {
         })
         .collect();
     found.sort_by_key(|a| rank(a.get_info().device_type).0);
-    let found = found
-        .into_iter()
-        .enumerate()
-        .map(|(ordinal, adapter)| {
-            let report = report(ordinal, &adapter);
-            Ranked { adapter, report }
-        })
-        .collect();
-    FOUND.get_or_init(|| found)
+    let found = found.into_iter().enumerate();
+    let ranked = found.map(|(ordinal, adapter)| {
+        let report = report(ordinal, &adapter);
+        Ranked { adapter, report }
+    });
+    #[cfg_attr(
+        not(target_arch = "wasm32"),
+        allow(unused_mut, reason = "for browsers")
+    )]
+    let mut ranked: Vec<Ranked> = ranked.collect();
+    #[cfg(target_arch = "wasm32")]
+    if let (Some(first), Some(facts)) = (ranked.first_mut(), crate::browser::facts().await) {
+        first.report.learn(facts);
+    }
+    ranked
+}
+
+#[cfg(target_arch = "wasm32")]
+impl AdapterReport {
+    /// Adds what wgpu does not tell in a browser.
+    fn learn(&mut self, facts: crate::browser::Facts) {
+        if self.name.is_empty() {
+            self.name = facts.name;
+        }
+        if self.name.is_empty() {
+            self.name = "the browser's adapter".into();
+        }
+        if facts.subgroup.is_some() && self.subgroup.is_none() {
+            self.subgroup = facts.subgroup;
+            self.features.push("subgroups");
+        }
+        if DOT4_BROWSER.contains(&facts.vendor.as_str()) {
+            self.features.push(DOT4);
+        }
+    }
 }
 
 fn report(ordinal: usize, adapter: &wgpu::Adapter) -> AdapterReport {
@@ -142,18 +183,26 @@ fn report(ordinal: usize, adapter: &wgpu::Adapter) -> AdapterReport {
     }
 }
 
+fn reports(found: Vec<Ranked>) -> Vec<AdapterReport> {
+    found.into_iter().map(|r| r.report).collect()
+}
+
 /// Every adapter, best first: discrete, integrated, virtual, other, software.
 pub fn adapters() -> Result<Vec<AdapterReport>> {
-    Ok(pollster::block_on(ranked())
-        .iter()
-        .map(|r| r.report.clone())
-        .collect())
+    if let Some(found) = FOUND.get() {
+        return Ok(reports(found.clone()));
+    }
+    may_block("adapters", "adapters_async")?;
+    Ok(reports(block_on(ranked())?))
+}
+
+/// The same without blocking.
+pub async fn adapters_async() -> Vec<AdapterReport> {
+    reports(ranked().await)
 }
 
 /// The adapter that `ordinal` or [`ADAPTER_VAR`] names.
-pub(crate) async fn choose(
-    ordinal: usize,
-) -> Result<(&'static wgpu::Adapter, &'static AdapterReport)> {
+pub(crate) async fn choose(ordinal: usize) -> Result<(wgpu::Adapter, AdapterReport)> {
     let found = ranked().await;
     let names = || {
         let list: Vec<String> = found
@@ -198,5 +247,5 @@ pub(crate) async fn choose(
             found: names(),
         })?,
     };
-    Ok((&pick.adapter, &pick.report))
+    Ok((pick.adapter.clone(), pick.report.clone()))
 }

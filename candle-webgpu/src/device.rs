@@ -1,6 +1,5 @@
 //! A logical device: one per adapter and process, shared by cloning.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -12,8 +11,9 @@ use crate::kernel::copy::Run;
 use crate::kernel::gemm_coop;
 use crate::link::Spec;
 use crate::queue::{Grid, Recorder, LOG_VAR};
-use crate::readback::FAULT_BYTES;
+use crate::readback::{Reading, FAULT_BYTES};
 use crate::rewrite::{Fired, Rewrites};
+use crate::wait::{block_on, may_block};
 use crate::window::{binding_limit, Window};
 
 /// Optional features to do without, separated by commas: forces the portable twins.
@@ -79,6 +79,9 @@ pub(crate) struct Inner {
     is_lost: Arc<AtomicBool>,
 }
 
+/// The devices of this process, by their adapters.
+static DEVICES: Mutex<Vec<(usize, Device)>> = Mutex::new(Vec::new());
+
 /// A WebGPU device. Ops record and return; reading back waits.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
@@ -109,27 +112,36 @@ impl Device {
     /// The device on the `ordinal`-th adapter (see [`crate::adapters`]), or on the one that
     /// `CANDLE_WEBGPU_ADAPTER` names. The same adapter gives the same device, until it is lost.
     pub fn new(ordinal: usize) -> Result<Self> {
-        pollster::block_on(Self::new_async(ordinal))
+        may_block("Device::new_webgpu", "Device::new_webgpu_async")?;
+        // Two threads at once should not make two devices.
+        #[cfg(not(target_arch = "wasm32"))]
+        static OPENING: Mutex<()> = Mutex::new(());
+        #[cfg(not(target_arch = "wasm32"))]
+        let _opening = lock(&OPENING);
+        block_on(Self::new_async(ordinal))?
     }
 
+    /// The same without blocking.
     pub async fn new_async(ordinal: usize) -> Result<Self> {
-        static DEVICES: Mutex<Option<HashMap<usize, Device>>> = Mutex::new(None);
         let (adapter, report) = choose(ordinal).await?;
-        if cfg!(target_arch = "wasm32") {
-            // Nothing may block there, and one thread is all there is.
-            let device = Self::open(adapter, report, Rewrites::from_env()?).await?;
+        if let Some(device) = Self::made(report.ordinal) {
             return Ok(device);
         }
-        let mut devices = lock(&DEVICES);
-        let devices = devices.get_or_insert_default();
-        if let Some(device) = devices.get(&report.ordinal) {
-            if device.0.check_lost().is_ok() {
-                return Ok(device.clone());
-            }
+        let device = Self::open(&adapter, &report, Rewrites::from_env()?).await?;
+        // Whoever was faster while this one waited has made the device that all share.
+        if let Some(device) = Self::made(report.ordinal) {
+            return Ok(device);
         }
-        let device = pollster::block_on(Self::open(adapter, report, Rewrites::from_env()?))?;
-        devices.insert(report.ordinal, device.clone());
+        lock(&DEVICES).push((report.ordinal, device.clone()));
         Ok(device)
+    }
+
+    /// The device on this adapter, if there is one that is not lost.
+    fn made(ordinal: usize) -> Option<Device> {
+        let mut devices = lock(&DEVICES);
+        devices.retain(|(_, device)| device.0.check_lost().is_ok());
+        let found = devices.iter().find(|(of, _)| *of == ordinal);
+        found.map(|(_, device)| device.clone())
     }
 
     #[cfg(test)]
@@ -157,8 +169,8 @@ impl Device {
         } else {
             wgpu::ExperimentalFeatures::disabled()
         };
-        let (device, queue) = adapter
-            .request_device(&wgpu::DeviceDescriptor {
+        let request = || {
+            adapter.request_device(&wgpu::DeviceDescriptor {
                 label: Some("candle"),
                 required_features: features,
                 required_limits: adapter.limits(),
@@ -166,11 +178,23 @@ impl Device {
                 memory_hints: wgpu::MemoryHints::Performance,
                 trace: wgpu::Trace::Off,
             })
-            .await
-            .map_err(|e| Error::Device {
-                adapter: report.name.clone(),
-                message: e.to_string(),
-            })?;
+        };
+        #[cfg(target_arch = "wasm32")]
+        let (features, request) = match report.subgroup {
+            Some(_) => (
+                features | wgpu::Features::SUBGROUP,
+                crate::browser::asking_for_subgroups(request),
+            ),
+            None => (features, Some(request())),
+        };
+        #[cfg(not(target_arch = "wasm32"))]
+        let request = Some(request());
+        let failed = |message: String| Error::Device {
+            adapter: report.name.clone(),
+            message,
+        };
+        let request = request.ok_or_else(|| failed("it was not asked for".into()))?;
+        let (device, queue) = request.await.map_err(|e| failed(e.to_string()))?;
         let pool = Arc::new(Pool::new(device.clone(), report.name.clone()));
         let fault = Value::logical(&pool, FAULT_BYTES);
         queue.write_buffer(&fault.block(false)?.buffer, 0, &[0; FAULT_BYTES as usize]);
@@ -296,9 +320,19 @@ impl Device {
         self.0.read(value, from, bytes)
     }
 
+    /// Starts to read the bytes `from..from + bytes` of a value as it is after everything recorded before.
+    pub fn read_async(&self, value: &Value, from: u64, bytes: u64) -> Result<Reading> {
+        Reading::start(self.0.clone(), value, from, bytes)
+    }
+
     /// Waits for everything recorded before; reports faults.
     pub fn synchronize(&self) -> Result<()> {
         self.0.synchronize()
+    }
+
+    /// The same without blocking.
+    pub async fn synchronize_async(&self) -> Result<()> {
+        self.0.synchronize_async().await
     }
 
     /// The most bytes of a value that one binding shows. Ops on larger tensors are cut into pieces.

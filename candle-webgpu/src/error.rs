@@ -79,6 +79,12 @@ pub enum Error {
     )]
     Lost { adapter: String, reason: String },
 
+    #[error("{call} waits for the device, which a browser does not allow: await {twin} instead")]
+    Blocking {
+        call: &'static str,
+        twin: &'static str,
+    },
+
     #[error("reading back from {adapter} failed: {message}")]
     Readback { adapter: String, message: String },
 }

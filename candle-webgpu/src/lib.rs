@@ -4,6 +4,8 @@
 //! rows in [`kernel`]. Everything is asynchronous: an op records a dispatch and returns; only reading back waits.
 
 pub mod adapter;
+#[cfg(target_arch = "wasm32")]
+mod browser;
 mod buffer;
 mod cut;
 mod device;
@@ -19,10 +21,13 @@ mod pipeline;
 pub mod quant;
 mod queue;
 mod readback;
+mod ready;
 mod rewrite;
+#[cfg_attr(target_arch = "wasm32", path = "wait_web.rs")]
+mod wait;
 mod window;
 
-pub use adapter::{adapters, AdapterReport, ADAPTER_VAR};
+pub use adapter::{adapters, adapters_async, AdapterReport, ADAPTER_VAR};
 pub use buffer::Value;
 pub use device::{Device, Stats, DISABLE_VAR, ENABLE_VAR};
 pub use disk::CACHE_VAR;
@@ -32,5 +37,6 @@ pub use layout::View;
 pub use pipeline::CHECKED_VAR;
 pub use quant::Quant;
 pub use queue::{Grid, LOG_VAR};
+pub use readback::Reading;
 pub use rewrite::{Fired, Rule, REWRITE_VAR, RULES};
 pub use window::{Window, BINDING_VAR};

@@ -7,6 +7,7 @@ use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::link::{link, Spec, Target};
 use crate::queue::PARAMS_SLOT;
+use crate::wait::scoped;
 
 /// Runs shaders with all of wgpu's runtime checks on.
 pub const CHECKED_VAR: &str = "CANDLE_WEBGPU_CHECKED";
@@ -176,32 +177,34 @@ impl Pipelines {
         let device = self.device.clone();
         let cache = self.disk.as_ref().map(|d| d.cache().clone());
         let layout = self.layout(signature);
-        let scope = device.push_error_scope(wgpu::ErrorFilter::Validation);
-        // SAFETY: kernels guard their grids and every index that comes from a tensor, and their loops
-        // end; the suite also runs with all checks on (CANDLE_WEBGPU_CHECKED=1).
-        let module = unsafe {
-            device.create_shader_module_trusted(
-                wgpu::ShaderModuleDescriptor {
-                    label: Some(&name),
-                    source: wgpu::ShaderSource::Wgsl(text.into()),
-                },
-                checks,
-            )
-        };
         let mut constants: Vec<(&str, f64)> = vec![("WORKGROUP", f64::from(spec.kernel.workgroup))];
         constants.extend(spec.overrides.iter().map(|(k, v)| (*k, f64::from(*v))));
-        let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-            label: Some(&name),
-            layout: Some(&layout.pipeline),
-            module: &module,
-            entry_point: Some("main"),
-            compilation_options: wgpu::PipelineCompilationOptions {
-                constants: &constants,
-                zero_initialize_workgroup_memory: false,
-            },
-            cache: cache.as_ref(),
-        });
-        if let Some(error) = pollster::block_on(scope.pop()) {
+        let make = || {
+            // SAFETY: kernels guard their grids and every index that comes from a tensor, and their loops
+            // end; the suite also runs with all checks on (CANDLE_WEBGPU_CHECKED=1).
+            let module = unsafe {
+                device.create_shader_module_trusted(
+                    wgpu::ShaderModuleDescriptor {
+                        label: Some(&name),
+                        source: wgpu::ShaderSource::Wgsl(text.into()),
+                    },
+                    checks,
+                )
+            };
+            device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+                label: Some(&name),
+                layout: Some(&layout.pipeline),
+                module: &module,
+                entry_point: Some("main"),
+                compilation_options: wgpu::PipelineCompilationOptions {
+                    constants: &constants,
+                    zero_initialize_workgroup_memory: false,
+                },
+                cache: cache.as_ref(),
+            })
+        };
+        let (pipeline, error) = scoped(&device, wgpu::ErrorFilter::Validation, make);
+        if let Some(error) = error {
             return Err(Error::Shader {
                 name,
                 message: error.to_string(),

@@ -1,18 +1,17 @@
-//! Reading back: the copy is part of the submit that flushes the ops before it; waiting spins briefly,
-//! then blocks.
+//! Reading back: the copy is part of the submit that flushes the ops before it. A call waits (`wait.rs`); a
+//! [`Reading`] is awaited.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use crate::buffer::{lock, Value};
 use crate::device::Inner;
 use crate::error::{Error, Result};
+use crate::ready::Ready;
+use crate::wait::{block, may_block, until};
 
 /// Bytes of the fault record: count, op, index (low, high), size.
 pub(crate) const FAULT_BYTES: u64 = 32;
-/// How long to poll before blocking: a round trip is some 50 us, a blocked thread wakes later.
-const SPIN: Duration = Duration::from_micros(500);
 /// Bytes of a staging buffer; more is read in several copies.
 const CHUNK: u64 = (64 << 20) - 4096;
 
@@ -33,9 +32,61 @@ impl Copy<'_> {
     }
 }
 
+/// What to await instead of a call that reads back.
+const READ_TWINS: &str =
+    "its twin (to_scalar_async, to_vec0_async .. to_vec3_async, to_device_async, QTensor::data_async)";
+
+/// A copy that is under way to a staging buffer.
+struct Part {
+    staging: wgpu::Buffer,
+    index: Option<wgpu::SubmissionIndex>,
+    ready: Ready,
+    /// Bytes copied, whole words, without the fault record behind them.
+    len: u64,
+    /// The bytes asked for among them.
+    skip: usize,
+    bytes: usize,
+    faults: bool,
+}
+
+/// Bytes on their way to the host. It holds its own copy of them, so what happens to the value meanwhile does not matter.
+pub struct Reading {
+    device: Arc<Inner>,
+    parts: Vec<Part>,
+}
+
+impl Reading {
+    pub(crate) fn start(device: Arc<Inner>, value: &Value, from: u64, bytes: u64) -> Result<Self> {
+        device.check_read(value, from, bytes)?;
+        let mut parts = Vec::new();
+        let mut at = 0;
+        while at < bytes || parts.is_empty() {
+            let chunk = (bytes - at).min(CHUNK);
+            parts.push(device.request(value, from + at, chunk)?);
+            at += chunk;
+        }
+        device.counters.readbacks.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { device, parts })
+    }
+
+    /// Waits without blocking.
+    pub async fn bytes(self) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        for part in self.parts {
+            let index = part.index.clone();
+            let mapped = until(&self.device.device, index, part.ready.clone()).await;
+            let bytes = self.device.collect(part, mapped)?;
+            match out.is_empty() {
+                true => out = bytes,
+                false => out.extend(bytes),
+            }
+        }
+        Ok(out)
+    }
+}
+
 impl Inner {
-    /// The bytes `from..from + bytes` of a value, after everything recorded so far.
-    pub(crate) fn read(&self, value: &Value, from: u64, bytes: u64) -> Result<Vec<u8>> {
+    fn check_read(&self, value: &Value, from: u64, bytes: u64) -> Result<()> {
         self.check_lost()?;
         if from + bytes > value.bytes() {
             return Err(Error::Invalid {
@@ -43,6 +94,13 @@ impl Inner {
                 message: format!("bytes {from}..{} of {}", from + bytes, value.bytes()),
             });
         }
+        Ok(())
+    }
+
+    /// The bytes `from..from + bytes` of a value, after everything recorded so far.
+    pub(crate) fn read(&self, value: &Value, from: u64, bytes: u64) -> Result<Vec<u8>> {
+        may_block("reading back", READ_TWINS)?;
+        self.check_read(value, from, bytes)?;
         let mut out = self.read_chunk(value, from, bytes.min(CHUNK))?;
         out.reserve_exact(bytes as usize - out.len());
         while (out.len() as u64) < bytes {
@@ -53,8 +111,15 @@ impl Inner {
         Ok(out)
     }
 
-    /// One copy to a staging buffer.
     fn read_chunk(&self, value: &Value, from: u64, bytes: u64) -> Result<Vec<u8>> {
+        let part = self.request(value, from, bytes)?;
+        let (device, index) = (&self.device, part.index.clone());
+        let mapped = block(device, index, &part.ready, || self.check_lost())?;
+        self.collect(part, mapped)
+    }
+
+    /// Submits everything recorded so far and a copy to a staging buffer, and asks for that to be mapped.
+    fn request(&self, value: &Value, from: u64, bytes: u64) -> Result<Part> {
         // Copies are made of whole words.
         let start = from & !3;
         let len = (from + bytes).next_multiple_of(4) - start;
@@ -82,19 +147,54 @@ impl Inner {
         }
         let index = self.flush(&mut recorder, &copies)?;
         drop(recorder);
-        let mut out = self.map(&staging, len + FAULT_BYTES, index)?;
-        lock(&self.staging).push(staging);
-        if faults {
-            self.raise(&out[len as usize..])?;
+        let ready = Ready::default();
+        let done = ready.clone();
+        staging
+            .slice(..len + FAULT_BYTES)
+            .map_async(wgpu::MapMode::Read, move |result| {
+                done.finish(result.is_ok())
+            });
+        Ok(Part {
+            staging,
+            index,
+            ready,
+            len,
+            skip: (from - start) as usize,
+            bytes: bytes as usize,
+            faults,
+        })
+    }
+
+    /// Takes the bytes out of a staging buffer, which goes back to where it came from.
+    fn collect(&self, part: Part, mapped: bool) -> Result<Vec<u8>> {
+        let failed = |message: String| Error::Readback {
+            adapter: self.report.name.clone(),
+            message,
+        };
+        if !mapped {
+            self.check_lost()?;
+            return Err(failed("the buffer could not be mapped".into()));
         }
-        let skip = (from - start) as usize;
-        out.truncate(skip + bytes as usize);
-        out.drain(..skip);
-        Ok(out)
+        let data = part
+            .staging
+            .slice(..part.len + FAULT_BYTES)
+            .get_mapped_range()
+            .map_err(|e| failed(e.to_string()))?;
+        let out = data[part.skip..part.skip + part.bytes].to_vec();
+        let record = data[part.len as usize..].to_vec();
+        drop(data);
+        part.staging.unmap();
+        lock(&self.staging).push(part.staging);
+        if part.faults {
+            self.raise(&record)?;
+        }
+        // In a browser what wgpu finds wrong is known only after the call that caused it.
+        self.take_error().map_or(Ok(out), Err)
     }
 
     /// Waits until everything recorded so far is done, and reports faults.
     pub(crate) fn synchronize(&self) -> Result<()> {
+        may_block("Device::synchronize", "Device::synchronize_async")?;
         let mut recorder = lock(&self.recorder);
         if recorder.faults {
             drop(recorder);
@@ -102,11 +202,40 @@ impl Inner {
         }
         let index = self.flush(&mut recorder, &[])?;
         drop(recorder);
-        if let Some(index) = index {
+        if cfg!(target_arch = "wasm32") {
+            block(&self.device, None, &self.submitted(), || Ok(()))?;
+        } else if let Some(index) = index {
             self.wait(index)?;
         }
         self.check_lost()?;
         self.take_error().map_or(Ok(()), Err)
+    }
+
+    /// The same without blocking.
+    pub(crate) async fn synchronize_async(self: &Arc<Self>) -> Result<()> {
+        let mut recorder = lock(&self.recorder);
+        let faults = recorder.faults;
+        let flushed = match faults {
+            true => Ok(None),
+            false => self.flush(&mut recorder, &[]),
+        };
+        drop(recorder);
+        let index = flushed?;
+        if faults {
+            let reading = Reading::start(self.clone(), &self.fault, 0, 0)?;
+            return reading.bytes().await.map(|_| ());
+        }
+        until(&self.device, index, self.submitted()).await;
+        self.check_lost()?;
+        self.take_error().map_or(Ok(()), Err)
+    }
+
+    /// Over when all that was submitted is done.
+    fn submitted(&self) -> Ready {
+        let ready = Ready::default();
+        let done = ready.clone();
+        self.queue.on_submitted_work_done(move || done.finish(true));
+        ready
     }
 
     fn staging(&self, bytes: u64) -> wgpu::Buffer {
@@ -123,60 +252,6 @@ impl Inner {
             usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
             mapped_at_creation: false,
         })
-    }
-
-    fn map(
-        &self,
-        staging: &wgpu::Buffer,
-        bytes: u64,
-        index: Option<wgpu::SubmissionIndex>,
-    ) -> Result<Vec<u8>> {
-        const WAITING: u8 = 0;
-        const MAPPED: u8 = 1;
-        const FAILED: u8 = 2;
-        let failed = |message: String| Error::Readback {
-            adapter: self.report.name.clone(),
-            message,
-        };
-        let state = Arc::new(AtomicU8::new(WAITING));
-        let slice = staging.slice(..bytes);
-        let done = state.clone();
-        slice.map_async(wgpu::MapMode::Read, move |result| {
-            done.store(
-                if result.is_ok() { MAPPED } else { FAILED },
-                Ordering::Release,
-            );
-        });
-        let start = Instant::now();
-        while state.load(Ordering::Acquire) == WAITING && start.elapsed() < SPIN {
-            let _ = self.device.poll(wgpu::PollType::Poll);
-            std::thread::yield_now();
-        }
-        if state.load(Ordering::Acquire) == WAITING {
-            match index {
-                Some(index) => self.wait(index)?,
-                None => {
-                    let _ = self.device.poll(wgpu::PollType::wait_indefinitely());
-                }
-            }
-        }
-        // The submission may be done while its callback has not run yet.
-        while state.load(Ordering::Acquire) == WAITING {
-            self.check_lost()?;
-            self.device
-                .poll(wgpu::PollType::wait_indefinitely())
-                .map_err(|e| failed(e.to_string()))?;
-        }
-        if state.load(Ordering::Acquire) == FAILED {
-            self.check_lost()?;
-            return Err(failed("the buffer could not be mapped".into()));
-        }
-        let data = slice
-            .get_mapped_range()
-            .map_err(|e| failed(e.to_string()))?
-            .to_vec();
-        staging.unmap();
-        Ok(data)
     }
 
     /// Turns a fault record into an error, and clears it.

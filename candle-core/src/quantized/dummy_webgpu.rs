@@ -1,6 +1,6 @@
 //! Stands in for `webgpu.rs` where the feature `webgpu` is off. No value of these types can exist.
 
-use super::{GgmlDType, GgmlType, QStorage};
+use super::{GgmlDType, GgmlType, QStorage, QTensor};
 use crate::{CpuStorage, Error, Layout, Result, Shape, WebGpuDevice, WebGpuStorage};
 
 pub struct QWebGpuStorage {
@@ -75,6 +75,13 @@ impl QWebGpuStorage {
 
     pub fn data(&self) -> Result<Vec<u8>> {
         self.device.never()
+    }
+}
+
+impl QTensor {
+    /// [`QTensor::data`] without blocking.
+    pub async fn data_async(&self) -> Result<std::borrow::Cow<'_, [u8]>> {
+        self.data()
     }
 }
 

@@ -1,10 +1,14 @@
 //! Quantized tensors on a WebGPU device. Blocks are unpacked in the kernels that use them; quantizing itself is the
 //! CPU's, so it reads its source back.
 
+use std::borrow::Cow;
+use std::future::Future;
+use std::pin::Pin;
+
 use candle_webgpu::kernel::quantized::Blocks;
 use candle_webgpu::{Elem, Quant, Value, View};
 
-use super::{GgmlDType, GgmlType, QStorage};
+use super::{GgmlDType, GgmlType, QStorage, QTensor};
 use crate::backend::BackendStorage;
 use crate::{
     CpuStorage, DType, Device, Layout, Result, Shape, Storage, WebGpuDevice, WebGpuStorage,
@@ -45,6 +49,18 @@ const WEIGHED: [GgmlDType; 5] = [
     GgmlDType::Q5K,
     GgmlDType::Q6K,
 ];
+
+type Reading = Pin<Box<dyn Future<Output = Result<Vec<u8>>> + Send>>;
+
+impl QTensor {
+    /// [`QTensor::data`] without blocking.
+    pub async fn data_async(&self) -> Result<Cow<'_, [u8]>> {
+        match &self.storage {
+            QStorage::WebGpu(storage) => Ok(Cow::from(storage.read_async()?.await?)),
+            storage => storage.data(),
+        }
+    }
+}
 
 pub struct QWebGpuStorage {
     value: Value,
@@ -329,6 +345,22 @@ impl QWebGpuStorage {
         let (tokens, picked) = ids_l.shape().dims2()?;
         let shape = Shape::from((tokens, picked, n));
         Ok((x.with(value, x.dtype(), shape.elem_count()), shape))
+    }
+
+    /// The same without blocking: the copy is made by this call, awaiting gives its bytes.
+    fn read_async(&self) -> Result<Reading> {
+        let runtime = self.device.runtime();
+        Ok(match form(self.dtype) {
+            Form::Dense(_) => {
+                let reading = runtime.read_async(&self.value, 0, self.bytes as u64)?;
+                Box::pin(async move { Ok(reading.bytes().await?) })
+            }
+            Form::Blocks(quant) => {
+                let blocks = self.bytes / self.dtype.type_size();
+                let reading = runtime.read_blocks_async(self.blocks(quant), blocks)?;
+                Box::pin(async move { Ok(reading.await?) })
+            }
+        })
     }
 
     /// The blocks as a file would hold them. Waits for everything recorded before.

@@ -17,6 +17,18 @@ impl std::fmt::Debug for WebGpuDevice {
 }
 
 impl WebGpuDevice {
+    /// The device of an ordinal, without blocking.
+    pub async fn new_async(ordinal: usize) -> Result<Self> {
+        Ok(Self {
+            runtime: Runtime::new_async(ordinal).await?,
+        })
+    }
+
+    /// Waits for everything recorded before, without blocking.
+    pub async fn synchronize_async(&self) -> Result<()> {
+        Ok(self.runtime.synchronize_async().await?)
+    }
+
     /// The runtime's device.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime

@@ -19,6 +19,11 @@ pub fn is_available() -> bool {
     runtime::adapters().is_ok_and(|a| !a.is_empty())
 }
 
+/// The same without blocking.
+pub async fn is_available_async() -> bool {
+    !runtime::adapters_async().await.is_empty()
+}
+
 /// The element type of a dtype.
 pub(crate) fn elem(op: &'static str, dtype: DType) -> Result<Elem> {
     Ok(match dtype {

@@ -1,3 +1,5 @@
+use std::future::Future;
+
 use candle_webgpu::kernel::conv::Window;
 use candle_webgpu::kernel::upsample::Corners;
 use candle_webgpu::{Elem, Value, View};
@@ -85,19 +87,53 @@ impl WebGpuStorage {
         Ok(self.shaped(value, self.dtype, l))
     }
 
-    fn read<T: crate::WithDType>(&self) -> Result<Vec<T>> {
-        let size = std::mem::size_of::<T>();
-        let bytes = self
-            .device
-            .runtime()
-            .read(&self.value, 0, (self.count * size) as u64)?;
-        let mut out = Vec::with_capacity(self.count);
-        // SAFETY: `bytes` has count * size bytes, and every bit pattern is a value of a Candle element type.
-        unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), out.as_mut_ptr() as *mut u8, bytes.len());
-            out.set_len(self.count);
-        }
-        Ok(out)
+    /// Starts to read what a contiguous layout shows. The result is all that the CPU's storage of it holds.
+    pub(crate) fn read_async(
+        &self,
+        l: &Layout,
+    ) -> Result<impl Future<Output = Result<CpuStorage>> + use<>> {
+        let (dtype, size) = (self.dtype, self.dtype.size_in_bytes());
+        let (start, count) = match (moved("readback", dtype)?, dtype) {
+            // Some of these elements are smaller than a byte: the storage as a whole.
+            (Elem::U8, dtype) if dtype != DType::U8 && l.start_offset() == 0 => (0, self.count),
+            _ => (l.start_offset(), l.shape().elem_count()),
+        };
+        let (from, bytes) = ((start * size) as u64, (count * size) as u64);
+        let reading = self.device.runtime().read_async(&self.value, from, bytes)?;
+        Ok(async move { Ok(cpu_storage(dtype, &reading.bytes().await?)) })
+    }
+}
+
+/// The numbers that bytes from the device stand for.
+fn numbers<T: crate::WithDType>(bytes: &[u8]) -> Vec<T> {
+    let count = bytes.len() / std::mem::size_of::<T>();
+    let mut out = Vec::with_capacity(count);
+    // SAFETY: `out` has room for as many whole elements as there are bytes for, and every bit pattern is a value of a
+    // Candle element type.
+    unsafe {
+        let size = count * std::mem::size_of::<T>();
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), out.as_mut_ptr() as *mut u8, size);
+        out.set_len(count);
+    }
+    out
+}
+
+fn cpu_storage(dtype: DType, bytes: &[u8]) -> CpuStorage {
+    match dtype {
+        DType::U8 => CpuStorage::U8(numbers(bytes)),
+        DType::U32 => CpuStorage::U32(numbers(bytes)),
+        DType::I16 => CpuStorage::I16(numbers(bytes)),
+        DType::I32 => CpuStorage::I32(numbers(bytes)),
+        DType::I64 => CpuStorage::I64(numbers(bytes)),
+        DType::BF16 => CpuStorage::BF16(numbers(bytes)),
+        DType::F16 => CpuStorage::F16(numbers(bytes)),
+        DType::F32 => CpuStorage::F32(numbers(bytes)),
+        DType::F64 => CpuStorage::F64(numbers(bytes)),
+        DType::F8E4M3 => CpuStorage::F8E4M3(numbers(bytes)),
+        DType::F6E2M3 => CpuStorage::F6E2M3(bytes.to_vec()),
+        DType::F6E3M2 => CpuStorage::F6E3M2(bytes.to_vec()),
+        DType::F4 => CpuStorage::F4(bytes.to_vec()),
+        DType::F8E8M0 => CpuStorage::F8E8M0(bytes.to_vec()),
     }
 }
 
@@ -156,22 +192,9 @@ impl BackendStorage for WebGpuStorage {
     }
 
     fn to_cpu_storage(&self) -> Result<CpuStorage> {
-        Ok(match self.dtype {
-            DType::U8 => CpuStorage::U8(self.read()?),
-            DType::U32 => CpuStorage::U32(self.read()?),
-            DType::I16 => CpuStorage::I16(self.read()?),
-            DType::I32 => CpuStorage::I32(self.read()?),
-            DType::I64 => CpuStorage::I64(self.read()?),
-            DType::BF16 => CpuStorage::BF16(self.read()?),
-            DType::F16 => CpuStorage::F16(self.read()?),
-            DType::F32 => CpuStorage::F32(self.read()?),
-            DType::F64 => CpuStorage::F64(self.read()?),
-            DType::F8E4M3 => CpuStorage::F8E4M3(self.read()?),
-            DType::F6E2M3 => CpuStorage::F6E2M3(self.read()?),
-            DType::F6E3M2 => CpuStorage::F6E3M2(self.read()?),
-            DType::F4 => CpuStorage::F4(self.read()?),
-            DType::F8E8M0 => CpuStorage::F8E8M0(self.read()?),
-        })
+        let bytes = (self.count * self.dtype.size_in_bytes()) as u64;
+        let bytes = self.device.runtime().read(&self.value, 0, bytes)?;
+        Ok(cpu_storage(self.dtype, &bytes))
     }
 
     fn affine(&self, l: &Layout, mul: f64, add: f64) -> Result<Self> {

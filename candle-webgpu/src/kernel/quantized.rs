@@ -151,6 +151,17 @@ impl Device {
         Ok(row.unpack(bytes, blocks))
     }
 
+    /// The same without blocking: the copy is made by this call, awaiting gives its bytes.
+    pub fn read_blocks_async(
+        &self,
+        x: Blocks<'_>,
+        blocks: usize,
+    ) -> Result<impl std::future::Future<Output = Result<Vec<u8>>> + use<>> {
+        let row = x.quant.row();
+        let reading = self.read_async(x.value, 0, row.device_bytes(blocks) as u64)?;
+        Ok(async move { Ok(row.unpack(reading.bytes().await?, blocks)) })
+    }
+
     /// The first `count` elements as f32, f16 or bf16.
     pub fn dequantize(&self, x: Blocks<'_>, count: usize, to: Elem) -> Result<Value> {
         const OP: &str = "dequantize";
