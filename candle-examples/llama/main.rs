@@ -1,9 +1,8 @@
 //! Text from a LLaMA model, by candle-transformers' own code, on whichever device there is.
 
 use candle_examples::device::{describe, DeviceArgs, Precision};
-use candle_examples::exit;
 use candle_examples::generate::{generate, sampling, Options, Output};
-use candle_examples::model;
+use candle_examples::{exit, files};
 use clap::Parser;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -105,9 +104,9 @@ fn run(args: &Args) -> anyhow::Result<()> {
         eprintln!("device: {description}");
     }
 
-    let files = model::locate(&args.model, args.tokenizer.as_deref())?;
+    let files = files::locate(&args.model, args.tokenizer.as_deref())?;
     let start = Instant::now();
-    let mut loaded = model::load(&files, args.dtype.map(Precision::dtype), &device)?;
+    let mut loaded = files::load(&files, args.dtype.map(Precision::dtype), &device)?;
     device.synchronize()?;
     let load = start.elapsed();
 

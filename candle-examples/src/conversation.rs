@@ -65,16 +65,29 @@ impl Conversation {
     }
 
     /// Asks, and hands the reply to `show` piece by piece. A question that fails is not part of the conversation.
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn ask(
         &mut self,
         question: &str,
-        writer: &mut Writer,
+        writer: &mut Writer<'_>,
         chooser: &mut Chooser,
-        show: impl FnMut(&str) -> ControlFlow<()>,
+        mut show: impl FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Reply> {
+        let show = async |piece: &str| show(piece);
+        pollster::block_on(self.ask_async(question, writer, chooser, show))
+    }
+
+    /// The same without blocking, with a `show` that may take its time.
+    pub async fn ask_async(
+        &mut self,
+        question: &str,
+        writer: &mut Writer<'_>,
+        chooser: &mut Chooser,
+        show: impl AsyncFnMut(&str) -> ControlFlow<()>,
     ) -> Result<Reply> {
         let before = self.messages.len();
         self.push(Role::User, question);
-        let reply = self.reply(writer, chooser, show);
+        let reply = self.reply(writer, chooser, show).await;
         if reply.is_err() {
             self.messages.truncate(before);
             // A pass that broke off may have left anything in the cache.
@@ -83,11 +96,11 @@ impl Conversation {
         reply
     }
 
-    fn reply(
+    async fn reply(
         &mut self,
-        writer: &mut Writer,
+        writer: &mut Writer<'_>,
         chooser: &mut Chooser,
-        show: impl FnMut(&str) -> ControlFlow<()>,
+        show: impl AsyncFnMut(&str) -> ControlFlow<()>,
     ) -> Result<Reply> {
         let mut forgotten = 0;
         let mut most = writer.context - writer.context / ROOM;
@@ -113,7 +126,9 @@ impl Conversation {
             }
         };
         let reused = self.sequence.cached;
-        let output = writer.extend(&mut self.sequence, prompt, chooser, show)?;
+        let output = writer
+            .extend_async(&mut self.sequence, prompt, chooser, show)
+            .await?;
         self.text = rendered + &output.text;
         self.push(Role::Assistant, &output.text);
         Ok(Reply {

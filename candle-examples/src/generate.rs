@@ -1,13 +1,15 @@
 //! The loop that makes text: one pass over the prompt, then token by token.
 
 use crate::error::{Error, Result};
+#[cfg(not(target_arch = "wasm32"))]
 use crate::model::Loaded;
 use crate::tokenizer::{Stream, Tokenizer};
-use candle_core::{Device, Tensor};
+use candle_core::{DType, Device, Tensor};
 use candle_transformers::generation::{LogitsProcessor, Sampling};
 use candle_transformers::utils::apply_repeat_penalty;
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use web_time::Instant;
 
 pub struct Options {
     /// The most tokens to generate; the context may end it sooner.
@@ -73,6 +75,7 @@ pub fn sampling(temperature: f64, top_k: Option<usize>, top_p: Option<f64>) -> S
 }
 
 /// Continues `prompt`, handing each piece of text to `show` as soon as it is whole.
+#[cfg(not(target_arch = "wasm32"))]
 pub fn generate(
     loaded: &mut Loaded,
     prompt: &str,
@@ -120,12 +123,25 @@ pub struct Writer<'a> {
 
 impl Writer<'_> {
     /// Appends `prompt` to the text, and then what the model says, until `show`, which gets each piece, breaks it off.
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn extend(
         &mut self,
         sequence: &mut Sequence,
         prompt: Vec<u32>,
         chooser: &mut Chooser,
         mut show: impl FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Output> {
+        let show = async |piece: &str| show(piece);
+        pollster::block_on(self.extend_async(sequence, prompt, chooser, show))
+    }
+
+    /// The same without blocking, with a `show` that may take its time.
+    pub async fn extend_async(
+        &mut self,
+        sequence: &mut Sequence,
+        prompt: Vec<u32>,
+        chooser: &mut Chooser,
+        mut show: impl AsyncFnMut(&str) -> ControlFlow<()>,
     ) -> Result<Output> {
         if prompt.is_empty() {
             return Err(Error::PromptEmpty);
@@ -143,7 +159,7 @@ impl Writer<'_> {
 
         let start = Instant::now();
         let prefilled = begin - sequence.cached;
-        let mut next = self.next(sequence, chooser)?;
+        let mut next = self.next(sequence, chooser).await?;
         let first_token = start.elapsed();
 
         let start = Instant::now();
@@ -158,7 +174,7 @@ impl Writer<'_> {
             sequence.ids.push(next);
             let piece = stream.push(next)?;
             text.push_str(&piece);
-            if show(&piece).is_break() {
+            if show(&piece).await.is_break() {
                 break Stop::Interrupted;
             }
             if sequence.ids.len() - begin == chooser.tokens {
@@ -167,13 +183,13 @@ impl Writer<'_> {
             if sequence.ids.len() > self.context {
                 break Stop::Context;
             }
-            next = self.next(sequence, chooser)?;
+            next = self.next(sequence, chooser).await?;
             steps += 1;
         };
         let decode = start.elapsed();
 
         let rest = stream.finish()?;
-        let _ = show(&rest);
+        let _ = show(&rest).await;
         text.push_str(&rest);
         Ok(Output {
             ids: sequence.ids[begin..].to_vec(),
@@ -188,17 +204,18 @@ impl Writer<'_> {
     }
 
     /// Passes on what the cache does not hold yet, and chooses the id behind it.
-    fn next(&mut self, sequence: &mut Sequence, chooser: &mut Chooser) -> Result<u32> {
+    async fn next(&mut self, sequence: &mut Sequence, chooser: &mut Chooser) -> Result<u32> {
         let Sequence { ids, cached } = sequence;
         let logits = self.model.forward(&ids[*cached..], *cached, self.device)?;
         *cached = ids.len();
-        chooser.choose(&logits, ids)
+        chooser.choose(&logits, ids).await
     }
 }
 
 /// Chooses tokens; its random numbers go on from text to text.
 pub struct Chooser {
     processor: LogitsProcessor,
+    greedy: bool,
     tokens: usize,
     penalty: f32,
     last: usize,
@@ -208,18 +225,25 @@ impl Chooser {
     pub fn new(options: &Options) -> Self {
         Self {
             processor: LogitsProcessor::from_sampling(options.seed, options.sampling.clone()),
+            greedy: options.sampling == Sampling::ArgMax,
             tokens: options.tokens,
             penalty: options.repeat_penalty,
             last: options.repeat_last,
         }
     }
 
-    fn choose(&mut self, logits: &Tensor, seen: &[u32]) -> Result<u32> {
+    /// Reads one number back if the likeliest token is all that is asked for, else the logits.
+    async fn choose(&mut self, logits: &Tensor, seen: &[u32]) -> Result<u32> {
+        if self.greedy && self.penalty == 1. {
+            let likeliest = logits.to_dtype(DType::F32)?.argmax(0)?;
+            return Ok(likeliest.to_scalar_async().await?);
+        }
+        let logits = logits.to_device_async(&Device::Cpu).await?;
         if self.penalty == 1. {
-            return Ok(self.processor.sample(logits)?);
+            return Ok(self.processor.sample(&logits)?);
         }
         let recent = &seen[seen.len().saturating_sub(self.last)..];
-        let logits = apply_repeat_penalty(logits, self.penalty, recent)?;
+        let logits = apply_repeat_penalty(&logits, self.penalty, recent)?;
         Ok(self.processor.sample(&logits)?)
     }
 }

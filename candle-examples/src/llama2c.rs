@@ -3,12 +3,10 @@
 //! candle-transformers reads them; it trusts the header, so the header is compared with the file's size first.
 
 use crate::error::{Error, Result};
-use crate::progress;
 use candle_core::{DType, Device};
 use candle_transformers::models::llama2_c::{Cache, Config, Llama};
 use candle_transformers::models::llama2_c_weights::TransformerWeights;
-use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::Read;
 use std::path::Path;
 
 const HEADER: u64 = 28;
@@ -16,39 +14,54 @@ const HEADER: u64 = 28;
 const AK42: i32 = 0x616b_3432;
 const GGUF: i32 = i32::from_le_bytes(*b"GGUF");
 
-/// Reads the header and proves that the file holds what it promises.
-pub fn read_config(path: &Path) -> Result<Config> {
-    let mut file = File::open(path).map_err(Error::io(path))?;
-    let got = file.metadata().map_err(Error::io(path))?.len();
-    let truncated = |expected| Error::Truncated {
-        path: path.to_path_buf(),
-        expected,
-        got,
-    };
-    if got < HEADER {
-        return Err(truncated(HEADER));
-    }
-    let mut header = [0u8; HEADER as usize];
-    file.read_exact(&mut header).map_err(Error::io(path))?;
-    let mut words = [0i32; 7];
-    for (word, bytes) in words.iter_mut().zip(header.chunks_exact(4)) {
-        *word = i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    }
-    let config = check_header(words).map_err(|problem| match problem {
-        Problem::Unsupported(what) => Error::Unsupported { what: what.into() },
-        Problem::Bad(reason) => Error::Checkpoint {
+/// A checkpoint of which the header has been read.
+pub struct Checkpoint<R> {
+    pub config: Config,
+    reader: R,
+}
+
+impl<R: Read> Checkpoint<R> {
+    /// Reads the header and proves that the `got` bytes hold what it promises; `path` is for errors.
+    pub fn open(path: &Path, mut reader: R, got: u64) -> Result<Self> {
+        let truncated = |expected| Error::Truncated {
             path: path.to_path_buf(),
-            reason,
-        },
-    })?;
-    let expected = size(&config);
-    match got.cmp(&expected) {
-        std::cmp::Ordering::Less => Err(truncated(expected)),
-        std::cmp::Ordering::Equal => Ok(config),
-        std::cmp::Ordering::Greater => Err(Error::Checkpoint {
-            path: path.to_path_buf(),
-            reason: format!("it has {got} bytes where its header asks for {expected}"),
-        }),
+            expected,
+            got,
+        };
+        if got < HEADER {
+            return Err(truncated(HEADER));
+        }
+        let mut header = [0u8; HEADER as usize];
+        reader.read_exact(&mut header).map_err(Error::io(path))?;
+        let mut words = [0i32; 7];
+        for (word, bytes) in words.iter_mut().zip(header.chunks_exact(4)) {
+            *word = i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        }
+        let config = check_header(words).map_err(|problem| match problem {
+            Problem::Unsupported(what) => Error::Unsupported { what: what.into() },
+            Problem::Bad(reason) => Error::Checkpoint {
+                path: path.to_path_buf(),
+                reason,
+            },
+        })?;
+        let expected = size(&config);
+        match got.cmp(&expected) {
+            std::cmp::Ordering::Less => Err(truncated(expected)),
+            std::cmp::Ordering::Equal => Ok(Self { config, reader }),
+            std::cmp::Ordering::Greater => Err(Error::Checkpoint {
+                path: path.to_path_buf(),
+                reason: format!("it has {got} bytes where its header asks for {expected}"),
+            }),
+        }
+    }
+
+    /// Loads the model, tensor by tensor, and makes an empty key-value cache.
+    pub fn load(mut self, dtype: DType, device: &Device) -> Result<(Llama, Cache)> {
+        let config = self.config;
+        let weights = TransformerWeights::from_reader(&mut self.reader, &config, device)?;
+        let vb = weights.var_builder(&config, device)?.to_dtype(dtype);
+        let cache = Cache::new(true, &config, vb.pp("rot"))?;
+        Ok((Llama::load(vb, config)?, cache))
     }
 }
 
@@ -115,25 +128,18 @@ fn size(c: &Config) -> u64 {
     HEADER + 4 * (c.vocab_size as u64 * dim + layers * layer + dim + rope)
 }
 
-/// Loads the model and an empty key-value cache.
-pub fn load(path: &Path, config: Config, dtype: DType, device: &Device) -> Result<(Llama, Cache)> {
-    let file = File::open(path).map_err(Error::io(path))?;
-    let bar = progress::bytes("loading", size(&config));
-    let mut reader = bar.wrap_read(BufReader::new(file));
-    Config::from_reader(&mut reader)?;
-    let weights = TransformerWeights::from_reader(&mut reader, &config, device)?;
-    bar.finish_and_clear();
-    let vb = weights.var_builder(&config, device)?.to_dtype(dtype);
-    let cache = Cache::new(true, &config, vb.pp("rot"))?;
-    Ok((Llama::load(vb, config)?, cache))
-}
-
 #[cfg(test)]
 pub mod tests {
     use super::*;
     use std::path::PathBuf;
 
     const WORDS: [i32; 7] = [8, 16, 2, 2, 2, 300, 32];
+
+    fn open(path: &Path) -> Result<Checkpoint<std::fs::File>> {
+        let file = std::fs::File::open(path).map_err(Error::io(path))?;
+        let bytes = file.metadata().map_err(Error::io(path))?.len();
+        Checkpoint::open(path, file, bytes)
+    }
 
     fn write(dir: &Path, words: [i32; 7], extra: i64) -> Result<PathBuf> {
         let path = dir.join("model.bin");
@@ -154,15 +160,15 @@ pub mod tests {
     fn a_whole_file_loads_and_a_truncated_one_says_so() -> Result<()> {
         let dir = tempfile::tempdir().map_err(Error::io("tmp"))?;
         let path = write(dir.path(), WORDS, 0)?;
-        load(&path, read_config(&path)?, DType::F32, &Device::Cpu)?;
+        open(&path)?.load(DType::F32, &Device::Cpu)?;
         let cut = write(dir.path(), WORDS, -4)?;
         assert!(
-            matches!(read_config(&cut), Err(Error::Truncated { expected, got, .. }) if expected == got + 4)
+            matches!(open(&cut), Err(Error::Truncated { expected, got, .. }) if expected == got + 4)
         );
         let long = write(dir.path(), WORDS, 4)?;
-        assert!(matches!(read_config(&long), Err(Error::Checkpoint { .. })));
+        assert!(matches!(open(&long), Err(Error::Checkpoint { .. })));
         std::fs::write(&path, b"short").map_err(Error::io(&path))?;
-        assert!(matches!(read_config(&path), Err(Error::Truncated { .. })));
+        assert!(matches!(open(&path), Err(Error::Truncated { .. })));
         Ok(())
     }
 
@@ -172,7 +178,7 @@ pub mod tests {
         for (at, word) in [(0, GGUF), (0, AK42), (4, 1), (5, -300)] {
             let mut words = WORDS;
             words[at] = word;
-            let result = read_config(&write(dir.path(), words, 0)?);
+            let result = open(&write(dir.path(), words, 0)?);
             assert!(
                 matches!(result, Err(Error::Unsupported { .. })),
                 "{words:?}"
@@ -181,7 +187,7 @@ pub mod tests {
         for (at, word) in [(0, 7), (1, 0), (2, -1), (3, 3)] {
             let mut words = WORDS;
             words[at] = word;
-            let result = read_config(&write(dir.path(), words, 0)?);
+            let result = open(&write(dir.path(), words, 0)?);
             assert!(matches!(result, Err(Error::Checkpoint { .. })), "{words:?}");
         }
         Ok(())

@@ -1,10 +1,12 @@
 //! GGUF: quantized weights in one file, with the tokenizer and the chat template beside them.
 
+#[cfg(not(target_arch = "wasm32"))]
 mod locate;
 mod network;
 
+#[cfg(not(target_arch = "wasm32"))]
 pub use locate::{locate, locate_tokenizer};
-pub use network::{Forward, Network, ARCHITECTURES};
+pub use network::{Forward, Network, Source, ARCHITECTURES};
 
 use crate::error::{Error, Result};
 use crate::template::{Template, CHATML};
@@ -19,7 +21,7 @@ use std::path::{Path, PathBuf};
 pub struct Gguf {
     pub path: PathBuf,
     content: Content,
-    reader: BufReader<File>,
+    reader: Box<dyn Source>,
 }
 
 /// A model with its tokenizer and its key-value cache.
@@ -37,7 +39,12 @@ pub struct Loaded {
 
 impl Gguf {
     pub fn open(path: &Path) -> Result<Self> {
-        let mut reader = BufReader::new(File::open(path).map_err(Error::io(path))?);
+        let file = File::open(path).map_err(Error::io(path))?;
+        Self::read(path, BufReader::new(file))
+    }
+
+    /// Reads the metadata from wherever the file lies; `path` is for errors.
+    pub fn read(path: &Path, mut reader: impl Source + 'static) -> Result<Self> {
         let content = Content::read(&mut reader).map_err(|e| Error::Checkpoint {
             path: path.to_path_buf(),
             reason: e.to_string(),
@@ -45,7 +52,7 @@ impl Gguf {
         Ok(Self {
             path: path.to_path_buf(),
             content,
-            reader,
+            reader: Box::new(reader),
         })
     }
 
@@ -138,7 +145,7 @@ impl Gguf {
         let begins = self.flag("tokenizer.ggml.add_bos_token");
         let begins = begins.unwrap_or(self.text("tokenizer.ggml.model") == Some("llama"));
         let begin = self.id("bos").filter(|_| begins);
-        let network = (architecture.load)(self.content, &mut self.reader, device)?;
+        let network = (architecture.load)(self.content, &mut *self.reader, device)?;
         Ok(Loaded {
             network: Network::new(network),
             tokenizer,

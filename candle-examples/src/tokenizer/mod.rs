@@ -49,12 +49,24 @@ impl Tokenizer {
             Kind::Json(Box::new(json))
         } else {
             let bytes = std::fs::read(path).map_err(Error::io(path))?;
-            Kind::Llama2c(Vocabulary::parse(&bytes).map_err(bad)?)
+            return Self::llama2c(path, &bytes);
         };
         Ok(Self {
             path: path.to_path_buf(),
             kind,
         })
+    }
+
+    /// The bytes of llama2.c's `tokenizer.bin`; `path` is for errors.
+    pub fn llama2c(path: &Path, bytes: &[u8]) -> Result<Self> {
+        let path = path.to_path_buf();
+        match Vocabulary::parse(bytes) {
+            Ok(vocabulary) => Ok(Self {
+                path,
+                kind: Kind::Llama2c(vocabulary),
+            }),
+            Err(reason) => Err(Error::Tokenizer { path, reason }),
+        }
     }
 
     /// The tokenizer in the metadata of a GGUF file.
