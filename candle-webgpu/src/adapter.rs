@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::error::{Error, Result};
-use crate::wait::{block_on, may_block};
+use crate::wait::{block_on, may_block, Call};
 
 /// Overrides the ordinal: an index into [`adapters`], or part of an adapter's name (any case).
 pub const ADAPTER_VAR: &str = "CANDLE_WEBGPU_ADAPTER";
@@ -192,8 +192,9 @@ pub fn adapters() -> Result<Vec<AdapterReport>> {
     if let Some(found) = FOUND.get() {
         return Ok(reports(found.clone()));
     }
-    may_block("adapters", "adapters_async")?;
-    Ok(reports(block_on(ranked())?))
+    const CALL: Call = ("adapters", "adapters_async");
+    may_block(CALL)?;
+    Ok(reports(block_on(ranked(), CALL)?))
 }
 
 /// The same without blocking.

@@ -13,7 +13,7 @@ use crate::link::Spec;
 use crate::queue::{Grid, Recorder, LOG_VAR};
 use crate::readback::{Reading, FAULT_BYTES};
 use crate::rewrite::{Fired, Rewrites};
-use crate::wait::{block_on, may_block};
+use crate::wait::{block_on, may_block, Call};
 use crate::window::{binding_limit, Window};
 
 /// Optional features to do without, separated by commas: forces the portable twins.
@@ -112,13 +112,14 @@ impl Device {
     /// The device on the `ordinal`-th adapter (see [`crate::adapters`]), or on the one that
     /// `CANDLE_WEBGPU_ADAPTER` names. The same adapter gives the same device, until it is lost.
     pub fn new(ordinal: usize) -> Result<Self> {
-        may_block("Device::new_webgpu", "Device::new_webgpu_async")?;
+        const CALL: Call = ("Device::new_webgpu", "Device::new_webgpu_async");
+        may_block(CALL)?;
         // Two threads at once should not make two devices.
         #[cfg(not(target_arch = "wasm32"))]
         static OPENING: Mutex<()> = Mutex::new(());
         #[cfg(not(target_arch = "wasm32"))]
         let _opening = lock(&OPENING);
-        block_on(Self::new_async(ordinal))?
+        block_on(Self::new_async(ordinal), CALL)?
     }
 
     /// The same without blocking.

@@ -8,7 +8,7 @@ use crate::buffer::{lock, Value};
 use crate::device::Inner;
 use crate::error::{Error, Result};
 use crate::ready::Ready;
-use crate::wait::{block, may_block, until};
+use crate::wait::{block, may_block, until, Call};
 
 /// Bytes of the fault record: count, op, index (low, high), size.
 pub(crate) const FAULT_BYTES: u64 = 32;
@@ -32,9 +32,11 @@ impl Copy<'_> {
     }
 }
 
-/// What to await instead of a call that reads back.
-const READ_TWINS: &str =
-    "its twin (to_scalar_async, to_vec0_async .. to_vec3_async, to_device_async, QTensor::data_async)";
+const READ: Call = (
+    "reading back",
+    "its twin (to_scalar_async, to_vec0_async .. to_vec3_async, to_device_async, QTensor::data_async)",
+);
+const SYNCHRONIZE: Call = ("Device::synchronize", "Device::synchronize_async");
 
 /// A copy that is under way to a staging buffer.
 struct Part {
@@ -99,7 +101,7 @@ impl Inner {
 
     /// The bytes `from..from + bytes` of a value, after everything recorded so far.
     pub(crate) fn read(&self, value: &Value, from: u64, bytes: u64) -> Result<Vec<u8>> {
-        may_block("reading back", READ_TWINS)?;
+        may_block(READ)?;
         self.check_read(value, from, bytes)?;
         let mut out = self.read_chunk(value, from, bytes.min(CHUNK))?;
         out.reserve_exact(bytes as usize - out.len());
@@ -114,8 +116,12 @@ impl Inner {
     fn read_chunk(&self, value: &Value, from: u64, bytes: u64) -> Result<Vec<u8>> {
         let part = self.request(value, from, bytes)?;
         let (device, index) = (&self.device, part.index.clone());
-        let mapped = block(device, index, &part.ready, || self.check_lost())?;
-        self.collect(part, mapped)
+        let mapped = block(device, index, &part.ready, READ, || self.check_lost());
+        if mapped.is_err() {
+            // Whoever reads next is told of faults.
+            lock(&self.recorder).faults |= part.faults;
+        }
+        self.collect(part, mapped?)
     }
 
     /// Submits everything recorded so far and a copy to a staging buffer, and asks for that to be mapped.
@@ -194,7 +200,7 @@ impl Inner {
 
     /// Waits until everything recorded so far is done, and reports faults.
     pub(crate) fn synchronize(&self) -> Result<()> {
-        may_block("Device::synchronize", "Device::synchronize_async")?;
+        may_block(SYNCHRONIZE)?;
         let mut recorder = lock(&self.recorder);
         if recorder.faults {
             drop(recorder);
@@ -203,7 +209,13 @@ impl Inner {
         let index = self.flush(&mut recorder, &[])?;
         drop(recorder);
         if cfg!(target_arch = "wasm32") {
-            block(&self.device, None, &self.submitted(), || Ok(()))?;
+            block(
+                &self.device,
+                None,
+                &self.submitted(),
+                SYNCHRONIZE,
+                || Ok(()),
+            )?;
         } else if let Some(index) = index {
             self.wait(index)?;
         }

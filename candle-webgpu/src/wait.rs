@@ -9,13 +9,16 @@ use crate::ready::Ready;
 /// How long to poll before blocking: a round trip is some 50 us, a blocked thread wakes later.
 const SPIN: Duration = Duration::from_micros(500);
 
-/// Whether `call` may wait: always. Where it may not, `twin` is what to call.
-pub(crate) fn may_block(_call: &'static str, _twin: &'static str) -> Result<()> {
+/// What the user called, and what to await where nothing may block.
+pub(crate) type Call = (&'static str, &'static str);
+
+/// Whether a call may wait: always.
+pub(crate) fn may_block(_: Call) -> Result<()> {
     Ok(())
 }
 
 /// Runs a future to its end; [`may_block`] has been asked.
-pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> Result<T> {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>, _: Call) -> Result<T> {
     Ok(pollster::block_on(future))
 }
 
@@ -45,6 +48,7 @@ pub(crate) fn block(
     device: &wgpu::Device,
     index: Option<wgpu::SubmissionIndex>,
     ready: &Ready,
+    _: Call,
     check: impl Fn() -> Result<()>,
 ) -> Result<bool> {
     let start = Instant::now();

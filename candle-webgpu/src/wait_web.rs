@@ -6,8 +6,11 @@ use std::future::Future;
 use crate::error::{Error, Result};
 use crate::ready::Ready;
 
+/// What the user called, and what to await instead.
+pub(crate) type Call = (&'static str, &'static str);
+
 /// Whether `call` may wait; if not, the error names its `twin`.
-pub(crate) fn may_block(call: &'static str, twin: &'static str) -> Result<()> {
+pub(crate) fn may_block((call, twin): Call) -> Result<()> {
     match suspend::possible() {
         true => Ok(()),
         false => Err(Error::Blocking { call, twin }),
@@ -15,8 +18,11 @@ pub(crate) fn may_block(call: &'static str, twin: &'static str) -> Result<()> {
 }
 
 /// Runs a future to its end; [`may_block`] has been asked.
-pub(crate) fn block_on<T: 'static>(future: impl Future<Output = T> + 'static) -> Result<T> {
-    suspend::on(future)
+pub(crate) fn block_on<T: 'static>(
+    future: impl Future<Output = T> + 'static,
+    call: Call,
+) -> Result<T> {
+    suspend::on(future, call)
 }
 
 /// Makes something. What is wrong with it is known later, and comes back from the next readback.
@@ -33,9 +39,10 @@ pub(crate) fn block(
     _device: &wgpu::Device,
     _index: Option<wgpu::SubmissionIndex>,
     ready: &Ready,
+    call: Call,
     _check: impl Fn() -> Result<()>,
 ) -> Result<bool> {
-    suspend::on(ready.clone())
+    suspend::on(ready.clone(), call)
 }
 
 /// The browser polls the device.
@@ -57,20 +64,18 @@ mod suspend {
     use js_sys::futures::future_to_promise;
     use wasm_bindgen::JsValue;
 
+    use super::Call;
     use crate::error::{Error, Result};
 
-    #[link(wasm_import_module = "__wbindgen_placeholder__")]
-    extern "C" {
-        /// js-sys's own question whether there is an export that suspends below; wasm-bindgen answers it.
-        fn __wbindgen_jspi_in_context() -> u32;
-    }
-
+    /// Whether an export that suspends is below is known only when it is tried.
     pub fn possible() -> bool {
-        // SAFETY: it reads a global variable of the module.
-        unsafe { __wbindgen_jspi_in_context() != 0 }
+        true
     }
 
-    pub fn on<T: 'static>(future: impl Future<Output = T> + 'static) -> Result<T> {
+    pub fn on<T: 'static>(
+        future: impl Future<Output = T> + 'static,
+        (call, twin): Call,
+    ) -> Result<T> {
         let result = Rc::new(RefCell::new(None));
         let kept = result.clone();
         let promise = future_to_promise(async move {
@@ -80,13 +85,9 @@ mod suspend {
         });
         #[allow(deprecated, reason = "that is how js-sys marks it as experimental")]
         let settled = js_sys::futures::jspi_block_on_promise(&promise);
-        let failed = |message: String| Error::Invalid {
-            op: "suspend",
-            message,
-        };
-        settled.map_err(|e| failed(format!("{e:?}")))?;
-        let value = result.borrow_mut().take();
-        value.ok_or_else(|| failed("the promise settled without a value".into()))
+        // The promise itself is never rejected.
+        let value = settled.ok().and_then(|_| result.borrow_mut().take());
+        value.ok_or(Error::Blocking { call, twin })
     }
 }
 
@@ -94,16 +95,14 @@ mod suspend {
 mod suspend {
     use std::future::Future;
 
+    use super::Call;
     use crate::error::{Error, Result};
 
     pub fn possible() -> bool {
         false
     }
 
-    pub fn on<T>(_: impl Future<Output = T>) -> Result<T> {
-        Err(Error::Invalid {
-            op: "suspend",
-            message: "a browser cannot block".into(),
-        })
+    pub fn on<T>(_: impl Future<Output = T>, (call, twin): Call) -> Result<T> {
+        Err(Error::Blocking { call, twin })
     }
 }

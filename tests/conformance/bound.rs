@@ -43,6 +43,19 @@ pub const ATTENTION: Bound = bound(1e-5, 1e-5, 1);
 pub const NORM: Bound = bound(4e-6, 6e-6, 1);
 pub const ROPE: Bound = bound(1e-6, 1e-6, 1);
 
+#[cfg(target_arch = "wasm32")]
+thread_local! {
+    /// The greatest difference of finite floats since it was last asked for, whatever the bound is.
+    pub static WORST: std::cell::Cell<f64> = const { std::cell::Cell::new(0.) };
+}
+
+#[cfg(target_arch = "wasm32")]
+fn note(difference: f64) {
+    if difference.is_finite() {
+        WORST.with(|worst| worst.set(worst.get().max(difference)));
+    }
+}
+
 /// Values as f64; every dtype but large i64 is exact.
 pub fn floats(t: &Tensor) -> Result<Vec<f64>> {
     let t = t.to_device(&Device::Cpu)?.flatten_all()?.contiguous()?;
@@ -119,6 +132,8 @@ fn close_floats(expected: &[f64], got: &[f64], dtype: DType, bound: Bound) -> Re
             DType::F8E4M3 => float8::F8E4M3::from_f64(expected[i]).to_f64(),
             _ => expected[i],
         };
+        #[cfg(target_arch = "wasm32")]
+        note((g - e).abs());
         let ok = if e.is_nan() || g.is_nan() {
             e.is_nan() && g.is_nan()
         } else {

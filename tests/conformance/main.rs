@@ -7,32 +7,10 @@
 //! `CANDLE_WEBGPU_TEST_VARIANT=checked` or `portable` does so for the cases that it can change; `windows` lets a
 //! kernel see 64 KiB of a tensor at most.
 
-mod attention;
-mod bound;
-mod case;
-mod cast;
-mod conv;
-mod copy;
-mod elementwise;
-mod grid;
-mod index;
-mod input;
 #[path = "../known.rs"]
 mod known;
-mod large;
-mod large_nn;
-mod matmul;
-mod nn;
-mod peers;
-mod pool;
-mod quant;
-mod random;
-mod ranks;
-mod raw;
-mod reduce;
-mod rewrite;
-mod sort;
-mod upstream;
+#[path = "mod.rs"]
+mod suite;
 mod variant;
 
 use std::process::ExitCode;
@@ -40,35 +18,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use candle_core::Device;
-use case::{Case, Cases};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-
-fn cases() -> Vec<Case> {
-    let mut all = Cases::default();
-    bound::add(&mut all);
-    elementwise::add(&mut all);
-    cast::add(&mut all);
-    copy::add(&mut all);
-    reduce::add(&mut all);
-    index::add(&mut all);
-    matmul::add(&mut all);
-    sort::add(&mut all);
-    random::add(&mut all);
-    raw::add(&mut all);
-    nn::add(&mut all);
-    attention::add(&mut all);
-    rewrite::add(&mut all);
-    conv::add(&mut all);
-    pool::add(&mut all);
-    quant::add(&mut all);
-    peers::add(&mut all);
-    upstream::add(&mut all);
-    grid::add(&mut all);
-    ranks::add(&mut all);
-    large::add(&mut all);
-    large_nn::add(&mut all);
-    all.0
-}
+use suite::*;
 
 fn main() -> ExitCode {
     let mut args = Arguments::from_args();

@@ -1,5 +1,6 @@
 //! The commands of this repository. `cargo xtask --help` lists them.
 
+mod apt;
 mod bench;
 mod fork;
 mod fuzz;
@@ -7,6 +8,7 @@ mod llama;
 mod run;
 mod test;
 mod vulkan;
+mod web;
 
 use std::path::PathBuf;
 
@@ -41,6 +43,9 @@ enum Command {
     /// Run the tests, all of them or the parts named
     #[command(long_about = test::HELP)]
     Test(test::Args),
+    /// Build the web page with its models and serve it on this machine
+    #[command(long_about = web::HELP)]
+    Web(web::Args),
     /// Write every linked shader to target/wgsl and validate it
     Wgsl {
         /// Handed on to wgsl-dump
@@ -57,6 +62,7 @@ fn main() {
         Command::Fuzz(args) => fuzz::main(args),
         Command::Llama(args) => llama::main(args),
         Command::Test(args) => test::main(args),
+        Command::Web(args) => web::main(args),
         Command::Wgsl { rest } => wgsl(&rest),
     };
     match done {

@@ -27,6 +27,15 @@ pub fn cargo() -> Command {
     command
 }
 
+/// The compiler that our cargo uses, in the root of the repository, whose toolchain file may name one.
+pub fn rustc() -> Command {
+    let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    if let Ok(root) = crate::root() {
+        command.current_dir(root);
+    }
+    command
+}
+
 /// Runs to the end with our own stdin, stdout and stderr.
 pub fn status(command: &mut Command) -> Result<ExitStatus> {
     let name = name(command);

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{bail, Result};
 
-use crate::run;
+use crate::{apt, run};
 
 const PACKAGES: [&str; 2] = ["mesa-vulkan-drivers", "libvulkan1"];
 
@@ -15,25 +15,19 @@ pub fn ensure() -> Result<()> {
     if !cfg!(target_os = "linux") || (has_loader() && has_driver()) {
         return Ok(()); // Metal and DX12 come with their systems
     }
-    if !on_path("apt-get") {
+    let reason = "There is no Vulkan driver here; installing Mesa's, which needs no GPU";
+    if !apt::install(&PACKAGES, reason)? {
         bail!(
             "there is no Vulkan driver here. Install the one of your GPU, or Mesa's, which also runs on the CPU:\n  \
+             Debian: sudo apt-get install {}\n  \
              Fedora: sudo dnf install mesa-vulkan-drivers vulkan-loader\n  \
              Arch:   sudo pacman -S vulkan-swrast vulkan-icd-loader\n  \
-             others: the package that holds libvulkan_lvp.so, and libvulkan.so.1"
+             others: the package that holds libvulkan_lvp.so, and libvulkan.so.1",
+            PACKAGES.join(" ")
         );
     }
-    let command = format!("apt-get install {}", PACKAGES.join(" "));
-    let Some(sudo) = privilege() else {
-        bail!("there is no Vulkan driver here. Run: sudo {command}");
-    };
-    eprintln!("There is no Vulkan driver here; installing Mesa's, which needs no GPU: {command}");
-    apt(sudo, &["update"])?;
-    let mut install = vec!["install", "--yes", "--no-install-recommends"];
-    install.extend(PACKAGES);
-    apt(sudo, &install)?;
     if !has_driver() {
-        bail!("{command} brought no Vulkan driver");
+        bail!("{} brought no Vulkan driver", PACKAGES.join(", "));
     }
     Ok(())
 }
@@ -84,35 +78,4 @@ fn has_driver() -> bool {
             .flatten()
             .any(|entry| entry.path().extension().is_some_and(|ext| ext == "json"))
     })
-}
-
-fn on_path(program: &str) -> bool {
-    env::var_os("PATH")
-        .is_some_and(|path| env::split_paths(&path).any(|dir| dir.join(program).exists()))
-}
-
-/// How to become root: by nothing, by sudo, or not at all.
-fn privilege() -> Option<Option<&'static str>> {
-    let root = run::stdout(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
-    if root {
-        return Some(None);
-    }
-    let sudo = run::stdout(Command::new("sudo").args(["-n", "true"])).is_ok();
-    sudo.then_some(Some("sudo"))
-}
-
-fn apt(sudo: Option<&str>, args: &[&str]) -> Result<()> {
-    let mut command = match sudo {
-        Some(sudo) => {
-            let mut command = Command::new(sudo);
-            command.args(["-n", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
-            command
-        }
-        None => Command::new("apt-get"),
-    };
-    command.env("DEBIAN_FRONTEND", "noninteractive");
-    if !run::status(command.arg("--quiet").args(args))?.success() {
-        bail!("apt-get {} failed", args.join(" "));
-    }
-    Ok(())
 }

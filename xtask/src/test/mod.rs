@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::{fork, run, vulkan};
+use crate::{fork, run, vulkan, web};
 use harness::{Counts, Report};
 
 pub const HELP: &str = "\
@@ -22,6 +22,7 @@ Run the tests, all of them or the parts named:
                quantized products in integers; all of it with tensors in pieces of 64 KiB at most
   fuzz         random expression graphs against the CPU: the same ones each time
   models       models of candle-transformers, quantized ones too, against the CPU; the examples on real models
+  web          the page and the conformance suite in a headless Chromium (docs/web.md)
 
 Each part ends with a line `PART: N passed, N failed, N known failures`. Known failures of upstream's tests are listed
 with their reasons in tests/known_upstream.txt; one that passes counts as failed, so that the list stays true.";
@@ -52,9 +53,10 @@ enum Part {
     Variants,
     Fuzz,
     Models,
+    Web,
 }
 
-const ALL: [(Part, &str); 8] = [
+const ALL: [(Part, &str); 9] = [
     (Part::Fork, "fork"),
     (Part::Wgsl, "wgsl"),
     (Part::Unit, "unit"),
@@ -63,6 +65,7 @@ const ALL: [(Part, &str); 8] = [
     (Part::Variants, "variants"),
     (Part::Fuzz, "fuzz"),
     (Part::Models, "models"),
+    (Part::Web, "web"),
 ];
 
 /// The first graphs of one seed; `cargo xtask fuzz` goes further.
@@ -98,7 +101,7 @@ fn run_part(part: Part, args: &Args) -> Result<Counts> {
         });
     }
     fork::materialise_all(false)?;
-    if part != Part::Wgsl {
+    if !matches!(part, Part::Wgsl | Part::Web) {
         vulkan::ensure()?;
     }
     let mut counts = Counts::default();
@@ -108,9 +111,13 @@ fn run_part(part: Part, args: &Args) -> Result<Counts> {
     };
     match part {
         Part::Fork => {}
+        Part::Web => add(web(args)?)?,
         Part::Upstream => return upstream(args),
         Part::Wgsl => add(ours(args, &["wgsl"]))?,
-        Part::Conformance => add(ours(args, &["conformance", "errors", "support"]))?,
+        Part::Conformance => add(ours(
+            args,
+            &["conformance", "errors", "readback", "support"],
+        ))?,
         Part::Unit => {
             add(cargo_test(args, &["-p", "candle-webgpu"]))?;
             add(cargo_test(args, &["-p", "candle-examples"]))?;
@@ -163,6 +170,17 @@ fn upstream(args: &Args) -> Result<Counts> {
     report.add(run(args, ours(args, &["suites"]))?);
     let list = known::read(&crate::root()?.join("tests/known_upstream.txt"))?;
     Ok(known::judge(&report, &list, args.filter.is_none()))
+}
+
+/// The page, with its modules, and the program that drives a browser over it.
+fn web(args: &Args) -> Result<Command> {
+    let browser = web::browser::ensure()?;
+    web::site(true)?;
+    let mut cargo = cargo_test(args, &["-p", "candle-web", "--test", "browser"]);
+    // One browser at a time; what it measures is printed.
+    cargo.args(["--ignored", "--test-threads=1", "--nocapture"]);
+    cargo.env(web::browser::BROWSER_VAR, browser);
+    Ok(cargo)
 }
 
 /// Test programs of the folder tests/.

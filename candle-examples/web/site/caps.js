@@ -1,0 +1,43 @@
+// A report in plain text; the wasm module is not needed for it.
+import { problem } from "./gpu.js";
+
+const at = (id) => document.getElementById(id);
+
+function pairs(object) {
+  const names = [];
+  for (const name in object) names.push(name);
+  return names.filter((name) => typeof object[name] !== "function").sort().map((name) => [name, object[name]]);
+}
+
+const suspends = typeof WebAssembly.Suspending === "function";
+const section = (title, rows) => [title, ...rows.map(([name, value]) => `  ${name}: ${value}`), ""];
+
+async function report() {
+  const lines = section("browser", [
+    ["user agent", navigator.userAgent],
+    ["secure page", isSecureContext],
+    ["cores", navigator.hardwareConcurrency],
+    ["WebAssembly suspends (JSPI)", suspends],
+  ]);
+  const why = await problem();
+  if (why) {
+    at("notice").hidden = false;
+    at("notice").textContent = why;
+    return [...lines, `WebGPU: ${why}`];
+  }
+  const adapter = await navigator.gpu.requestAdapter();
+  return [
+    ...lines,
+    ...section("adapter", pairs(adapter.info)),
+    ...section("features", [...adapter.features].sort().map((name) => [name, "yes"])),
+    ...section("WGSL", [...navigator.gpu.wgslLanguageFeatures].sort().map((name) => [name, "yes"])),
+    ...section("limits", pairs(adapter.limits)),
+  ];
+}
+
+at("report").textContent = (await report()).join("\n");
+at("copy").addEventListener("click", async () => {
+  await navigator.clipboard.writeText(at("report").textContent);
+  at("copied").textContent = "copied";
+});
+document.body.dataset.state = "done";

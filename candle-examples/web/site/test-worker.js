@@ -1,0 +1,62 @@
+// Runs shaders and cases, away from the page. Messages in: { filter, every, from }.
+// Out: names, shader, asynchronous, case, done, failed.
+import init, { adapter, open, run, run_asynchronous, shaders } from "./pkg-tests/candle_webgpu_web_tests.js";
+
+async function compile() {
+  const gpu = await navigator.gpu.requestAdapter();
+  const wanted = ["shader-f16", "subgroups"].filter((name) => gpu.features.has(name));
+  const device = await gpu.requestDevice({ requiredFeatures: wanted });
+  const texts = shaders();
+  for (let i = 0; i < texts.length; i += 2) {
+    const [name, code] = [texts[i], texts[i + 1]];
+    const { messages } = await device.createShaderModule({ label: name, code }).getCompilationInfo();
+    const errors = messages.filter((m) => m.type === "error");
+    const first = errors.map((m) => `line ${m.lineNum}: ${m.message}: ${code.split("\n")[m.lineNum - 1]?.trim()}`);
+    postMessage({ type: "shader", name, error: first.slice(0, 3).join("; ") || null });
+  }
+  device.destroy();
+}
+
+// One of every `every` of each family, so that each is seen.
+function chosen(names, filter, every) {
+  const seen = new Map();
+  return names.map((name, index) => ({ name, index })).filter(({ name }) => {
+    if (!name.includes(filter)) return false;
+    const family = name.split("/").slice(0, 2).join("/");
+    const count = seen.get(family) ?? 0;
+    seen.set(family, count + 1);
+    return count % every === 0;
+  });
+}
+
+onmessage = async ({ data: { filter, every, from } }) => {
+  let at = -1;
+  try {
+    await init();
+    const cases = chosen(await open(), filter, every);
+    postMessage({ type: "names", count: cases.length, adapter: adapter() });
+    if (from === 0) {
+      if (!filter || "shader".includes(filter)) await compile();
+      if (!filter || "asynchronous".includes(filter)) {
+        const error = await run_asynchronous().then(() => null, (e) => e.message ?? String(e));
+        postMessage({ type: "asynchronous", error });
+      }
+    }
+    for (at = from; at < cases.length; at++) {
+      const { name, index } = cases[at];
+      const start = performance.now();
+      let [worst, error] = [0, null];
+      try {
+        worst = await run(index);
+      } catch (e) {
+        // A trap leaves the module in no state to go on in: the page starts another.
+        if (e instanceof WebAssembly.RuntimeError) throw e;
+        error = e.message ?? String(e);
+      }
+      postMessage({ type: "case", name, worst, error, ms: performance.now() - start });
+    }
+    postMessage({ type: "done" });
+  } catch (e) {
+    postMessage({ type: "failed", at, message: e.message ?? String(e) });
+  }
+};

@@ -1,0 +1,160 @@
+//! A browser, and the page in it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, ensure, Context, Result};
+use candle_web::models;
+use candle_web::server::Server;
+use headless_chrome::protocol::cdp::Page::CaptureScreenshotFormatOption;
+use headless_chrome::{Browser, LaunchOptions, Tab};
+use serde_json::Value;
+
+/// How the browser is started. SwiftShader computes where there is no GPU.
+#[derive(Clone, Copy)]
+pub enum Gpu {
+    WebGpu,
+    None,
+}
+
+impl Gpu {
+    fn args(self) -> &'static [&'static str] {
+        match self {
+            Self::WebGpu => &["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"],
+            Self::None => &["--disable-gpu", "--disable-features=WebGPU,WebGPUService"],
+        }
+    }
+}
+
+const IDLE: Duration = Duration::from_secs(1200);
+
+/// The folder that `cargo xtask test web` has made.
+pub fn site() -> PathBuf {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.join("target/web")
+}
+
+/// Serves the page with its models for as long as the program runs.
+fn serve() -> Result<String> {
+    models::install(&site(), &models::names())?;
+    let (told, hear) = std::sync::mpsc::channel();
+    std::thread::spawn(move || -> Result<()> {
+        tokio::runtime::Runtime::new()?.block_on(async {
+            let server = Server::bind(&site(), 0).await?;
+            told.send(server.url()?)?;
+            server.run().await
+        })
+    });
+    hear.recv().context("the server did not start")
+}
+
+pub struct Page {
+    _browser: Browser,
+    tab: Arc<Tab>,
+}
+
+impl Page {
+    pub fn open(gpu: Gpu, path: &str) -> Result<Self> {
+        Self::open_sized(gpu, path, (1000, 900))
+    }
+
+    pub fn open_sized(gpu: Gpu, path: &str, size: (u32, u32)) -> Result<Self> {
+        ensure!(
+            site().join("pkg").exists(),
+            "no target/web: run `cargo xtask test web`"
+        );
+        let common = ["--disable-background-networking", "--no-first-run"];
+        let args = common.iter().chain(gpu.args());
+        let options = LaunchOptions {
+            path: std::env::var_os("CANDLE_WEB_BROWSER").map(PathBuf::from),
+            sandbox: false,
+            enable_gpu: true,
+            window_size: Some(size),
+            idle_browser_timeout: IDLE,
+            args: args.map(|arg| arg.as_ref()).collect(),
+            ..LaunchOptions::default()
+        };
+        let browser = Browser::new(options)?;
+        let tab = browser.new_tab()?;
+        tab.set_default_timeout(Duration::from_secs(60));
+        tab.navigate_to(&format!("{}/{path}", serve()?))?;
+        tab.wait_until_navigated()?;
+        Ok(Self {
+            _browser: browser,
+            tab,
+        })
+    }
+
+    /// The value of an expression that JSON can carry.
+    pub fn value(&self, expression: &str) -> Result<Value> {
+        let json = format!("JSON.stringify({expression}) ?? \"null\"");
+        let value = self.tab.evaluate(&json, false)?.value;
+        let text = value.as_ref().and_then(Value::as_str);
+        let text = text.with_context(|| format!("{expression} gives {value:?}"))?;
+        Ok(serde_json::from_str(text)?)
+    }
+
+    pub fn text(&self, id: &str) -> Result<String> {
+        let value = self.value(&format!("document.getElementById('{id}').textContent"))?;
+        Ok(value.as_str().unwrap_or_default().to_string())
+    }
+
+    /// Waits until an expression is true.
+    pub fn wait(&self, condition: &str, limit: Duration) -> Result<()> {
+        let start = Instant::now();
+        while self.value(&format!("Boolean({condition})"))? != Value::Bool(true) {
+            if start.elapsed() > limit {
+                self.shot("late");
+                bail!("{condition} did not come within {limit:?}");
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    pub fn wait_state(&self, state: &str, limit: Duration) -> Result<()> {
+        self.wait(&format!("document.body.dataset.state === '{state}'"), limit)
+    }
+
+    pub fn click(&self, selector: &str) -> Result<()> {
+        self.tab.wait_for_element(selector)?.click()?;
+        Ok(())
+    }
+
+    pub fn press(&self, key: &str) -> Result<()> {
+        self.tab.press_key(key)?;
+        Ok(())
+    }
+
+    /// Types into a field, in place of what it holds.
+    pub fn fill(&self, id: &str, text: &str) -> Result<()> {
+        self.value(&format!("document.getElementById('{id}').select()"))?;
+        self.tab.type_str(text)?;
+        Ok(())
+    }
+
+    /// A picture of the page in target/web-shots, for people to look at.
+    pub fn shot(&self, name: &str) {
+        let folder = site().with_file_name("web-shots");
+        let shot =
+            self.tab
+                .capture_screenshot(CaptureScreenshotFormatOption::Png, None, None, true);
+        // The pictures are no part of what is tested.
+        if let (Ok(shot), Ok(())) = (shot, std::fs::create_dir_all(&folder)) {
+            let _ = std::fs::write(folder.join(format!("{name}.png")), shot);
+        }
+    }
+
+    pub fn dark(&self) -> Result<()> {
+        use headless_chrome::protocol::cdp::Emulation::{MediaFeature, SetEmulatedMedia};
+        self.tab.call_method(SetEmulatedMedia {
+            media: None,
+            features: Some(vec![MediaFeature {
+                name: "prefers-color-scheme".into(),
+                value: "dark".into(),
+            }]),
+        })?;
+        Ok(())
+    }
+}

@@ -1,0 +1,249 @@
+//! The page in a headless Chromium, used as a person would, and the suite of test.html. Pictures of it are left in
+//! target/web-shots.
+//!
+//!     cargo xtask test web
+
+mod driver;
+
+use std::time::Duration;
+
+use anyhow::{ensure, Result};
+use candle_core::Device;
+use candle_examples::files;
+use candle_examples::generate::{generate, sampling, Options};
+use driver::{Gpu, Page};
+use serde_json::Value;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Waits until the list of models is there.
+const LISTED: &str = "document.querySelectorAll('#model option').length";
+
+fn load(page: &Page) -> Result<()> {
+    page.wait(LISTED, MINUTE)?;
+    page.click("#load")?;
+    page.wait(
+        "['ready', 'empty'].includes(document.body.dataset.state)",
+        2 * MINUTE,
+    )?;
+    let notice = page.value(
+        "document.getElementById('notice').hidden || document.getElementById('notice').textContent",
+    )?;
+    let state = page.value("document.body.dataset.state")?;
+    ensure!(state == "ready", "not loaded: {notice}");
+    Ok(())
+}
+
+fn greedy(page: &Page, tokens: usize) -> Result<()> {
+    page.value(&format!(
+        "(document.getElementById('temperature').value = 0, document.getElementById('tokens').value = {tokens})"
+    ))?;
+    Ok(())
+}
+
+fn ids(page: &Page) -> Result<Vec<u32>> {
+    let ids = page.value("document.body.dataset.ids")?;
+    let ids = ids.as_str().unwrap_or_default();
+    Ok(ids.split(',').filter_map(|id| id.parse().ok()).collect())
+}
+
+/// The ids that the native CPU makes of the page's own prompt.
+fn native(tokens: usize) -> Result<Vec<u32>> {
+    let files = files::locate("stories15m", None)?;
+    let mut loaded = files::load(&files, None, &Device::Cpu)?;
+    let options = Options {
+        tokens,
+        sampling: sampling(0., None, None),
+        seed: 0,
+        repeat_penalty: 1.,
+        repeat_last: 64,
+    };
+    let output = generate(
+        &mut loaded,
+        "Once upon a time",
+        &options,
+        &Device::Cpu,
+        |_| {},
+    )?;
+    Ok(output.ids)
+}
+
+/// On stderr, which `--nocapture` shows without mixing it with the names of the tests.
+fn report(page: &Page, what: &str) -> Result<()> {
+    eprintln!("{what}: {}", page.text("speed")?);
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs a browser and target/web"]
+fn a_story_is_the_same_on_webgpu_on_the_cpu_and_natively() -> Result<()> {
+    const TOKENS: usize = 50;
+    let expected = native(TOKENS)?;
+    let page = Page::open(Gpu::WebGpu, "index.html?model=stories15m")?;
+    load(&page)?;
+    ensure!(
+        page.text("device")?.starts_with("WebGPU"),
+        "{}",
+        page.text("device")?
+    );
+    greedy(&page, TOKENS)?;
+    // The prompt has the focus: Enter starts.
+    page.press("Enter")?;
+    page.wait_state("ready", 5 * MINUTE)?;
+    report(&page, "stories15M, WebGPU")?;
+    page.shot("story");
+    ensure!(
+        ids(&page)? == expected,
+        "WebGPU: {:?}, natively {expected:?}",
+        ids(&page)?
+    );
+    ensure!(page
+        .text("text")?
+        .starts_with("Once upon a time, there was"));
+
+    // Switching loads the model anew.
+    page.click("input[value=cpu]")?;
+    page.wait_state("ready", 2 * MINUTE)?;
+    ensure!(page.text("device")? == "CPU", "{}", page.text("device")?);
+    page.click("#go")?;
+    page.wait_state("busy", MINUTE)?;
+    page.wait_state("ready", 5 * MINUTE)?;
+    report(&page, "stories15M, wasm CPU")?;
+    ensure!(
+        ids(&page)? == expected,
+        "CPU: {:?}, natively {expected:?}",
+        ids(&page)?
+    );
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs a browser and target/web"]
+fn a_text_can_be_stopped_and_another_begun() -> Result<()> {
+    let page = Page::open_sized(Gpu::WebGpu, "index.html?device=cpu", (390, 844))?;
+    page.dark()?;
+    load(&page)?;
+    greedy(&page, 2000)?;
+    page.fill("prompt", "The little dog")?;
+    page.click("#go")?;
+    page.wait(
+        "document.querySelector('.answer')?.textContent.length > 40",
+        MINUTE,
+    )?;
+    page.shot("phone-dark");
+    page.click("#stop")?;
+    page.wait_state("ready", MINUTE)?;
+    let stop = page.value("document.body.dataset.stop")?;
+    ensure!(stop == "interrupted", "{stop}");
+    let first = ids(&page)?;
+    ensure!(
+        !first.is_empty() && first.len() < 200,
+        "{} tokens",
+        first.len()
+    );
+    // Escape does the same, from the keyboard alone.
+    page.fill("prompt", "The little dog")?;
+    page.press("Enter")?;
+    page.wait(
+        "document.querySelector('.answer')?.textContent.length > 40",
+        MINUTE,
+    )?;
+    page.press("Escape")?;
+    page.wait_state("ready", MINUTE)?;
+    let common = first.len().min(ids(&page)?.len());
+    ensure!(ids(&page)?[..common] == first[..common], "another story");
+    let wide =
+        page.value("document.documentElement.scrollWidth > document.documentElement.clientWidth")?;
+    ensure!(wide == Value::Bool(false), "wider than a phone");
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs a browser and target/web"]
+fn smollm2_answers() -> Result<()> {
+    for (device, tokens) in [("cpu", 12), ("webgpu", 8)] {
+        let path = format!("index.html?model=smollm2-135m-q4_1&device={device}");
+        let page = Page::open(Gpu::WebGpu, &path)?;
+        load(&page)?;
+        greedy(&page, tokens)?;
+        page.click("#go")?;
+        page.wait_state("busy", MINUTE)?;
+        page.wait_state("ready", 5 * MINUTE)?;
+        report(&page, &format!("SmolLM2 135M Q4_1, {device}"))?;
+        page.shot(&format!("chat-{device}"));
+        let text = page.text("text")?;
+        ensure!(text.contains("Paris"), "{device}: {text}");
+    }
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs a browser and target/web"]
+fn without_webgpu_a_message_and_the_cpu() -> Result<()> {
+    let page = Page::open(Gpu::None, "index.html")?;
+    page.wait("!document.getElementById('notice').hidden", MINUTE)?;
+    let notice = page.text("notice")?;
+    ensure!(
+        notice.contains("WebGPU") && notice.contains("CPU"),
+        "{notice}"
+    );
+    let disabled = page.value("document.querySelector('input[value=webgpu]').disabled")?;
+    ensure!(disabled == Value::Bool(true), "WebGPU can be chosen");
+    load(&page)?;
+    greedy(&page, 20)?;
+    page.click("#go")?;
+    page.wait_state("busy", MINUTE)?;
+    page.wait_state("ready", MINUTE)?;
+    page.shot("no-webgpu");
+    ensure!(ids(&page)? == native(20)?, "another story");
+    Ok(())
+}
+
+#[test]
+#[ignore = "needs a browser and target/web"]
+fn caps_are_reported() -> Result<()> {
+    let page = Page::open(Gpu::WebGpu, "caps.html")?;
+    page.wait_state("done", MINUTE)?;
+    let report = page.text("report")?;
+    for part in [
+        "user agent",
+        "subgroups",
+        "maxStorageBufferBindingSize",
+        "vendor",
+    ] {
+        ensure!(report.contains(part), "{part} is missing in {report}");
+    }
+    page.shot("caps");
+    let page = Page::open(Gpu::None, "caps.html")?;
+    page.wait_state("done", MINUTE)?;
+    ensure!(page.text("report")?.contains("WebGPU:"));
+    Ok(())
+}
+
+/// One of so many cases of each family; 1 takes all.
+const EVERY_VAR: &str = "CANDLE_WEB_EVERY";
+
+#[test]
+#[ignore = "needs a browser and target/web"]
+fn shaders_compile_and_ops_agree_with_the_cpu() -> Result<()> {
+    let every = std::env::var(EVERY_VAR).unwrap_or_else(|_| "8".into());
+    let page = Page::open(Gpu::WebGpu, &format!("test.html?start&every={every}"))?;
+    page.wait_state("done", 20 * MINUTE)?;
+    page.shot("tests");
+    eprintln!("{}", page.text("summary")?);
+    let failures = page.value("results.failures.map((f) => `${f.name}: ${f.message}`)")?;
+    let failures: Vec<String> = serde_json::from_value(failures)?;
+    ensure!(
+        failures.is_empty(),
+        "{} failed:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+    let counts =
+        page.value("[results.shaders, results.cases, results.count, results.asynchronous]")?;
+    let all = page.value(
+        "results.cases === results.count && results.shaders > 100 && results.asynchronous",
+    )?;
+    ensure!(all == Value::Bool(true), "not everything ran: {counts}");
+    Ok(())
+}

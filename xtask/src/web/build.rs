@@ -1,0 +1,74 @@
+//! From the sources to a folder that a server of files can serve.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{bail, Context, Result};
+
+use super::tools::{Tools, TARGET};
+use crate::run;
+
+/// A module for browsers.
+pub struct Module {
+    package: &'static str,
+    /// The folder beside the page that it goes to.
+    folder: &'static str,
+    /// Before the transfer compresses it.
+    limit: u64,
+}
+
+pub const PAGE: Module = Module {
+    package: "candle-web",
+    folder: "pkg",
+    limit: 6_000_000,
+};
+
+pub const TESTS: Module = Module {
+    package: "candle-webgpu-web-tests",
+    folder: "pkg-tests",
+    limit: u64::MAX,
+};
+
+/// Copies what needs no building.
+pub fn page(site: &Path) -> Result<()> {
+    let from = crate::root()?.join("candle-examples/web/site");
+    fs::create_dir_all(site).with_context(|| site.display().to_string())?;
+    for entry in fs::read_dir(&from).with_context(|| from.display().to_string())? {
+        let entry = entry?;
+        fs::copy(entry.path(), site.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+/// Builds a module and puts it beside the page.
+pub fn module(tools: &Tools, module: &Module, site: &Path) -> Result<()> {
+    let mut cargo = tools.cargo();
+    cargo.args(["build", "--lib", "--profile", "web", "--target", TARGET]);
+    if !run::status(cargo.args(["-p", module.package]))?.success() {
+        bail!("{} does not build", module.package);
+    }
+    let name = module.package.replace('-', "_");
+    let built = format!("target/{TARGET}/web/{name}.wasm");
+    let built = crate::root()?.join(built);
+    let folder = site.join(module.folder);
+    let mut bindgen = Command::new(&tools.bindgen);
+    bindgen.args([
+        "--target",
+        "web",
+        "--no-typescript",
+        "--remove-name-section",
+    ]);
+    bindgen.arg("--out-dir").arg(&folder).arg(&built);
+    if !run::status(&mut bindgen)?.success() {
+        bail!("wasm-bindgen failed on {}", built.display());
+    }
+    let path = folder.join(format!("{name}_bg.wasm"));
+    tools.optimise(&path)?;
+    let size = fs::metadata(&path)?.len();
+    println!("{}: {:.2} MB", path.display(), size as f64 / 1e6);
+    if size > module.limit {
+        bail!("the module has {size} bytes, more than {}", module.limit);
+    }
+    Ok(())
+}
