@@ -1,5 +1,5 @@
 //! Waiting, in a browser: nothing may block there, so a call is an error that names what to await instead. With the
-//! feature `jspi` it works below an export that suspends.
+//! feature `jspi` it works below [`suspending`].
 
 use std::future::Future;
 
@@ -54,10 +54,13 @@ pub(crate) async fn until(
     ready.await
 }
 
+#[cfg(feature = "jspi")]
+pub use suspend::suspending;
+
 /// JavaScript Promise Integration: the stack of a call from JavaScript is put aside until a promise settles.
 #[cfg(feature = "jspi")]
 mod suspend {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
     use std::future::Future;
     use std::rc::Rc;
 
@@ -67,9 +70,22 @@ mod suspend {
     use super::Call;
     use crate::error::{Error, Result};
 
-    /// Whether an export that suspends is below is known only when it is tried.
+    thread_local! {
+        /// Whether what runs now is called from `suspending`.
+        static BELOW: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// Lets `work` block: a readback suspends it. Only below an export marked `#[wasm_bindgen(jspi)]`, with no JavaScript in
+    /// between; elsewhere the browser throws a `SuspendError`.
+    pub fn suspending<T>(work: impl FnOnce() -> T) -> T {
+        let before = BELOW.replace(true);
+        let result = work();
+        BELOW.set(before);
+        result
+    }
+
     pub fn possible() -> bool {
-        true
+        BELOW.get()
     }
 
     pub fn on<T: 'static>(
@@ -83,8 +99,11 @@ mod suspend {
             *kept.borrow_mut() = Some(value);
             Ok(JsValue::UNDEFINED)
         });
+        // Others run meanwhile, and they are not below.
+        let below = BELOW.replace(false);
         #[allow(deprecated, reason = "that is how js-sys marks it as experimental")]
         let settled = js_sys::futures::jspi_block_on_promise(&promise);
+        BELOW.set(below);
         // The promise itself is never rejected.
         let value = settled.ok().and_then(|_| result.borrow_mut().take());
         value.ok_or(Error::Blocking { call, twin })

@@ -92,7 +92,7 @@ impl WebGpuStorage {
         &self,
         l: &Layout,
     ) -> Result<impl Future<Output = Result<CpuStorage>> + use<>> {
-        let (dtype, size) = (self.dtype, self.dtype.size_in_bytes());
+        let (dtype, size) = (self.dtype, stored(self.dtype));
         let (start, count) = match (moved("readback", dtype)?, dtype) {
             // Some of these elements are smaller than a byte: the storage as a whole.
             (Elem::U8, dtype) if dtype != DType::U8 && l.start_offset() == 0 => (0, self.count),
@@ -101,6 +101,14 @@ impl WebGpuStorage {
         let (from, bytes) = ((start * size) as u64, (count * size) as u64);
         let reading = self.device.runtime().read_async(&self.value, from, bytes)?;
         Ok(async move { Ok(cpu_storage(dtype, &reading.bytes().await?)) })
+    }
+}
+
+/// Bytes of what the CPU's storage counts: of dtypes smaller than a byte it counts the bytes.
+fn stored(dtype: DType) -> usize {
+    match dtype {
+        DType::F6E2M3 | DType::F6E3M2 | DType::F4 | DType::F8E8M0 => 1,
+        dtype => dtype.size_in_bytes(),
     }
 }
 
@@ -192,7 +200,7 @@ impl BackendStorage for WebGpuStorage {
     }
 
     fn to_cpu_storage(&self) -> Result<CpuStorage> {
-        let bytes = (self.count * self.dtype.size_in_bytes()) as u64;
+        let bytes = (self.count * stored(self.dtype)) as u64;
         let bytes = self.device.runtime().read(&self.value, 0, bytes)?;
         Ok(cpu_storage(self.dtype, &bytes))
     }

@@ -1,6 +1,6 @@
 // Runs shaders and cases, away from the page. Messages in: { filter, every, from }.
 // Out: names, shader, asynchronous, case, done, failed.
-import init, { adapter, open, run, run_asynchronous, shaders } from "./pkg-tests/candle_webgpu_web_tests.js";
+import init, { adapter, known_failure, open, run, run_asynchronous, shaders } from "./pkg-tests/candle_webgpu_web_tests.js";
 
 async function compile() {
   const gpu = await navigator.gpu.requestAdapter();
@@ -36,8 +36,8 @@ onmessage = async ({ data: { filter, every, from } }) => {
     const cases = chosen(await open(), filter, every);
     postMessage({ type: "names", count: cases.length, adapter: adapter() });
     if (from === 0) {
-      if (!filter || "shader".includes(filter)) await compile();
-      if (!filter || "asynchronous".includes(filter)) {
+      if (!filter || "shaders".startsWith(filter)) await compile();
+      if (!filter || "asynchronous".startsWith(filter)) {
         const error = await run_asynchronous().then(() => null, (e) => e.message ?? String(e));
         postMessage({ type: "asynchronous", error });
       }
@@ -53,7 +53,8 @@ onmessage = async ({ data: { filter, every, from } }) => {
         if (e instanceof WebAssembly.RuntimeError) throw e;
         error = e.message ?? String(e);
       }
-      postMessage({ type: "case", name, worst, error, ms: performance.now() - start });
+      const known = error !== null && known_failure(name) !== undefined;
+      postMessage({ type: "case", name, worst, error, known, ms: performance.now() - start });
     }
     postMessage({ type: "done" });
   } catch (e) {

@@ -9,7 +9,7 @@ let worker = null;
 let drawn = 0;
 
 function fresh() {
-  return { adapter: "", count: 0, shaders: 0, cases: 0, failures: [], rows: new Map(), asynchronous: false, done: false };
+  return { adapter: "", count: 0, shaders: 0, cases: 0, failures: [], rows: new Map(), known: 0, asynchronous: false, done: false };
 }
 
 function fail(name, message) {
@@ -32,7 +32,7 @@ function row(name) {
 function draw() {
   drawn = performance.now();
   const { adapter, count, cases, shaders, failures, done } = results;
-  at("summary").textContent = `${adapter}: ${shaders} shaders, ${cases} of ${count} cases, ${failures.length} failed`
+  at("summary").textContent = `${adapter}: ${shaders} shaders, ${cases} of ${count} cases, ${failures.length} failed, ${results.known} known failures`
     + (done ? ", done" : "");
   at("progress").max = Math.max(count, 1);
   at("progress").value = cases;
@@ -60,13 +60,14 @@ const heard = {
     results.asynchronous = true;
     if (error) fail("asynchronous", error);
   },
-  case({ name, worst, error, ms }) {
+  case({ name, worst, error, known, ms }) {
     const r = row(name);
     results.cases += 1;
     r.cases += 1;
     r.ms += ms;
     r.worst = Math.max(r.worst, worst);
-    if (error) {
+    if (known) results.known += 1;
+    else if (error) {
       r.failed += 1;
       fail(name, error);
     }

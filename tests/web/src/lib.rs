@@ -8,6 +8,8 @@
 )]
 
 mod asynchronous;
+#[path = "../../known.rs"]
+mod known;
 #[path = "../../conformance/mod.rs"]
 mod suite;
 
@@ -23,6 +25,8 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::JsError;
 
 type Result<T> = std::result::Result<T, JsError>;
+
+const THREADS: &str = "upstream/concurrent_readback";
 
 struct Opened {
     device: Device,
@@ -43,7 +47,9 @@ fn opened() -> Result<Rc<Opened>> {
 pub async fn open() -> Result<Array> {
     console_error_panic_hook::set_once();
     let device = Device::new_webgpu_async(0).await?;
-    let cases = cases();
+    // One needs threads, which a browser has not.
+    let mut cases = cases();
+    cases.retain(|case| case.name != THREADS);
     let names = cases.iter().map(|c| JsString::from(c.name.as_str()));
     let names = names.collect();
     let opened = Rc::new(Opened { device, cases });
@@ -58,6 +64,12 @@ pub fn adapter() -> Result<String> {
     Ok(device.as_webgpu_device()?.adapter().name.clone())
 }
 
+/// Why a case is known to fail on this adapter; some of a group may pass.
+#[wasm_bindgen]
+pub fn known_failure(case: &str) -> Result<Option<String>> {
+    Ok(known::reason(&adapter()?, case).map(str::to_string))
+}
+
 /// Runs a case; gives the greatest difference of floats.
 #[wasm_bindgen(jspi)]
 pub fn run(index: usize) -> Result<f64> {
@@ -65,7 +77,7 @@ pub fn run(index: usize) -> Result<f64> {
     let case = opened.cases.get(index);
     let case = case.ok_or_else(|| JsError::new("there is no such case"))?;
     bound::WORST.set(0.);
-    let done = case.run(&opened.device);
+    let done = candle_webgpu::suspending(|| case.run(&opened.device));
     done.map_err(|e| JsError::new(&format!("{e:#}")))?;
     Ok(bound::WORST.get())
 }

@@ -226,7 +226,7 @@ const EVERY_VAR: &str = "CANDLE_WEB_EVERY";
 #[test]
 #[ignore = "needs a browser and target/web"]
 fn shaders_compile_and_ops_agree_with_the_cpu() -> Result<()> {
-    let every = std::env::var(EVERY_VAR).unwrap_or_else(|_| "8".into());
+    let every = std::env::var(EVERY_VAR).unwrap_or_else(|_| "40".into());
     let page = Page::open(Gpu::WebGpu, &format!("test.html?start&every={every}"))?;
     page.wait_state("done", 20 * MINUTE)?;
     page.shot("tests");
