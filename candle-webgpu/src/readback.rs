@@ -225,14 +225,13 @@ impl Inner {
 
     /// The same without blocking.
     pub(crate) async fn synchronize_async(self: &Arc<Self>) -> Result<()> {
-        let mut recorder = lock(&self.recorder);
-        let faults = recorder.faults;
-        let flushed = match faults {
-            true => Ok(None),
-            false => self.flush(&mut recorder, &[]),
+        let (faults, index) = {
+            let mut recorder = lock(&self.recorder);
+            match recorder.faults {
+                true => (true, None),
+                false => (false, self.flush(&mut recorder, &[])?),
+            }
         };
-        drop(recorder);
-        let index = flushed?;
         if faults {
             let reading = Reading::start(self.clone(), &self.fault, 0, 0)?;
             return reading.bytes().await.map(|_| ());
