@@ -60,7 +60,7 @@ impl Bench {
     pub fn new(rules: &str) -> Bench {
         let (adapter, report) = pollster::block_on(choose(0)).expect("an adapter");
         let rewrites = Rewrites::parse(rules).expect("names of rules");
-        let device = pollster::block_on(Device::open(adapter, report, rewrites));
+        let device = pollster::block_on(Device::open(&adapter, &report, rewrites));
         Bench {
             device: device.expect("a device"),
             seed: std::cell::Cell::new(1),
