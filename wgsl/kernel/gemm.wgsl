@@ -42,6 +42,7 @@ fn multiply(row: u32, col: u32) {
 fn keep(m: u32, n: u32, above: u32) {
     for (var i = 0u; i < TM * TQ; i++) { keep_four(m + i / TQ, n + i % TQ * 4u * ACROSS, above, acc[i]); }
 }
+fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
 // end slots
 
 struct Params {
@@ -140,20 +141,12 @@ fn main(
     let tile = group % p.groups;
     let m0 = tile % p.rows * BM;
     let n0 = tile / p.rows * BN;
-    var a_base = p.a_offset;
-    var b_base = p.b_offset;
-    var rest = batch;
-    for (var d = 0u; d < 4u; d++) {
-        let i = rest % p.dims[d];
-        rest /= p.dims[d];
-        a_base += i * p.a_batch[d];
-        b_base += i * p.b_batch[d];
-    }
+    let base = bases(batch);
 
     let row = thread / ACROSS * TM;
     let col = thread % ACROSS * 4u;
-    a_start(thread, m0, a_base);
-    b_start(thread, n0, b_base);
+    a_start(thread, m0, base.x);
+    b_start(thread, n0, base.y);
     a_fetch(thread, m0, 0u);
     b_fetch(thread, n0, 0u);
     for (var k0 = 0u; k0 < p.k; k0 += BK) {

@@ -31,6 +31,7 @@ fn keep(at: Piece) {
         for (var i = 0u; i < IS; i++) { keep_piece(sums[i * JS + j], at, i * 16u, j * 16u); }
     }
 }
+fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
 // end slots
 
 struct Params {
@@ -184,15 +185,7 @@ fn main(
     let high = min(BAND, p.rows - above);
     let m0 = (above + tile % band % high) * BM;
     let n0 = tile % band / high * BN;
-    var a_base = p.a_offset;
-    var b_base = p.b_offset;
-    var rest = batch;
-    for (var d = 0u; d < 4u; d++) {
-        let i = rest % p.dims[d];
-        rest /= p.dims[d];
-        a_base += i * p.a_batch[d];
-        b_base += i * p.b_batch[d];
-    }
+    let base = bases(batch);
 
     let row = subgroup % (BM / WM) * WM;
     let col = subgroup / (BM / WM) * WN;
@@ -200,11 +193,11 @@ fn main(
     b_first = first(thread, B_ALONG_K, BN);
     for (var i = 0u; i < A_HOLD; i++) {
         let at = a_first + i * next(A_ALONG_K, BM);
-        a_from[i] = (a_base + inside(m0 + at.x, p.m, A_ALONG_K) * p.a_m + at.y * p.a_k) / 4u;
+        a_from[i] = (base.x + inside(m0 + at.x, p.m, A_ALONG_K) * p.a_m + at.y * p.a_k) / 4u;
     }
     for (var i = 0u; i < B_HOLD; i++) {
         let at = b_first + i * next(B_ALONG_K, BN);
-        b_from[i] = (b_base + inside(n0 + at.x, p.n, B_ALONG_K) * p.b_n + at.y * p.b_k) / 4u;
+        b_from[i] = (base.y + inside(n0 + at.x, p.n, B_ALONG_K) * p.b_n + at.y * p.b_k) / 4u;
     }
     // The last round fetches its own tile again, for nobody.
     let a_step = BK * p.a_k / 4u;

@@ -24,6 +24,7 @@ fn add_up(first: u32, rows: array<u32, ROWS>, cols: array<u32, COLS>) -> array<v
 fn y_put(at: u32, count: u32, v: vec4<f32>) {
     for (var i = 0u; i < count; i++) { y[at + i] = v[i]; }
 }
+fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
 // end slots
 
 struct Params {
@@ -60,25 +61,16 @@ fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups)
     let batch = group / p.groups / p.blocks;
     if batch >= p.batch { return; }
     let m0 = group / p.groups % p.blocks * ROWS;
-    var a_base = p.a_offset;
-    var b_base = p.b_offset;
-    var rest = batch;
-    for (var d = 0u; d < 4u; d++) {
-        let i = rest % p.dims[d];
-        rest /= p.dims[d];
-        a_base += i * p.a_batch[d];
-        b_base += i * p.b_batch[d];
-    }
-    b_base += b_start(batch);
+    let base = bases(batch) + vec2<u32>(0u, b_start(batch));
 
     // Rows and columns past the edge repeat the last one and are not written.
     let teams = WORKGROUP / SPAN;
     let n_first = group % p.groups * teams * COLS;
     let n0 = n_first + ids.thread / SPAN * COLS;
     var cols: array<u32, COLS>;
-    for (var c = 0u; c < COLS; c++) { cols[c] = b_base + min(n0 + c, p.n - 1u) * p.b_n; }
+    for (var c = 0u; c < COLS; c++) { cols[c] = base.y + min(n0 + c, p.n - 1u) * p.b_n; }
     var rows: array<u32, ROWS>;
-    for (var r = 0u; r < ROWS; r++) { rows[r] = a_base + min(m0 + r, p.m - 1u) * p.a_m; }
+    for (var r = 0u; r < ROWS; r++) { rows[r] = base.x + min(m0 + r, p.m - 1u) * p.a_m; }
 
     let acc = add_up(ids.thread % SPAN, rows, cols);
     for (var r = 0u; r < ROWS; r++) {

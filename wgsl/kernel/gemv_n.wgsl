@@ -9,6 +9,7 @@ const ROWS = 1u;
 fn a_get(i: u32) -> f32 { return a[i]; }
 fn b_four(row: u32, n: u32) -> vec4<f32> { return b[(row + n) / 4u]; }
 fn y_put(at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
+fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
 // end slots
 
 struct Params {
@@ -46,25 +47,17 @@ fn main(
     let group = id.y * count.x + id.x;
     let batch = group / p.groups;
     if batch >= p.batch { return; }
-    var a_base = p.a_offset;
-    var b_base = p.b_offset;
-    var rest = batch;
-    for (var d = 0u; d < 4u; d++) {
-        let i = rest % p.dims[d];
-        rest /= p.dims[d];
-        a_base += i * p.a_batch[d];
-        b_base += i * p.b_batch[d];
-    }
+    let base = bases(batch);
 
     // A quad past the edge repeats the first one and is not written, as are rows past the last.
     let n = (group % p.groups * QUADS + thread % QUADS) * 4u;
     let n_read = select(0u, n, n < p.n);
     let slices = WORKGROUP / QUADS;
     var rows: array<u32, ROWS>;
-    for (var r = 0u; r < ROWS; r++) { rows[r] = a_base + min(r, p.m - 1u) * p.a_m; }
+    for (var r = 0u; r < ROWS; r++) { rows[r] = base.x + min(r, p.m - 1u) * p.a_m; }
     var acc: array<vec4<f32>, ROWS>;
     for (var k = thread / QUADS; k < p.k; k += slices) {
-        let right = b_four(b_base + k * p.b_k, n_read);
+        let right = b_four(base.y + k * p.b_k, n_read);
         for (var r = 0u; r < ROWS; r++) { acc[r] += a_get(rows[r] + k * p.a_k) * right; }
     }
 

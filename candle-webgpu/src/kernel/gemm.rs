@@ -140,6 +140,7 @@ pub(crate) fn spec(
 }
 
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
+    text.file(include_str!("../../wgsl/lib/batch.wgsl"));
     let tile = tile(spec);
     text.line(format!("const THREADS = {}u;", tile.kernel.workgroup));
     text.line(format!("const ACROSS = {}u;", tile.across));

@@ -112,6 +112,7 @@ pub(crate) fn spec(
 }
 
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
+    text.file(include_str!("../../wgsl/lib/batch.wgsl"));
     let tile = tile(spec);
     let (wm, wn) = tile.subgroup;
     for (name, value) in [

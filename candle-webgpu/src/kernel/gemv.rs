@@ -193,6 +193,7 @@ fn slots_expert(spec: &Spec, text: &mut Text) -> Result<()> {
 }
 
 fn slots_team(spec: &Spec, text: &mut Text) -> Result<()> {
+    text.file(include_str!("../../wgsl/lib/batch.wgsl"));
     team(spec, text);
     for (i, n) in ["a", "b"].into_iter().enumerate() {
         eights(spec, i, n, text)?;
@@ -288,6 +289,7 @@ pub(super) fn wide_specs(elem: Elem) -> Vec<Spec> {
 }
 
 fn slots_n(spec: &Spec, text: &mut Text) -> Result<()> {
+    text.file(include_str!("../../wgsl/lib/batch.wgsl"));
     text.line(format!("const ROWS = {}u;", spec.op));
     text.line(if spec.operands[1].1 == Access::Quads {
         "fn b_four(row: u32, n: u32) -> vec4<f32> { return b_get4((row + n) / 4u); }"

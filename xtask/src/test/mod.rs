@@ -30,7 +30,7 @@ with their reasons in tests/known_upstream.txt; one that passes counts as failed
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The parts to run, in this order; all when none is named
+    /// The parts to run, in this order; all but web when none is named
     #[arg(value_enum)]
     parts: Vec<Part>,
     /// The adapter to test: its rank, or a part of its name, for example llvmpipe
