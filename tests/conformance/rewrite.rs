@@ -1,9 +1,9 @@
 //! Runs of ops of which the recorder's rules make other kernels: nothing is read back in between, and nothing in between is held.
 
-use candle_core::{DType, Tensor};
+use candle_core::{DType, Device, Tensor};
 use candle_nn::ops;
 
-use crate::bound::{ATTENTION, MATMUL};
+use crate::bound::{ARITH, ATTENTION, MATMUL};
 use crate::case::Cases;
 use crate::input::{check, tensor, Fill, Operand, FLOATS};
 
@@ -49,9 +49,23 @@ fn attention(t: &[Tensor]) -> candle_core::Result<Tensor> {
     weights.matmul(&v)?.to_dtype(dtype)
 }
 
+/// A value by itself and less itself, both NaN where it is infinite, in one chain with what made it.
+fn same_operands(t: &[Tensor]) -> candle_core::Result<Tensor> {
+    let x = t[0].abs()?;
+    let quotient = x.div(&x)?;
+    let none = t[0].neg()?;
+    let difference = none.sub(&none)?;
+    Tensor::stack(&[quotient, difference], 0)
+}
+
 pub fn add(cases: &mut Cases) {
     for dtype in FLOATS {
         let name = dtype.as_str();
+        cases.add(format!("rewrite/same_operands/{name}"), move |d| {
+            let special = [0., -0., 1., -3., f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
+            let x = Tensor::new(&special.repeat(5)[..], &Device::Cpu)?.to_dtype(dtype)?;
+            check(d, &[Operand::of(x)], ARITH, same_operands)
+        });
         for (m, k, columns) in [
             (1, 512, [40, 8, 8]),
             (3, 640, [12, 4100, 4100]),

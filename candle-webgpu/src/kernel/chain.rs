@@ -181,6 +181,11 @@ fn body(spec: &Spec, text: &mut Text) -> Result<()> {
             });
         }
         let (from, out) = (step.args[0].1, step.out.row(OP)?);
+        if let ([_, arg], Compute::F32) = (&mut args[..], from.row(OP)?.compute) {
+            // NVIDIA's compiler (driver 580) takes x / x for 1 and x - x for 0, of what it sees to be the same.
+            text.line(format!("    let s{i}_own = kept({arg});"));
+            *arg = format!("s{i}_own");
+        }
         let lane = |k: u32| -> Result<String> {
             let of = |arg: &String| format!("{arg}[{k}]");
             if step.op == PICK {
