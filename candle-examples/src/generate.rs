@@ -212,6 +212,9 @@ impl Writer<'_> {
     }
 }
 
+/// Reading back by a call that blocks is faster where it may: it polls before it sleeps.
+const BLOCKS: bool = cfg!(not(target_arch = "wasm32"));
+
 /// Chooses tokens; its random numbers go on from text to text.
 pub struct Chooser {
     processor: LogitsProcessor,
@@ -236,9 +239,15 @@ impl Chooser {
     async fn choose(&mut self, logits: &Tensor, seen: &[u32]) -> Result<u32> {
         if self.greedy && self.penalty == 1. {
             let likeliest = logits.to_dtype(DType::F32)?.argmax(0)?;
-            return Ok(likeliest.to_scalar_async().await?);
+            return Ok(match BLOCKS {
+                true => likeliest.to_scalar()?,
+                false => likeliest.to_scalar_async().await?,
+            });
         }
-        let logits = logits.to_device_async(&Device::Cpu).await?;
+        let logits = match BLOCKS {
+            true => logits.to_device(&Device::Cpu)?,
+            false => logits.to_device_async(&Device::Cpu).await?,
+        };
         if self.penalty == 1. {
             return Ok(self.processor.sample(&logits)?);
         }
