@@ -3,6 +3,7 @@
 use anyhow::Result;
 use candle_core::{Device, Tensor};
 
+use crate::bound::floats;
 use crate::draw;
 use crate::graph::{bits, on_cpu, stepwise, Expect, Graph, Lazy, Node, Outcome, Source, Step};
 use crate::input::Rng;
@@ -163,14 +164,25 @@ fn gradient(node: &Node, step: &Step, device: &Device) -> Result<Option<String>>
     Ok(compared.err().map(|e| format!("{e:#}")))
 }
 
-/// The first byte that differs.
+fn both_nan(a: &[f64], b: &[f64]) -> Vec<bool> {
+    let pairs = a.iter().zip(b);
+    pairs.map(|(a, b)| a.is_nan() && b.is_nan()).collect()
+}
+
+/// The first element that differs.
 fn differ(stepped: &Tensor, lazy: &Tensor) -> Result<Option<String>> {
     if stepped.dims() != lazy.dims() {
         return Ok(Some(format!("shape {:?}", lazy.dims())));
     }
     let (a, b) = (bits(stepped)?, bits(lazy)?);
     let size = stepped.dtype().size_in_bytes();
-    let wrong = (0..a.len() / size).filter(|i| a[i * size..][..size] != b[i * size..][..size]);
+    // Which NaN a product of two NaN is, is nowhere stated: compilers exchange operands.
+    let nan = match stepped.dtype().is_float() {
+        true => both_nan(&floats(stepped)?, &floats(lazy)?),
+        false => vec![false; a.len() / size],
+    };
+    let wrong =
+        (0..a.len() / size).filter(|&i| !nan[i] && a[i * size..][..size] != b[i * size..][..size]);
     let wrong: Vec<usize> = wrong.collect();
     Ok(wrong.first().map(|&i| {
         let (a, b) = (&a[i * size..][..size], &b[i * size..][..size]);

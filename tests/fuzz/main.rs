@@ -3,9 +3,9 @@
 //!     cargo xtask fuzz [--seconds N | --cases N] [--seed S]
 //!
 //! A graph is run twice on the device: lazily, with nothing read back before its end, and step by step, with each
-//! node read back at once. Both must give the same bits. Each node of the second run is computed on the CPU, too, from
-//! what its operands hold on the device, and compared by the bounds of the conformance suite: every comparison is of
-//! one op, so no error grows through a graph.
+//! node read back at once. Both must give the same bits (any NaN is as good as another). Each node of the second run is
+//! computed on the CPU, too, from what its operands hold on the device, and compared by the bounds of the conformance
+//! suite: every comparison is of one op, so no error grows through a graph.
 
 #[allow(dead_code)] // Shared with the conformance suite, as are the next two.
 #[path = "../conformance/bound.rs"]
