@@ -9,7 +9,7 @@ use crate::quant::{Quant, QUANTS};
 /// The most rows that these kernels take.
 pub(crate) const MAX_ROWS: u32 = 8;
 
-pub(super) const BINDINGS: &[Binding] = &[read("a"), read("b"), write("y")];
+const BINDINGS: &[Binding] = &[read("a"), read("b"), write("y")];
 
 macro_rules! gemv_k {
     ($name:literal, $workgroup:literal, $features:expr, $bindings:expr, $slots:expr) => {
@@ -35,7 +35,7 @@ pub static GEMV_K_SUB32: Kernel = gemv_k!("gemv_k_sub32", 32, SUB, BINDINGS, slo
 /// The same for few columns, where the threads of more subgroups are needed to fill the adapter.
 pub static GEMV_K_SUB128: Kernel = gemv_k!("gemv_k_sub128", 128, SUB, BINDINGS, slots_k);
 
-pub(super) const EXPERTS: &[Binding] = &[
+const EXPERTS: &[Binding] = &[
     read("a"),
     read("b"),
     write("y"),

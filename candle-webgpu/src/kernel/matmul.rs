@@ -79,16 +79,15 @@ impl Device {
         let parts = plan.parts as usize;
         let elem = plan.spec.elem(2);
         let y = self.output(OP, parts * count, elem)?;
-        let mut windows = vec![a, b, (&y).into()];
-        if let Some(Scaled { a, b, worth }) = &scaled {
-            windows = vec![a.into(), b.into(), (&y).into(), worth.into()];
+        let params = problem.params(&plan, 0);
+        let grid = problem.grid(&plan);
+        match &scaled {
+            Some(Scaled { a, b, worth }) => {
+                let windows = [a.into(), b.into(), (&y).into(), worth.into()];
+                self.record(plan.spec, &windows, &params, grid)?;
+            }
+            None => self.record(plan.spec, &[a, b, (&y).into()], &params, grid)?,
         }
-        self.record(
-            plan.spec.clone(),
-            &windows,
-            &problem.params(&plan, 0),
-            problem.grid(&plan),
-        )?;
         if parts == 1 {
             return Ok(y);
         }
