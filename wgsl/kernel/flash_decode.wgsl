@@ -1,5 +1,5 @@
 // y[i, c] = sum over j of softmax_j(s[i, j]) v[j, c] for s[i, j] = cap tanh(scale / cap q[i] . k[j]) + mask[i, j], for few rows i:
-// the queries of all heads that share a k and a v. A workgroup owns ROWS rows and a run of keys j, of which it sees 64 at a
+// the queries of all heads that share a k and a v. A workgroup owns ROWS rows and a run of keys j, of which it sees 128 at a
 // time; for scores two threads own a key, for sums a thread owns four columns of every so many keys.
 
 // slots: as it stands this file is the f32 case of rows that start at whole quads.
@@ -49,12 +49,12 @@ struct Params {
 @group(0) @binding(3) var<storage, read> v: array<V>;
 @group(0) @binding(4) var<storage, read> mask: array<MASK>;
 @group(0) @binding(5) var<storage, read_write> y: array<Y>;
-override WORKGROUP: u32 = 128u; // two threads for a key
+override WORKGROUP: u32 = 256u; // two threads for a key
 override MASKED: u32 = 0u;
 override PARTS: u32 = 0u; // y gets sums of a split, and behind each row its maximum and its sum of weights
 override QUADS: u32 = 64u; // room for the quads of a row of q
 
-const KEYS = 64u;
+const KEYS = 128u;
 const TEAM = 16u; // threads that seek the maximum of a row
 const SHARE = max(ROWS, 4u);
 var<workgroup> query: array<vec4<f32>, QUADS * ROWS>; // by column, then by row
@@ -102,7 +102,20 @@ fn main(
         let k_at = k_base + min(j0 + thread / 2u, p.keys - 1u) * p.k_strides.w;
         var sum: array<f32, ROWS>;
         for (var r = 0u; r < ROWS; r++) { sum[r] = 0.0; }
-        for (var quad = thread % 2u; quad < p.d / 4u; quad += 2u) {
+        // Four loads under way at a time.
+        var quad = thread % 2u;
+        for (; quad + 6u < p.d / 4u; quad += 8u) {
+            let four0 = k_four(k_at, quad * 4u);
+            let four1 = k_four(k_at, quad * 4u + 8u);
+            let four2 = k_four(k_at, quad * 4u + 16u);
+            let four3 = k_four(k_at, quad * 4u + 24u);
+            for (var r = 0u; r < ROWS; r++) {
+                let at = quad * ROWS + r;
+                sum[r] += dot(query[at], four0) + dot(query[at + 2u * ROWS], four1);
+                sum[r] += dot(query[at + 4u * ROWS], four2) + dot(query[at + 6u * ROWS], four3);
+            }
+        }
+        for (; quad < p.d / 4u; quad += 2u) {
             let four = k_four(k_at, quad * 4u);
             for (var r = 0u; r < ROWS; r++) { sum[r] += dot(query[quad * ROWS + r], four); }
         }
@@ -149,7 +162,24 @@ fn main(
             total[r] *= shrink[r];
         }
         let some = select(0u, min(KEYS, last - j0), run < runs);
-        for (var key = run; key < some; key += runs) {
+        var key = run;
+        for (; key + 3u * runs < some; key += 4u * runs) {
+            let v_at = v_base + (j0 + key) * p.v_strides.w;
+            let v_step = runs * p.v_strides.w;
+            let four0 = v_four(v_at, column * 4u);
+            let four1 = v_four(v_at + v_step, column * 4u);
+            let four2 = v_four(v_at + 2u * v_step, column * 4u);
+            let four3 = v_four(v_at + 3u * v_step, column * 4u);
+            for (var r = 0u; r < ROWS; r++) {
+                let w = vec4<f32>(
+                    weight[key * ROWS + r], weight[(key + runs) * ROWS + r],
+                    weight[(key + 2u * runs) * ROWS + r], weight[(key + 3u * runs) * ROWS + r],
+                );
+                acc[r] += (w.x * four0 + w.y * four1) + (w.z * four2 + w.w * four3);
+                total[r] += (w.x + w.y) + (w.z + w.w);
+            }
+        }
+        for (; key < some; key += runs) {
             let four = v_four(v_base + (j0 + key) * p.v_strides.w, column * 4u);
             for (var r = 0u; r < ROWS; r++) {
                 let w = weight[key * ROWS + r];

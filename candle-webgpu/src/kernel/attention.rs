@@ -28,8 +28,12 @@ const DECODE_ROWS: u32 = 32;
 /// Workgroups that fill an adapter: keys are split until there are so many.
 const FLASH_GROUPS: u32 = 256;
 const DECODE_GROUPS: u32 = 512;
+/// Workgroups of `flash_decode` for which rows are shared out rather than taken together by those that read the same keys.
+const DECODE_SHARED: u64 = 128;
 /// The fewest keys that are worth a workgroup of `flash` of their own.
 const FLASH_LEAST: u32 = 256;
+/// The most keys that `flash_decode` does not split: a second kernel costs as much as some hundred keys.
+const DECODE_WHOLE: u32 = 3 * DECODE_KEYS;
 /// The most keys of a split: llvmpipe leaves out what comes after 65,535 rounds of all loops (see `ROUNDS`).
 const FLASH_MOST: u32 = 16384;
 const DECODE_MOST: u32 = 4096;
@@ -310,11 +314,9 @@ fn share(limit: u64, params: &Params) -> Share {
     let (queries, keys) = (params.queries, params.keys);
     let decode = queries <= DECODE_QUERIES && rows <= DECODE_ROWS;
     let (by, tile) = if decode {
-        let fits = |b: &&Block| b.rows >= rows;
-        let block = BLOCKS
-            .iter()
-            .find(fits)
-            .unwrap_or(&BLOCKS[BLOCKS.len() - 1]);
+        let groups = |b: &&Block| u64::from(batch) * u64::from(rows.div_ceil(b.rows));
+        let full = |b: &&Block| groups(b) >= DECODE_SHARED;
+        let block = BLOCKS.iter().rev().find(full).unwrap_or(&BLOCKS[0]);
         (By::Block(block), block.rows)
     } else {
         let wide = |t: &&Tile| t.quads * 32 >= columns;
@@ -334,7 +336,9 @@ fn share(limit: u64, params: &Params) -> Share {
     // Sums of splits beside each other fit in a binding.
     let bytes = u64::from(batch) * u64::from(rows) * u64::from(columns + 4) * 4;
     let room = (limit / bytes.max(1)).min(u32::MAX.into()) as u32;
-    let splits = useful.min(keys / least).min(room).max(keys.div_ceil(most));
+    let whole = decode && keys <= DECODE_WHOLE;
+    let splits = if whole { 1 } else { useful.min(keys / least) };
+    let splits = splits.min(room).max(keys.div_ceil(most));
     let span = keys.div_ceil(splits.max(1)).next_multiple_of(step);
     Share {
         by,

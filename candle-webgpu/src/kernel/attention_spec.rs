@@ -43,12 +43,12 @@ macro_rules! flash_decode {
             name: "flash_decode",
             source: include_str!("../../wgsl/kernel/flash_decode.wgsl"),
             bindings: $bindings,
-            workgroup: 128,
+            workgroup: 2 * DECODE_KEYS,
             shared: |spec| {
                 let rows = block(spec).rows;
                 let quads = spec.overrides.iter().find(|(name, _)| *name == "QUADS");
                 let query = quads.map_or(MAX_COLUMNS as u32 / 4, |(_, quads)| *quads) * rows * 16;
-                query + (rows.max(4) * 128 + DECODE_KEYS * rows + 128 + 2 * rows) * 4
+                query + (rows.max(4) * 2 * DECODE_KEYS + DECODE_KEYS * (rows + 2) + 2 * rows) * 4
             },
             features: wgpu::Features::empty(),
             slots: |spec, text| {
@@ -77,7 +77,7 @@ pub static FLASH_MERGE: Kernel = Kernel {
 /// The most columns of q, k and v.
 pub(crate) const MAX_COLUMNS: usize = 256;
 /// Keys that a workgroup of [`FLASH_DECODE`] sees at a time.
-pub(super) const DECODE_KEYS: u32 = 64;
+pub(super) const DECODE_KEYS: u32 = 128;
 
 /// Register tile of a thread of [`FLASH`].
 pub(super) struct Tile {
@@ -115,7 +115,6 @@ pub(super) const BLOCKS: &[Block] = &[
     Block { name: "1", rows: 1 },
     Block { name: "2", rows: 2 },
     Block { name: "4", rows: 4 },
-    Block { name: "8", rows: 8 },
 ];
 
 fn block(spec: &Spec) -> &'static Block {
