@@ -68,6 +68,10 @@ struct Args {
     #[arg(long)]
     explain: bool,
 
+    /// Add the GPU's time of each kernel in one pass, the slowest first
+    #[arg(long, conflicts_with = "json")]
+    profile: bool,
+
     /// Print one line of JSON per measurement instead of the table
     #[arg(long)]
     json: bool,
@@ -150,12 +154,18 @@ fn run(args: &Args) -> anyhow::Result<()> {
         let runs = repeat(args, || bench.prefill(args.prefill))?;
         report.row("prefill", args.prefill, &runs);
         explain(args, before, &bench.device);
+        if args.profile {
+            report::kernels(&bench.profile(args.prefill, 0)?, 1);
+        }
     }
     if args.decode > 0 {
         let before = fired(&bench.device);
         let runs = repeat(args, || bench.decode(args.context, args.decode))?;
         report.row("decode", args.decode, &runs);
         explain(args, before, &bench.device);
+        if args.profile {
+            report::kernels(&bench.profile(args.context, args.decode)?, args.decode);
+        }
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The two measured loops.
 
 use candle_core::{Device, Tensor, D};
-use candle_examples::device::{counters, Counters};
+use candle_examples::device::{counters, profiled, Counters, KernelTime};
 use candle_examples::gguf::Forward;
 use std::time::{Duration, Instant};
 
@@ -53,6 +53,21 @@ impl Bench {
             time: start.elapsed(),
             slowest,
             counters: before.zip(counters(&self.device)),
+        })
+    }
+
+    /// Times the kernels of decoding `tokens` tokens behind a prompt, or of the prompt if there are none.
+    pub fn profile(&mut self, prompt: usize, tokens: usize) -> anyhow::Result<Vec<KernelTime>> {
+        let (device, ids) = (self.device.clone(), self.prompt(prompt));
+        if tokens == 0 {
+            return profiled(&device, || self.step(&ids, 0).map(|_| ()));
+        }
+        let mut next = self.step(&ids, 0)?;
+        profiled(&device, || {
+            for position in prompt..prompt + tokens {
+                next = self.step(&[next], position)?;
+            }
+            Ok(())
         })
     }
 

@@ -145,7 +145,15 @@ pub struct Fired {
     pub times: u64,
 }
 
-pub use webgpu::{counters, fired, is_software};
+/// The dispatches of a kernel that a WebGPU device timed.
+#[derive(Clone, Debug)]
+pub struct KernelTime {
+    pub kernel: String,
+    pub times: u64,
+    pub seconds: f64,
+}
+
+pub use webgpu::{counters, fired, is_software, profiled};
 
 #[cfg(feature = "webgpu")]
 mod webgpu {
@@ -187,6 +195,33 @@ mod webgpu {
         })
     }
 
+    /// Does the work, and times the kernels of it; the slowest come first.
+    pub fn profiled<E: From<Error>>(
+        device: &Device,
+        work: impl FnOnce() -> std::result::Result<(), E>,
+    ) -> std::result::Result<Vec<KernelTime>, E> {
+        let start = || Ok(device.as_webgpu_device()?.runtime().profile()?);
+        let profile = start().map_err(|e: candle_core::Error| Error::from(e))?;
+        work()?;
+        let timings = profile.finish().map_err(candle_core::Error::from);
+        let mut kernels = std::collections::HashMap::<String, (u64, u64)>::new();
+        for timing in timings.map_err(Error::from)? {
+            let (times, nanoseconds) = kernels.entry(timing.kernel).or_default();
+            *times += 1;
+            *nanoseconds += timing.duration;
+        }
+        let mut all: Vec<_> = kernels
+            .into_iter()
+            .map(|(kernel, (times, nanoseconds))| KernelTime {
+                kernel,
+                times,
+                seconds: nanoseconds as f64 / 1e9,
+            })
+            .collect();
+        all.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+        Ok(all)
+    }
+
     pub fn fired(device: &Device) -> Vec<Fired> {
         let rules = device.as_webgpu_device().map(|d| d.runtime().rewrites());
         let each = rules.unwrap_or_default().into_iter();
@@ -222,6 +257,13 @@ mod webgpu {
 
     pub fn counters(_: &Device) -> Option<Counters> {
         None
+    }
+
+    pub fn profiled<E: From<Error>>(
+        _: &Device,
+        _: impl FnOnce() -> std::result::Result<(), E>,
+    ) -> std::result::Result<Vec<KernelTime>, E> {
+        Err(Error::NotCompiled("webgpu").into())
     }
 
     pub fn fired(_: &Device) -> Vec<Fired> {

@@ -3,7 +3,7 @@
 //! recorded op is a holder too.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::error::{Error, Result};
@@ -170,6 +170,8 @@ impl std::fmt::Debug for Pool {
 struct Inner {
     bytes: u64,
     block: OnceLock<Block>,
+    /// An op that binds it was handed over to be encoded.
+    sent: AtomicBool,
     pool: Arc<Pool>,
 }
 
@@ -191,6 +193,7 @@ impl Value {
         Value(Arc::new(Inner {
             bytes,
             block: OnceLock::new(),
+            sent: AtomicBool::new(false),
             pool: pool.clone(),
         }))
     }
@@ -215,8 +218,25 @@ impl Value {
         })
     }
 
-    pub(crate) fn has_memory(&self) -> bool {
-        self.0.block.get().is_some()
+    /// Gives the memory back if this is the last holder; else it should let go. What is left of the value is dropped by the thread
+    /// that made it: allocators are slow where one thread frees what another allocates.
+    pub(crate) fn retire(&mut self) -> bool {
+        let Some(value) = Arc::get_mut(&mut self.0) else {
+            return false;
+        };
+        if let Some(block) = value.block.take() {
+            value.pool.give(block);
+        }
+        true
+    }
+
+    pub(crate) fn note_sent(&self) {
+        self.0.sent.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there may be something in it but for what ops write that are still recorded. The recorder's lock guards it.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.0.sent.load(Ordering::Relaxed) || self.0.block.get().is_some()
     }
 
     /// Tensors and recorded ops that hold it.

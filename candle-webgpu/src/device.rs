@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::adapter::{choose, AdapterReport, DOT4, OPTIONAL};
 use crate::buffer::{lock, Pool, Value};
 use crate::elem::Elem;
+use crate::encode::Encoder;
 use crate::error::{Error, Result};
 use crate::kernel::copy::Run;
 use crate::kernel::gemm_coop;
@@ -15,6 +16,7 @@ use crate::readback::{Reading, FAULT_BYTES};
 use crate::rewrite::{Fired, Rewrites};
 use crate::wait::{block_on, may_block, Call};
 use crate::window::{binding_limit, Window};
+use crate::worker::Worker;
 
 /// Optional features to do without, separated by commas: forces the portable twins.
 pub const DISABLE_VAR: &str = "CANDLE_WEBGPU_DISABLE";
@@ -69,6 +71,9 @@ pub(crate) struct Inner {
     /// Bytes that one binding shows, a multiple of 256.
     pub binding: u64,
     pub recorder: Mutex<Recorder>,
+    pub encoder: Mutex<Encoder>,
+    /// Encodes what is sent, where there are threads.
+    pub worker: OnceLock<Worker>,
     pub staging: Mutex<Vec<wgpu::Buffer>>,
     pub counters: Counters,
     pub fault: Value,
@@ -85,6 +90,16 @@ static DEVICES: Mutex<Vec<(usize, Device)>> = Mutex::new(Vec::new());
 /// A WebGPU device. Ops record and return; reading back waits.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
+
+impl Drop for Device {
+    /// A program that ends should not leave a thread in the middle of its driver. The last handles are this one, that of
+    /// [`DEVICES`], and the worker's own while it encodes.
+    fn drop(&mut self) {
+        if Arc::strong_count(&self.0) <= 3 {
+            self.0.settle();
+        }
+    }
+}
 
 impl std::fmt::Debug for Device {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -145,7 +160,6 @@ impl Device {
         found.map(|(_, device)| device.clone())
     }
 
-    #[cfg(test)]
     pub(crate) fn inner(&self) -> &Inner {
         &self.0
     }
@@ -209,7 +223,9 @@ impl Device {
             cooperative: OnceLock::new(),
             rewrites,
             log: std::env::var(LOG_VAR).is_ok_and(|what| what == "ops"),
-            recorder: Mutex::new(Recorder::new(&device, report.name.clone())),
+            recorder: Mutex::default(),
+            encoder: Mutex::new(Encoder::new(&device, report.name.clone())),
+            worker: OnceLock::new(),
             staging: Mutex::default(),
             counters: Counters::default(),
             fault,
@@ -227,6 +243,9 @@ impl Device {
         };
         inner.watch();
         let device = Device(Arc::new(inner));
+        if let Some(worker) = Worker::start(Arc::downgrade(&device.0)) {
+            let _ = device.0.worker.set(worker);
+        }
         if features.contains(gemm_coop::FEATURES) && gemm_coop::suits(adapter, report.subgroup) {
             // A driver that fails at it is one to do without.
             let exact = gemm_coop::exact(&device).unwrap_or(false);
@@ -283,7 +302,9 @@ impl Device {
             .filter(|_| self.0.features.contains(wgpu::Features::SUBGROUP))
     }
 
+    /// Counts all that was submitted; what is recorded only does not count yet.
     pub fn stats(&self) -> Stats {
+        self.0.settle();
         let c = &self.0.counters;
         let (allocated_bytes, peak_bytes) = self.0.pool.usage();
         Stats {
@@ -291,7 +312,7 @@ impl Device {
             submits: c.submits.load(Ordering::Relaxed),
             readbacks: c.readbacks.load(Ordering::Relaxed),
             uploads: c.uploads.load(Ordering::Relaxed),
-            pipelines: lock(&self.0.recorder).pipelines() as u64,
+            pipelines: lock(&self.0.encoder).pipelines() as u64,
             cpu_fallbacks: c.cpu_fallbacks.load(Ordering::Relaxed),
             allocated_bytes,
             peak_bytes,
@@ -449,6 +470,11 @@ impl Inner {
             adapter: self.report.name.clone(),
             reason: String::new(),
         }))
+    }
+
+    /// Keeps an error for the next call that can return it.
+    pub fn keep_error(&self, error: Error) {
+        lock(&self.error).get_or_insert(error);
     }
 
     pub fn take_error(&self) -> Option<Error> {

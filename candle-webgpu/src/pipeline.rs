@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::disk::Disk;
 use crate::error::{Error, Result};
+use crate::hash::Map;
 use crate::link::{link, Spec, Target};
 use crate::queue::PARAMS_SLOT;
 use crate::wait::scoped;
@@ -48,7 +49,7 @@ pub(crate) struct Pipelines {
     device: wgpu::Device,
     adapter: String,
     checked: bool,
-    compiled: HashMap<Spec, Arc<Pipeline>>,
+    compiled: Map<Spec, Arc<Pipeline>>,
     layouts: HashMap<Signature, Layout>,
     disk: Option<Disk>,
 }
@@ -60,7 +61,7 @@ impl Pipelines {
             device,
             adapter,
             checked: std::env::var(CHECKED_VAR).is_ok_and(|v| v != "0" && !v.is_empty()),
-            compiled: HashMap::new(),
+            compiled: Map::default(),
             layouts: HashMap::new(),
         }
     }

@@ -13,7 +13,7 @@ mod ropes;
 mod siblings;
 mod stores;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod trace;
 
 use std::sync::atomic::{AtomicU64, Ordering};

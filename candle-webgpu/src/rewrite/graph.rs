@@ -1,13 +1,11 @@
 //! Recorded ops as a graph: who reads and who writes which value. What a rule may do is decided here and nowhere else.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use smallvec::{smallvec, SmallVec};
 
 use crate::buffer::Value;
+use crate::hash::Map;
 use crate::link::Spec;
-use crate::queue::Op;
+use crate::queue::{Op, Ops};
 
 /// Reads and writes of a value by recorded ops, as positions in the graph; an op that binds it twice is named twice.
 #[derive(Default)]
@@ -16,31 +14,13 @@ struct Uses {
     writes: SmallVec<[usize; 2]>,
 }
 
-/// Of addresses, which differ as they are.
-#[derive(Default)]
-struct Address(u64);
-
-impl Hasher for Address {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_usize(usize::from(*byte));
-        }
-    }
-
-    fn write_usize(&mut self, at: usize) {
-        self.0 = (self.0 ^ at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 32
-    }
-}
+type Place = SmallVec<[Box<Op>; 1]>;
 
 /// What is recorded, in order, while rules rewrite it. Ops keep their positions; an op that replaces others stands at the place
 /// of the last of them.
 pub(crate) struct Graph {
-    places: Vec<SmallVec<[Op; 1]>>,
-    uses: HashMap<usize, Uses, BuildHasherDefault<Address>>,
+    places: Vec<Place>,
+    uses: Map<usize, Uses>,
     due: usize,
 }
 
@@ -55,10 +35,10 @@ fn writes(spec: &Spec, i: usize) -> bool {
 impl Graph {
     /// The first `due` ops are about to be encoded. The others are there to be looked at, and to be taken into rewritings that begin
     /// before them.
-    pub fn new(ops: Vec<Op>, due: usize) -> Self {
+    pub fn new(ops: Ops, due: usize) -> Self {
         let mut graph = Graph {
+            uses: Map::with_capacity_and_hasher(2 * ops.len(), Default::default()),
             places: ops.into_iter().map(|op| smallvec![op]).collect(),
-            uses: HashMap::default(),
             due,
         };
         for at in 0..graph.places.len() {
@@ -68,9 +48,9 @@ impl Graph {
     }
 
     /// What is due and what stays recorded.
-    pub fn into_ops(mut self) -> (Vec<Op>, Vec<Op>) {
+    pub fn into_ops(mut self) -> (Ops, Ops) {
         let later = self.places.split_off(self.due.min(self.places.len()));
-        let ops = |places: Vec<SmallVec<[Op; 1]>>| places.into_iter().flatten().collect();
+        let ops = |places: Vec<Place>| places.into_iter().flatten().collect();
         (ops(self.places), ops(later))
     }
 
@@ -138,7 +118,7 @@ impl Graph {
     pub fn writer(&self, value: &Value) -> Option<usize> {
         let uses = self.uses.get(&value.key())?;
         match uses.writes[..] {
-            [at] if !value.has_memory() => Some(at),
+            [at] if !value.is_begun() => Some(at),
             _ => None,
         }
     }
@@ -179,7 +159,7 @@ impl Graph {
     /// Puts `ops` at the place `at` instead of those at `members`.
     pub fn replace(&mut self, members: &[usize], at: usize, ops: impl IntoIterator<Item = Op>) {
         members.iter().for_each(|&member| self.forget(member));
-        self.places[at] = ops.into_iter().collect();
+        self.places[at] = ops.into_iter().map(Box::new).collect();
         self.note(at);
     }
 }

@@ -1,0 +1,255 @@
+//! A thread that encodes and submits, so that recording goes on meanwhile. Where there are no threads (browsers) there is no worker,
+//! and whoever records encodes.
+
+use std::collections::VecDeque;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use crate::buffer::lock;
+use crate::device::Inner;
+use crate::error::Error;
+use crate::queue::Ops;
+
+/// Windows of ops that may wait; whoever records more waits too.
+const WAITING: usize = 8;
+/// How long to look for work before sleeping: waking up takes as long as some ten ops.
+const SPIN: Duration = Duration::from_micros(300);
+
+pub(crate) struct Worker(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    line: Mutex<Line>,
+    /// Windows that were sent and are not submitted yet.
+    under_way: AtomicUsize,
+    /// Something was sent, or nothing ever will be.
+    sent: Condvar,
+    /// A window was submitted.
+    submitted: Condvar,
+}
+
+#[derive(Default)]
+struct Line {
+    windows: VecDeque<Ops>,
+    /// What is left of windows that were submitted, to be dropped by who sent them.
+    spent: Vec<Ops>,
+    /// The thread sleeps.
+    asleep: bool,
+    /// Callers that sleep.
+    waiting: usize,
+    closed: bool,
+}
+
+impl Worker {
+    /// Starts the thread, which ends when the worker is dropped. None where threads cannot be had.
+    pub fn start(device: Weak<Inner>) -> Option<Worker> {
+        let shared = Arc::<Shared>::default();
+        let worker = Worker(shared.clone());
+        let thread = std::thread::Builder::new().name("candle-webgpu".into());
+        let started = thread.spawn(move || {
+            while let Some(mut ops) = shared.next() {
+                // Whatever becomes of the window, it is over then.
+                let _over = Over(&shared);
+                if let Some(device) = device.upgrade() {
+                    encode(&device, &mut ops);
+                }
+                lock(&shared.line).spent.push(ops);
+            }
+        });
+        started.is_ok().then_some(worker)
+    }
+
+    /// Hands over a window, after those that were handed over before.
+    pub fn send(&self, ops: Ops) {
+        self.0.wait_until(WAITING);
+        self.0.under_way.fetch_add(1, Ordering::AcqRel);
+        let mut line = lock(&self.0.line);
+        line.windows.push_back(ops);
+        if line.asleep {
+            self.0.sent.notify_one();
+        }
+        let spent = std::mem::take(&mut line.spent);
+        drop(line);
+        drop(spent);
+    }
+
+    /// Waits until all windows are submitted.
+    pub fn settle(&self) {
+        self.0.wait_until(0);
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        lock(&self.0.line).closed = true;
+        self.0.sent.notify_one();
+    }
+}
+
+fn encode(device: &Inner, ops: &mut Ops) {
+    let submit = || device.submit(&mut lock(&device.encoder), ops, &[]);
+    match catch_unwind(AssertUnwindSafe(submit)) {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => device.keep_error(error),
+        Err(panic) => {
+            let texts = (panic.downcast_ref(), panic.downcast_ref::<&str>());
+            let text = texts.0.cloned().or(texts.1.map(|text| text.to_string()));
+            device.keep_error(Error::Validation(text.unwrap_or_default()));
+        }
+    }
+}
+
+impl Shared {
+    /// The next window; None when there will be none.
+    fn next(&self) -> Option<Ops> {
+        spin(|| self.under_way.load(Ordering::Acquire) > 0);
+        let mut line = lock(&self.line);
+        loop {
+            if let Some(ops) = line.windows.pop_front() {
+                return Some(ops);
+            }
+            if line.closed {
+                return None;
+            }
+            line.asleep = true;
+            line = sleep(&self.sent, line);
+            line.asleep = false;
+        }
+    }
+
+    /// Waits until at most `most` windows are under way.
+    fn wait_until(&self, most: usize) {
+        let few = || self.under_way.load(Ordering::Acquire) <= most;
+        if few() || spin(few) {
+            return;
+        }
+        let mut line = lock(&self.line);
+        while !few() {
+            line.waiting += 1;
+            line = sleep(&self.submitted, line);
+            line.waiting -= 1;
+        }
+    }
+}
+
+/// Tells those who wait that a window is over.
+struct Over<'a>(&'a Shared);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::AcqRel);
+        if lock(&self.0.line).waiting > 0 {
+            self.0.submitted.notify_all();
+        }
+    }
+}
+
+fn sleep<'a, T>(until: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    until.wait(guard).unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Asks again and again for a while whether `done`; gives the last answer.
+fn spin(done: impl Fn() -> bool) -> bool {
+    let start = Instant::now();
+    while !done() {
+        if start.elapsed() > SPIN {
+            return false;
+        }
+        std::thread::yield_now();
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::Error;
+    use crate::rewrite::testing::{Bench, T};
+
+    fn read(b: &Bench, x: &T) -> Vec<f32> {
+        let bytes = b.device.read(&x.value, 0, x.value.bytes());
+        bytemuck::pod_collect_to_vec(&bytes.expect("bytes"))
+    }
+
+    #[test]
+    fn windows_keep_their_order() {
+        let b = Bench::new("-all");
+        let mut x = b.floats(&[64]);
+        let first = read(&b, &x);
+        for _ in 0..2000 {
+            x = b.map("uneg", &x);
+        }
+        assert_eq!(read(&b, &x), first);
+        assert!(b.device.stats().dispatches >= 2000);
+    }
+
+    #[test]
+    fn uploads_wait_for_what_is_being_encoded() {
+        let b = Bench::new("-all");
+        let mut sums = Vec::new();
+        for i in 0..300 {
+            let x = b.device.upload(bytemuck::cast_slice(&[i as f32; 64]));
+            let x = T::new(x.expect("upload"), crate::elem::Elem::F32, &[64]);
+            sums.push(b.map("uneg", &b.map("uneg", &x)));
+        }
+        for (i, sum) in sums.iter().enumerate() {
+            assert_eq!(read(&b, sum), [i as f32; 64]);
+        }
+    }
+
+    /// A value that ops in flight write is not new to the ops behind them, though it may have no memory yet.
+    #[test]
+    fn what_was_sent_is_not_new() {
+        let b = Bench::new("");
+        let (x, y) = (b.floats(&[64]), b.floats(&[128]));
+        b.device.synchronize().expect("no error");
+        let half = |at| y.shown(&[64], &[1], at);
+        for _ in 0..50 {
+            b.device.copy_into(x.v(), half(0).v()).expect("copy");
+            let others: Vec<T> = (0..100).map(|_| b.map("uexp", &x)).collect();
+            drop(others);
+            b.device
+                .copy_into(b.map("uneg", &x).v(), half(64).v())
+                .expect("copy");
+        }
+        let (x, y) = (read(&b, &x), read(&b, &y));
+        assert_eq!(x, y[..64]);
+        assert!(x.iter().zip(&y[64..]).all(|(x, y)| -x == *y));
+    }
+
+    #[test]
+    fn errors_come_back() {
+        let b = Bench::new("");
+        b.device
+            .inner()
+            .keep_error(Error::Validation("of a window".into()));
+        assert!(b.device.synchronize().is_err());
+        assert!(b.device.synchronize().is_ok(), "once");
+    }
+
+    #[test]
+    fn threads_share_a_device() {
+        let b = Bench::new("");
+        let device = &b.device;
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || {
+                    for round in 0..40 {
+                        let n = (thread * 100 + round) as f32;
+                        let x = device
+                            .upload(bytemuck::cast_slice(&[n; 32]))
+                            .expect("upload");
+                        let mut x = T::new(x, crate::elem::Elem::F32, &[32]);
+                        for _ in 0..20 {
+                            let y = device.map("uneg", x.v(), [0.0; 2]).expect("neg");
+                            x = T::new(y, x.elem, &x.dims);
+                        }
+                        let bytes = device.read(&x.value, 0, 128).expect("bytes");
+                        assert_eq!(bytemuck::pod_collect_to_vec::<u8, f32>(&bytes), [n; 32]);
+                    }
+                });
+            }
+        });
+    }
+}
