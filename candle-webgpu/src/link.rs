@@ -321,6 +321,7 @@ fn quantized(text: &mut Text, n: &str, quant: Quant) {
     text.line(format!("const W_SHIFTED = {};", row.shifted));
     text.line(format!("const W_HALVES = {};", row.halves));
     text.line(format!("const W_SPAN = {}u;", row.span));
+    text.line(format!("const W_WHOLE = {};", row.whole));
     text.line(format!(
         "fn w_at(i: u32) -> vec4<u32> {{ return {n}[i]; }}
 fn w_word(i: u32) -> u32 {{ return {n}[i / 4u][i % 4u]; }}"

@@ -37,18 +37,20 @@ pub struct QuantRow {
     pub fields: &'static [(usize, usize)],
     /// Units of 32 elements that are loaded together, since they share words.
     pub span: u32,
-    /// Columns of which a thread of gemv_dot holds a span, as measured on an NVIDIA H200: what is loaded for 4 of Q5_K takes
-    /// so many registers that fewer workgroups run.
+    /// Columns of which a thread of gemv_dot holds a span, as measured on an NVIDIA H200: what is loaded for 4 of the K formats
+    /// takes so many registers that fewer workgroups run.
     pub cols: u32,
     /// The halves of a unit have scales of their own.
     pub halves: bool,
     /// Elements are more than a multiple of a scale: something is added.
     pub shifted: bool,
+    /// Scales and shifts are integers, and the units of a span have the same factors: sums over a span are integers.
+    pub whole: bool,
     pub source: &'static str,
 }
 
 macro_rules! row {
-    ($quant:ident, $name:literal, $elems:literal, $bytes:literal, $group:literal, $fields:expr, $span:literal, $cols:literal, $halves:literal, $shifted:literal) => {
+    ($quant:ident, $name:literal, $elems:literal, $bytes:literal, $group:literal, $fields:expr, $span:literal, $cols:literal, $halves:literal, $shifted:literal, $whole:literal) => {
         QuantRow {
             quant: Quant::$quant,
             name: $name,
@@ -60,6 +62,7 @@ macro_rules! row {
             cols: $cols,
             halves: $halves,
             shifted: $shifted,
+            whole: $whole,
             source: include_str!(concat!("../wgsl/quant/", $name, ".wgsl")),
         }
     };
@@ -68,19 +71,19 @@ macro_rules! row {
 /// In the order of [`Quant`].
 #[rustfmt::skip]
 pub const QUANTS: &[QuantRow] = &[
-    //   quant name    elems bytes group fields                                          span  cols  halves  shifted
-    row!(Q4_0, "q4_0", 32,   18,   8,    [(0, 2), (2, 18)],                              2,    4,    false,  false),
-    row!(Q4_1, "q4_1", 32,   20,   4,    [(0, 4), (4, 20)],                              2,    4,    false,  true),
-    row!(Q5_0, "q5_0", 32,   22,   8,    [(0, 2), (2, 6), (6, 22)],                      2,    4,    false,  false),
-    row!(Q5_1, "q5_1", 32,   24,   4,    [(0, 4), (4, 8), (8, 24)],                      2,    4,    false,  true),
-    row!(Q8_0, "q8_0", 32,   34,   8,    [(0, 2), (2, 34)],                              1,    2,    false,  false),
-    row!(Q8_1, "q8_1", 32,   36,   4,    [(0, 4), (4, 36)],                              1,    2,    false,  false),
-    row!(Q2K,  "q2k",  256,  84,   4,    [(80, 84), (0, 16), (16, 80)],                  4,    4,    true,   true),
-    row!(Q3K,  "q3k",  256,  110,  8,    [(108, 110), (96, 108), (0, 32), (32, 96)],     4,    2,    true,   false),
-    row!(Q4K,  "q4k",  256,  144,  1,    [(0, 144)],                                     2,    4,    false,  true),
-    row!(Q5K,  "q5k",  256,  176,  1,    [(0, 176)],                                     2,    2,    false,  true),
-    row!(Q6K,  "q6k",  256,  210,  8,    [(208, 210), (192, 208), (128, 192), (0, 128)], 4,    2,    true,   false),
-    row!(Q8K,  "q8k",  256,  292,  4,    [(0, 4), (4, 260), (260, 292)],                 1,    2,    false,  false),
+    //   quant name    elems bytes group fields                                          span  cols  halves  shifted whole
+    row!(Q4_0, "q4_0", 32,   18,   8,    [(0, 2), (2, 18)],                              2,    4,    false,  false,  false),
+    row!(Q4_1, "q4_1", 32,   20,   4,    [(0, 4), (4, 20)],                              2,    4,    false,  true,   false),
+    row!(Q5_0, "q5_0", 32,   22,   8,    [(0, 2), (2, 6), (6, 22)],                      2,    4,    false,  false,  false),
+    row!(Q5_1, "q5_1", 32,   24,   4,    [(0, 4), (4, 8), (8, 24)],                      2,    4,    false,  true,   false),
+    row!(Q8_0, "q8_0", 32,   34,   8,    [(0, 2), (2, 34)],                              1,    2,    false,  false,  false),
+    row!(Q8_1, "q8_1", 32,   36,   4,    [(0, 4), (4, 36)],                              1,    2,    false,  false,  false),
+    row!(Q2K,  "q2k",  256,  84,   4,    [(80, 84), (0, 16), (16, 80)],                  4,    2,    true,   true,   true),
+    row!(Q3K,  "q3k",  256,  110,  8,    [(108, 110), (96, 108), (0, 32), (32, 96)],     4,    2,    true,   true,   true),
+    row!(Q4K,  "q4k",  256,  144,  1,    [(0, 144)],                                     4,    2,    false,  true,   true),
+    row!(Q5K,  "q5k",  256,  176,  1,    [(0, 176)],                                     4,    2,    false,  true,   true),
+    row!(Q6K,  "q6k",  256,  210,  8,    [(208, 210), (192, 208), (128, 192), (0, 128)], 4,    2,    true,   false,  true),
+    row!(Q8K,  "q8k",  256,  292,  4,    [(0, 4), (4, 260), (260, 292)],                 1,    2,    false,  false,  false),
 ];
 
 impl Quant {

@@ -112,6 +112,8 @@ const SIZES: [(usize, usize); 6] = [
     (130, 1280),
 ];
 const SMALL_SIZES: [(usize, usize); 4] = [(1, 32), (5, 96), (31, 160), (64, 576)];
+/// So many columns that a row of activations is multiplied by several at a time, in several turns.
+const WIDE_SIZES: [(usize, usize); 2] = [(4099, 2304), (33_001, 256)];
 /// Each number of rows that a kernel takes, and some that fill no tile.
 const MS: [usize; 9] = [1, 2, 3, 5, 8, 9, 12, 33, 70];
 
@@ -133,6 +135,11 @@ pub fn add(cases: &mut Cases) {
                     matmul(f, [m, n, k], d)
                 });
             }
+        }
+        for &(n, k) in WIDE_SIZES.iter().filter(|_| !f.is_dense()) {
+            cases.add(format!("quant/{name}/matmul/1x{k}x{n}"), move |d| {
+                matmul(f, [1, n, k], d)
+            });
         }
         cases.add(format!("quant/{name}/beside_the_cpu"), move |d| {
             beside_the_cpu(f, d)

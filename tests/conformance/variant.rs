@@ -42,6 +42,7 @@ const TWINS: &[(&str, &str)] = &[
     ("gemv_expert_sub32", ONE_FORMAT),
     // These have a variant of their own.
     ("gemv_dot_sub", ONE_FORMAT),
+    ("gemv_dot_many", ONE_FORMAT),
     ("gemv_dot_expert_sub", ONE_FORMAT),
 ];
 

@@ -1,6 +1,7 @@
 // y[b, m, n] = sum over k of a[b, m, k] w[n, k] for few rows m and a quantized w, in integers. A workgroup rounds its rows
-// of a to 16 bits a block of 32, as two bytes that dot4I8Packed takes, and keeps them. A team of TEAM threads owns ROWS
-// rows of COLS neighbouring columns of y at a time, p.rounds times; a thread adds up every TEAM-th span of W_SPAN units of 32.
+// of a to 16 bits a block of W_BLOCK units, as two bytes that dot4I8Packed takes, and keeps them. A team of TEAM threads owns
+// ROWS rows of COLS neighbouring columns of y at a time, p.rounds times; a thread adds up every TEAM-th span of W_SPAN units
+// of 32.
 
 override WORKGROUP: u32 = 256u;
 override TEAM: u32 = 32u; // a power of two; with subgroups at most as many as the smallest has
@@ -16,26 +17,29 @@ const W_SPAN = 1u; // neighbours that are loaded together
 const TREE = true;
 const W_SHIFTED = false;
 const W_HALVES = false; // each has a scale of its own
+const W_WHOLE = false;  // sums over a span are integers
 struct Ids { @builtin(local_invocation_index) thread: u32 }
-struct Unit { low: vec4<u32>, high: vec4<u32>, scale: vec2<f32>, shift: vec2<f32> }
+struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
 struct Raw { q: array<vec4<u32>, 2> }
 fn team_sum(v: vec4<f32>, lane: u32) -> vec4<f32> { return v; }
 fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
 fn b_start(batch: u32) -> u32 { return 0u; }
 fn keep(thread: u32, first: u32, count: u32, rows: array<u32, ROWS>) {
-    for (var u = thread; u < count; u += WORKGROUP) {
-        for (var i = 0u; i < 8u; i++) {
-            let q = vec4<i32>(a[rows[0] / 4u + 8u * (first + u) + i]);
-            put(0u, u, i, q);
-            atomicAdd(&sums[2u * slot(0u, u) + i / 4u], q.x + q.y + q.z + q.w);
-        }
-        worth[slot(0u, u)] = 1.0;
+    for (var h = thread; h < 2u * count; h += WORKGROUP) {
+        let at = rows[0] / 4u + 8u * first + 4u * h;
+        let q = array<vec4<i32>, 4>(vec4<i32>(a[at]), vec4<i32>(a[at + 1u]), vec4<i32>(a[at + 2u]), vec4<i32>(a[at + 3u]));
+        put(0u, h / 2u, h % 2u, q);
+        worth[slot(0u, h / 2u)] = 1.0;
     }
 }
 fn w_load(u: u32) -> Raw { return Raw(array<vec4<u32>, 2>(b[2u * u], b[2u * u + 1u])); }
-fn w_unpack(r: Raw, u: u32, j: u32) -> Unit { return Unit(r.q[0], r.q[1], vec2<f32>(1.0), vec2<f32>()); }
+fn w_unpack(r: Raw, u: u32, j: u32) -> Parts {
+    return Parts(r.q[0], r.q[1], vec2<i32>(1i), vec2<i32>(), vec2<f32>(1.0));
+}
 fn add_span(acc: ptr<function, array<vec4<f32>, ROWS>>, now: Spans, base: u32, n: u32, s: u32, at_s: u32) {
-    add_unit(acc, now, base, n, s, at_s, 0u);
+    var sums: Sums;
+    let factors = add_unit(&sums, now, base, n, s, at_s, 0u);
+    add_sums(acc, sums, factors, s * W_SPAN);
 }
 fn y_put(at: u32, count: u32, v: vec4<f32>) {
     for (var i = 0u; i < count; i++) { y[at + i] = v[i]; }
@@ -64,31 +68,31 @@ struct Params {
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> a: array<A>;
-@group(0) @binding(2) var<storage, read_write> b: array<B>; // held
+@group(0) @binding(2) var<storage, read> b: array<B>;
 @group(0) @binding(3) var<storage, read_write> y: array<Y>;
+
+const W_BLOCK = select(1u, W_SPAN, W_WHOLE); // units that are rounded to the same steps
 
 // Halves of units, high bytes then low bytes; what a step of the 16 bits is worth; the sums of the halves, in steps.
 var<workgroup> kept: array<vec4<u32>, 4u * ROWS * CHUNK>;
 var<workgroup> worth: array<f32, ROWS * CHUNK>;
-var<workgroup> sums: array<atomic<i32>, 2u * ROWS * CHUNK>;
+var<workgroup> totals: array<i32, 2u * ROWS * CHUNK>;
 var<workgroup> part: array<vec4<f32>, WORKGROUP>;
 
 // Where unit u of row r is kept: those that the threads of a team take at the same time are neighbours.
 fn slot(r: u32, u: u32) -> u32 { return r * CHUNK + u % W_SPAN * (CHUNK / W_SPAN) + u / W_SPAN; }
 
-// Keeps quad i of unit u of row r.
-fn put(r: u32, u: u32, i: u32, q: vec4<i32>) {
-    let at = i / 4u * ROWS * CHUNK + slot(r, u);
-    kept[at][i % 4u] = pack4xI8((q + vec4<i32>(128i)) >> vec4<u32>(8u));
-    kept[2u * ROWS * CHUNK + at][i % 4u] = pack4xI8(q); // the low bytes, signed
+// Keeps half a unit of row r.
+fn put(r: u32, u: u32, half: u32, q: array<vec4<i32>, 4>) {
+    let at = half * ROWS * CHUNK + slot(r, u);
+    kept[at] = vec4<u32>(high_bytes(q[0]), high_bytes(q[1]), high_bytes(q[2]), high_bytes(q[3]));
+    kept[2u * ROWS * CHUNK + at] = vec4<u32>(pack4xI8(q[0]), pack4xI8(q[1]), pack4xI8(q[2]), pack4xI8(q[3]));
+    let sum = q[0] + q[1] + q[2] + q[3];
+    totals[at] = sum.x + sum.y + sum.z + sum.w;
 }
 
-// Sums of a unit's halves: of high bytes 256 times that of low ones.
-fn dots(q: Unit, at: u32) -> vec2<i32> {
-    let low = 256i * dot_half(q.low, kept[at]) + dot_half(q.low, kept[2u * ROWS * CHUNK + at]);
-    let high = 256i * dot_half(q.high, kept[ROWS * CHUNK + at]) + dot_half(q.high, kept[3u * ROWS * CHUNK + at]);
-    return vec2<i32>(low, high);
-}
+// What is left without the low bytes, which are signed.
+fn high_bytes(q: vec4<i32>) -> u32 { return pack4xI8((q + vec4<i32>(128i)) >> vec4<u32>(8u)); }
 
 fn dot_half(q: vec4<u32>, x: vec4<u32>) -> i32 {
     return dot4I8Packed(q.x, x.x) + dot4I8Packed(q.y, x.y) + dot4I8Packed(q.z, x.z) + dot4I8Packed(q.w, x.w);
@@ -106,25 +110,53 @@ fn load(base: u32, n: u32, s: u32) -> Spans {
     return spans;
 }
 
-// Adds unit j of span s of what is kept, span at_s of its rows of b.
-fn add_unit(acc: ptr<function, array<vec4<f32>, ROWS>>, now: Spans, base: u32, n: u32, s: u32, at_s: u32, j: u32) {
-    var right: array<Unit, COLS>;
-    for (var c = 0u; c < COLS; c++) { right[c] = w_unpack(now[c], unit_at(base, n + c, at_s), j); }
+// Of COLS columns: products with high bytes, which count 256 times, and with low ones; shifts times sums of a.
+struct Sums { high: array<vec4<i32>, ROWS>, low: array<vec4<i32>, ROWS>, shift: array<vec4<i32>, ROWS> }
+
+// Adds unit j of span s of what is kept, span at_s of its rows of b; the factors of the columns.
+fn add_unit(sums: ptr<function, Sums>, now: Spans, base: u32, n: u32, s: u32, at_s: u32, j: u32) -> array<vec2<f32>, COLS> {
+    var right: array<Parts, COLS>;
+    var factors: array<vec2<f32>, COLS>;
+    for (var c = 0u; c < COLS; c++) {
+        right[c] = w_unpack(now[c], unit_at(base, n + c, at_s), j);
+        factors[c] = right[c].factor;
+    }
     for (var r = 0u; r < ROWS; r++) {
-        let at = slot(r, s * W_SPAN + j);
-        let total = vec2<f32>(vec2<i32>(atomicLoad(&sums[2u * at]), atomicLoad(&sums[2u * at + 1u])));
+        let low = slot(r, s * W_SPAN + j);
+        let high = ROWS * CHUNK + low;
+        let below = 2u * ROWS * CHUNK;
+        let total = vec2<i32>(totals[low], totals[high]);
         for (var c = 0u; c < COLS; c++) {
             let q = right[c];
-            let sums = dots(q, at);
-            var v: f32;
             if W_HALVES {
-                v = dot(q.scale, vec2<f32>(sums));
-                if W_SHIFTED { v += dot(q.shift, total); }
+                (*sums).high[r][c] += q.scale.x * dot_half(q.low, kept[low]) + q.scale.y * dot_half(q.high, kept[high]);
+                (*sums).low[r][c] += q.scale.x * dot_half(q.low, kept[below + low])
+                    + q.scale.y * dot_half(q.high, kept[below + high]);
+                if W_SHIFTED { (*sums).shift[r][c] += q.shift.x * total.x + q.shift.y * total.y; }
             } else {
-                v = q.scale.x * f32(sums.x + sums.y);
-                if W_SHIFTED { v += q.shift.x * (total.x + total.y); }
+                (*sums).high[r][c] += q.scale.x * (dot_half(q.low, kept[low]) + dot_half(q.high, kept[high]));
+                (*sums).low[r][c] += q.scale.x * (dot_half(q.low, kept[below + low]) + dot_half(q.high, kept[below + high]));
+                if W_SHIFTED { (*sums).shift[r][c] += q.shift.x * (total.x + total.y); }
             }
-            (*acc)[r][c] += worth[at] * v;
+        }
+    }
+    return factors;
+}
+
+// Adds sums over a block of a that begins with unit u of what is kept.
+fn add_sums(acc: ptr<function, array<vec4<f32>, ROWS>>, sums: Sums, factors: array<vec2<f32>, COLS>, u: u32) {
+    for (var r = 0u; r < ROWS; r++) {
+        let step = worth[slot(r, u)];
+        for (var c = 0u; c < COLS; c++) {
+            var v: f32;
+            if W_WHOLE {
+                v = 256.0 * f32(sums.high[r][c]) + f32(sums.low[r][c]);
+            } else {
+                v = f32(256i * sums.high[r][c] + sums.low[r][c]);
+            }
+            v *= factors[c].x;
+            if W_SHIFTED { v += factors[c].y * f32(sums.shift[r][c]); }
+            (*acc)[r][c] += step * v;
         }
     }
 }
@@ -148,14 +180,15 @@ fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups)
     let stride = WORKGROUP / TEAM * COLS;
     let lane = ids.thread % TEAM;
     let units = p.k / 32u;
-    let spans = units / W_SPAN;
     var n0 = group * p.rounds * stride + ids.thread / TEAM * COLS;
+    keep(ids.thread, 0u, min(CHUNK, units), rows);
+    workgroupBarrier();
     for (var round = 0u; round < p.rounds; round++) {
         var acc: array<vec4<f32>, ROWS>; // of COLS columns
         for (var first = 0u; first < units; first += CHUNK) {
             let count = min(CHUNK, units - first);
-            if round == 0u || units > CHUNK {
-                if first > 0u || round > 0u { workgroupBarrier(); }
+            if first > 0u || (round > 0u && units > CHUNK) {
+                workgroupBarrier();
                 keep(ids.thread, first, count, rows);
                 workgroupBarrier();
             }

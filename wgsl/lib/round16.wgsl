@@ -8,9 +8,9 @@ fn is_ordinary(bits: u32) -> bool { return bits >= 0x07800000u && bits < 0x7f800
 fn step_exponent(bits: u32) -> u32 { return ((bits + 0x101ffu) >> 23u) - 14u; }
 
 fn steps_of(v: vec4<f32>, bits: u32) -> vec4<i32> {
-    if !is_ordinary(bits) { return vec4<i32>(); }
+    let steps = select(0.0, bitcast<f32>((254u - step_exponent(bits)) << 23u), is_ordinary(bits));
     // 3 * 2^22 leaves the nearest integer, ties to even, in the low bits of the sum.
-    let sum = v * bitcast<f32>((254u - step_exponent(bits)) << 23u) + vec4<f32>(12582912.0);
+    let sum = v * steps + vec4<f32>(12582912.0);
     return bitcast<vec4<i32>>(sum) - vec4<i32>(0x4b400000i);
 }
 

@@ -1,24 +1,31 @@
-// 32 consecutive elements of a quantized operand, as every file of quant/ gives them: element i is
-// scale[i / 16] * q_i + shift[i / 16], where q_i is a signed byte.
+// 32 consecutive elements of a quantized operand. A file of quant/ gives them in parts: element i is factor.x scale[i / 16] q_i
+// + factor.y shift[i / 16], where q_i is a signed byte, and scales and shifts are integers.
 
 // slots: what a file of quant/ brings.
 const W_SPAN = 1u;
 struct Raw { q: u32 }
 fn w_load(u: u32) -> Raw { return Raw(u); }
-fn w_unpack(r: Raw, u: u32, j: u32) -> Unit { return Unit(vec4<u32>(r.q), vec4<u32>(u), vec2<f32>(), vec2<f32>()); }
+fn w_unpack(r: Raw, u: u32, j: u32) -> Parts {
+    return Parts(vec4<u32>(r.q), vec4<u32>(u), vec2<i32>(), vec2<i32>(), vec2<f32>());
+}
 // end slots
 
-struct Unit {
+struct Parts {
     low: vec4<u32>,  // q of elements 0..15, four in a word
     high: vec4<u32>, // q of elements 16..31
-    scale: vec2<f32>,
-    shift: vec2<f32>,
+    scale: vec2<i32>,
+    shift: vec2<i32>,
+    factor: vec2<f32>, // of scales, of shifts
 }
+
+// The same with scales and shifts multiplied by their factors: element i is scale[i / 16] q_i + shift[i / 16].
+struct Unit { low: vec4<u32>, high: vec4<u32>, scale: vec2<f32>, shift: vec2<f32> }
 
 // Unit u. Spans of W_SPAN neighbours are loaded together: `w_load` takes a span's first unit.
 fn w_unit(u: u32) -> Unit {
     let j = u % W_SPAN;
-    return w_unpack(w_load(u - j), u - j, j);
+    let q = w_unpack(w_load(u - j), u - j, j);
+    return Unit(q.low, q.high, q.factor.x * vec2<f32>(q.scale), q.factor.y * vec2<f32>(q.shift));
 }
 
 // Four q.
@@ -33,14 +40,17 @@ fn unit_sixteenths(bits: vec4<u32>) -> vec4<u32> { return (bits & vec4<u32>(0xf0
 // Bit i < 4 of each word to bit 8 i + e of it, if by is the sum of 2^(e + 7 i); other bits are set, too.
 fn unit_spread(bits: vec4<u32>, by: u32) -> vec4<u32> { return (bits & vec4<u32>(15u)) * by; }
 
-// The six-bit scale and minimum of unit v of a Q4_K or Q5_K block, from 12 bytes: those of the first four units are the
+// Four scales (x) and four minima (y) of a Q4_K or Q5_K block, as bytes, from 12 bytes: those of the first four units are the
 // low six bits of bytes v and v + 4; those of the others have four bits in byte v + 4 and two at the top of bytes v - 4
 // and v.
-fn unit_scale_min(head: vec4<u32>, v: u32) -> vec2<f32> {
-    let at = v % 4u * 8u;
-    let s = head.y >> at;
-    let m = head.z >> at;
-    let t = head.w >> at;
-    let late = vec2<u32>((t & 15u) | ((s >> 2u) & 48u), ((t >> 4u) & 15u) | ((m >> 2u) & 48u));
-    return vec2<f32>(select(late, vec2<u32>(s, m) & vec2<u32>(63u), v < 4u));
+fn unit_scales_mins(head: vec4<u32>, late: bool) -> vec2<u32> {
+    let six = vec2<u32>(0x3f3f3f3fu);
+    let four = vec2<u32>(head.w, head.w >> 4u) & vec2<u32>(0x0f0f0f0fu);
+    return select(head.yz & six, four | ((head.yz >> vec2<u32>(2u)) & vec2<u32>(0x30303030u)), late);
 }
+
+// Byte i.
+fn unit_byte(bytes: u32, i: u32) -> i32 { return i32(extractBits(bytes, 8u * i, 8u)); }
+
+// Byte i, signed.
+fn unit_signed(bytes: u32, i: u32) -> i32 { return extractBits(bitcast<i32>(bytes), 8u * i, 8u); }

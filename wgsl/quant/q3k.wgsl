@@ -4,9 +4,10 @@
 // A group of 8 blocks: d 8 x 2 bytes | scales 8 x 12 bytes | h 8 x 32 bytes | q 8 x 64 bytes.
 
 // slots: what a kernel with a quantized operand `w` brings, and lib/unit.wgsl.
-struct Unit { low: vec4<u32>, high: vec4<u32>, scale: vec2<f32>, shift: vec2<f32> }
+struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn w_word(i: u32) -> u32 { return i; }
+fn unit_signed(bytes: u32, i: u32) -> i32 { return i32(bytes); }
 // end slots
 
 struct Raw { q: array<vec4<u32>, 2>, h: array<vec4<u32>, 2>, scales: vec3<u32>, d: u32 }
@@ -25,24 +26,29 @@ fn w_load(u: u32) -> Raw {
     );
 }
 
-// q is 32 (q - 4).
-fn w_unpack(r: Raw, u: u32, j: u32) -> Unit {
+// q is what is stored, four times that for odd units, which are left where they lie; the scales of even ones make up for it.
+fn w_unpack(r: Raw, u: u32, j: u32) -> Parts {
     let four = u / 4u % 2u * 4u;
-    // Scales 2 v and 2 v + 1 are neighbours.
-    let low = r.scales[j / 2u] >> (j % 2u * 16u + four);
-    let high = r.scales.z >> (j % 2u * 16u + four + j / 2u * 2u);
-    let s = vec2<u32>(low & 15u, (low >> 8u) & 15u) | (vec2<u32>(high & 3u, (high >> 8u) & 3u) << vec2<u32>(4u));
-    let d = unpack2x16float(r.d >> (u / 8u % 2u * 16u)).x * 0.03125;
-    let third = vec4<u32>(four + j);
-    return Unit(
-        three_bits(r.q[0] >> vec4<u32>(j * 2u), r.h[0] >> third),
-        three_bits(r.q[1] >> vec4<u32>(j * 2u), r.h[1] >> third),
-        d * (vec2<f32>(s) - vec2<f32>(32.0)),
-        vec2<f32>(),
+    // 4 (s - 32), signed.
+    let low = ((r.scales[j / 2u] >> four) << 2u) & 0x3c3c3c3cu;
+    let high = ((r.scales.z >> four) << (6u - j / 2u * 2u)) & 0xc0c0c0c0u;
+    let s = (low | high) ^ 0x80808080u;
+    let at = j % 2u * 2u;
+    let scale = vec2<i32>(unit_signed(s, at), unit_signed(s, at + 1u));
+    let d = unpack2x16float(r.d >> (u / 8u % 2u * 16u)).x;
+    return Parts(
+        three_bits(r.q[0], r.h[0] >> vec4<u32>(four), j),
+        three_bits(r.q[1], r.h[1] >> vec4<u32>(four), j),
+        scale << vec2<u32>(2u - j % 2u * 2u),
+        scale,
+        vec2<f32>(0.0625 * d, -d),
     );
 }
 
-fn three_bits(q: vec4<u32>, h: vec4<u32>) -> vec4<u32> {
-    let two = (q & vec4<u32>(0x03030303u)) << vec4<u32>(5u);
-    return (two | ((h & vec4<u32>(0x01010101u)) << vec4<u32>(7u))) ^ vec4<u32>(0x80808080u);
+fn three_bits(q: vec4<u32>, h: vec4<u32>, j: u32) -> vec4<u32> {
+    let odd = j % 2u * 2u;
+    let two = (q >> vec4<u32>(j / 2u * 4u)) & vec4<u32>(0x03030303u << odd);
+    // Bit j to bit 2 + odd.
+    let third = h << vec4<u32>(2u - j / 2u * 2u + j % 2u);
+    return two | (third & vec4<u32>(0x04040404u << odd));
 }

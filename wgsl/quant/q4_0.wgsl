@@ -2,7 +2,7 @@
 // A group of 8 blocks: d 8 x 2 bytes | n 8 x 16 bytes.
 
 // slots: what a kernel with a quantized operand `w` brings, and lib/unit.wgsl.
-struct Unit { low: vec4<u32>, high: vec4<u32>, scale: vec2<f32>, shift: vec2<f32> }
+struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn w_word(i: u32) -> u32 { return i; }
 fn unit_sixteenths(bits: vec4<u32>) -> vec4<u32> { return bits; }
@@ -17,8 +17,8 @@ fn w_load(u: u32) -> Raw {
 }
 
 // q is 16 (n - 8).
-fn w_unpack(r: Raw, u: u32, j: u32) -> Unit {
+fn w_unpack(r: Raw, u: u32, j: u32) -> Parts {
     let n = r.n[j];
     let d = unpack2x16float(r.d)[j] * 0.0625;
-    return Unit(unit_sixteenths(n << vec4<u32>(4u)), unit_sixteenths(n), vec2<f32>(d), vec2<f32>());
+    return Parts(unit_sixteenths(n << vec4<u32>(4u)), unit_sixteenths(n), vec2<i32>(1i), vec2<i32>(), vec2<f32>(d, 0.0));
 }

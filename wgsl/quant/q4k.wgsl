@@ -3,22 +3,31 @@
 // A block as it is: (d, e) 4 bytes | scales 12 bytes | n 128 bytes.
 
 // slots: what a kernel with a quantized operand `w` brings, and lib/unit.wgsl.
-struct Unit { low: vec4<u32>, high: vec4<u32>, scale: vec2<f32>, shift: vec2<f32> }
+struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
-fn unit_scale_min(head: vec4<u32>, v: u32) -> vec2<f32> { return vec2<f32>(head.xy); }
+fn unit_scales_mins(head: vec4<u32>, late: bool) -> vec2<u32> { return head.xy; }
+fn unit_byte(bytes: u32, i: u32) -> i32 { return i32(bytes); }
 fn unit_nibbles(bits: vec4<u32>) -> vec4<u32> { return bits; }
 // end slots
 
-struct Raw { n: array<vec4<u32>, 2>, head: vec4<u32> }
+struct Raw { n: array<vec4<u32>, 4>, head: vec4<u32> }
 
 fn w_load(u: u32) -> Raw {
     let base = u / 8u * 9u;
     let n = base + 1u + u % 8u;
-    return Raw(array(w_at(n), w_at(n + 1u)), w_at(base));
+    return Raw(array(w_at(n), w_at(n + 1u), w_at(n + 2u), w_at(n + 3u)), w_at(base));
 }
 
-fn w_unpack(r: Raw, u: u32, j: u32) -> Unit {
-    let de = unpack2x16float(r.head.x) * unit_scale_min(r.head, u % 8u + j);
-    let shift = vec4<u32>(j * 4u);
-    return Unit(unit_nibbles(r.n[0] >> shift), unit_nibbles(r.n[1] >> shift), de.xx, -de.yy);
+fn w_unpack(r: Raw, u: u32, j: u32) -> Parts {
+    let de = unpack2x16float(r.head.x);
+    let st = unit_scales_mins(r.head, u % 8u > 0u);
+    let n = j / 2u * 2u;
+    let shift = vec4<u32>(j % 2u * 4u);
+    return Parts(
+        unit_nibbles(r.n[n] >> shift),
+        unit_nibbles(r.n[n + 1u] >> shift),
+        vec2<i32>(unit_byte(st.x, j)),
+        vec2<i32>(unit_byte(st.y, j)),
+        vec2<f32>(de.x, -de.y),
+    );
 }

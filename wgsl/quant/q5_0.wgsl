@@ -2,7 +2,7 @@
 // A group of 8 blocks: d 8 x 2 bytes | h 8 x 4 bytes | n 8 x 16 bytes.
 
 // slots: what a kernel with a quantized operand `w` brings, and lib/unit.wgsl.
-struct Unit { low: vec4<u32>, high: vec4<u32>, scale: vec2<f32>, shift: vec2<f32> }
+struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn w_word(i: u32) -> u32 { return i; }
 fn unit_spread(bits: vec4<u32>, by: u32) -> vec4<u32> { return bits * by; }
@@ -18,7 +18,7 @@ fn w_load(u: u32) -> Raw {
 }
 
 // q is 8 (n - 16).
-fn w_unpack(r: Raw, u: u32, j: u32) -> Unit {
+fn w_unpack(r: Raw, u: u32, j: u32) -> Parts {
     let n = r.n[j];
     let h = vec4<u32>(r.h[j]);
     let d = unpack2x16float(r.d)[j] * 0.125;
@@ -26,10 +26,11 @@ fn w_unpack(r: Raw, u: u32, j: u32) -> Unit {
     let high = unit_spread(h >> vec4<u32>(16u, 20u, 24u, 28u), 0x10204080u) & vec4<u32>(0x80808080u);
     let rest = vec4<u32>(0x78787878u);
     let top = vec4<u32>(0x80808080u);
-    return Unit(
+    return Parts(
         (((n << vec4<u32>(3u)) & rest) | low) ^ top,
         (((n >> vec4<u32>(1u)) & rest) | high) ^ top,
-        vec2<f32>(d),
-        vec2<f32>(),
+        vec2<i32>(1i),
+        vec2<i32>(),
+        vec2<f32>(d, 0.0),
     );
 }

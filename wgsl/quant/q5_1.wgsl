@@ -2,7 +2,7 @@
 // A group of 4 blocks: (d, m) 4 x 4 bytes | h 4 x 4 bytes | n 4 x 16 bytes.
 
 // slots: what a kernel with a quantized operand `w` brings, and lib/unit.wgsl.
-struct Unit { low: vec4<u32>, high: vec4<u32>, scale: vec2<f32>, shift: vec2<f32> }
+struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn w_word(i: u32) -> u32 { return i; }
 fn unit_spread(bits: vec4<u32>, by: u32) -> vec4<u32> { return bits * by; }
@@ -23,11 +23,11 @@ fn w_load(u: u32) -> Raw {
     );
 }
 
-fn w_unpack(r: Raw, u: u32, j: u32) -> Unit {
+fn w_unpack(r: Raw, u: u32, j: u32) -> Parts {
     let n = r.n[j];
     let h = vec4<u32>(r.h[j]);
     let dm = unpack2x16float(r.dm[j]);
     let low = unit_spread(h >> vec4<u32>(0u, 4u, 8u, 12u), 0x02040810u) & vec4<u32>(0x10101010u);
     let high = unit_spread(h >> vec4<u32>(16u, 20u, 24u, 28u), 0x02040810u) & vec4<u32>(0x10101010u);
-    return Unit(unit_nibbles(n) | low, unit_nibbles(n >> vec4<u32>(4u)) | high, dm.xx, dm.yy);
+    return Parts(unit_nibbles(n) | low, unit_nibbles(n >> vec4<u32>(4u)) | high, vec2<i32>(1i), vec2<i32>(1i), dm);
 }

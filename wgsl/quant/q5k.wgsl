@@ -3,29 +3,39 @@
 // A block as it is: (d, e) 4 bytes | scales 12 bytes | h 32 bytes | n 128 bytes.
 
 // slots: what a kernel with a quantized operand `w` brings, and lib/unit.wgsl.
-struct Unit { low: vec4<u32>, high: vec4<u32>, scale: vec2<f32>, shift: vec2<f32> }
+struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
-fn unit_scale_min(head: vec4<u32>, v: u32) -> vec2<f32> { return vec2<f32>(head.xy); }
+fn unit_scales_mins(head: vec4<u32>, late: bool) -> vec2<u32> { return head.xy; }
+fn unit_byte(bytes: u32, i: u32) -> i32 { return i32(bytes); }
 fn unit_nibbles(bits: vec4<u32>) -> vec4<u32> { return bits; }
 // end slots
 
-struct Raw { n: array<vec4<u32>, 2>, h: array<vec4<u32>, 2>, head: vec4<u32> }
+struct Raw { n: array<vec4<u32>, 4>, h: array<vec4<u32>, 2>, head: vec4<u32> }
 
 fn w_load(u: u32) -> Raw {
     let base = u / 8u * 11u;
     let n = base + 3u + u % 8u;
-    return Raw(array(w_at(n), w_at(n + 1u)), array(w_at(base + 1u), w_at(base + 2u)), w_at(base));
+    return Raw(
+        array(w_at(n), w_at(n + 1u), w_at(n + 2u), w_at(n + 3u)),
+        array(w_at(base + 1u), w_at(base + 2u)),
+        w_at(base),
+    );
 }
 
-fn w_unpack(r: Raw, u: u32, j: u32) -> Unit {
-    let de = unpack2x16float(r.head.x) * unit_scale_min(r.head, u % 8u + j);
-    let shift = vec4<u32>(j * 4u);
-    let fifth = vec4<u32>(u % 8u + j);
-    let ones = vec4<u32>(0x01010101u);
-    return Unit(
-        unit_nibbles(r.n[0] >> shift) | (((r.h[0] >> fifth) & ones) << vec4<u32>(4u)),
-        unit_nibbles(r.n[1] >> shift) | (((r.h[1] >> fifth) & ones) << vec4<u32>(4u)),
-        de.xx,
-        -de.yy,
+fn w_unpack(r: Raw, u: u32, j: u32) -> Parts {
+    let de = unpack2x16float(r.head.x);
+    let st = unit_scales_mins(r.head, u % 8u > 0u);
+    let n = j / 2u * 2u;
+    let shift = vec4<u32>(j % 2u * 4u);
+    let four = vec4<u32>(u % 8u);
+    // Bit j to bit 4.
+    let fifth = vec4<u32>(4u - j);
+    let bit = vec4<u32>(0x10101010u);
+    return Parts(
+        unit_nibbles(r.n[n] >> shift) | (((r.h[0] >> four) << fifth) & bit),
+        unit_nibbles(r.n[n + 1u] >> shift) | (((r.h[1] >> four) << fifth) & bit),
+        vec2<i32>(unit_byte(st.x, j)),
+        vec2<i32>(unit_byte(st.y, j)),
+        vec2<f32>(de.x, -de.y),
     );
 }

@@ -2,7 +2,7 @@
 // A group of 4 blocks: (d, s) 4 x 4 bytes | q 4 x 32 bytes.
 
 // slots: what a kernel with a quantized operand `w` brings, and lib/unit.wgsl.
-struct Unit { low: vec4<u32>, high: vec4<u32>, scale: vec2<f32>, shift: vec2<f32> }
+struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn w_word(i: u32) -> u32 { return i; }
 // end slots
@@ -15,4 +15,7 @@ fn w_load(u: u32) -> Raw {
     return Raw(array(w_at(q), w_at(q + 1u)), w_word(base * 4u + u % 4u));
 }
 
-fn w_unpack(r: Raw, u: u32, j: u32) -> Unit { return Unit(r.q[0], r.q[1], unpack2x16float(r.ds).xx, vec2<f32>()); }
+fn w_unpack(r: Raw, u: u32, j: u32) -> Parts {
+    let d = unpack2x16float(r.ds).x;
+    return Parts(r.q[0], r.q[1], vec2<i32>(1i), vec2<i32>(), vec2<f32>(d, 0.0));
+}

@@ -1,34 +1,33 @@
 //! gemv_dot: products of a few rows with a quantized matrix in integers, for adapters that multiply packed bytes fast.
-//! Activations are rounded to 16 bits a block of 32: 128 to 257 times finer than the 8 bits of the CPU and of llama.cpp, so
-//! that reading the weights once is still what takes the time.
+//! Activations are rounded to 16 bits a block of 32, or of the 128 that a span of the K formats has: 128 to 257 times finer than
+//! the 8 bits of the CPU and of llama.cpp.
 
 use crate::elem::Elem;
 use crate::error::{Error, Result};
 use crate::kernel::edge::{y_put, FLOATS};
 use crate::kernel::gemv::{NONE, SUB};
-use crate::link::{held, read, write, Access, Binding, Kernel, Spec, Text};
-use crate::quant::{Quant, QUANTS};
+use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
+use crate::quant::{Quant, QuantRow, QUANTS};
 
-/// Invocations of a workgroup.
+/// Invocations of a workgroup: the most that a kernel here has.
 const WORKGROUP: u32 = 256;
 
-// The weights are held, so that they are under way while activations are rounded.
-const BINDINGS: &[Binding] = &[read("a"), held("b"), write("y")];
+const BINDINGS: &[Binding] = &[read("a"), read("b"), write("y")];
 const EXPERTS: &[Binding] = &[
     read("a"),
-    held("b"),
+    read("b"),
     write("y"),
     read("ids"),
     write("fault"),
 ];
 
 macro_rules! kernel {
-    ($name:literal, $features:expr, $bindings:expr) => {
+    ($name:literal, $workgroup:expr, $features:expr, $bindings:expr) => {
         Kernel {
             name: $name,
             source: include_str!("../../wgsl/kernel/gemv_dot.wgsl"),
             bindings: $bindings,
-            workgroup: WORKGROUP,
+            workgroup: $workgroup,
             shared: |spec| shared(form(spec).rows, chunk(spec)),
             features: $features,
             slots,
@@ -36,11 +35,14 @@ macro_rules! kernel {
     };
 }
 
-pub static GEMV_DOT: Kernel = kernel!("gemv_dot", NONE, BINDINGS);
-pub static GEMV_DOT_SUB: Kernel = kernel!("gemv_dot_sub", SUB, BINDINGS);
+pub static GEMV_DOT: Kernel = kernel!("gemv_dot", WORKGROUP, NONE, BINDINGS);
+pub static GEMV_DOT_SUB: Kernel = kernel!("gemv_dot_sub", WORKGROUP, SUB, BINDINGS);
+/// The same for many columns: registers of smaller workgroups fill a multiprocessor better. With 256 invocations, Q5_1 and
+/// Q5_K of 32000 x 2048 took 1.7 and 0.5 us more on an NVIDIA H200.
+pub static GEMV_DOT_MANY: Kernel = kernel!("gemv_dot_many", 128, SUB, BINDINGS);
 /// Each product of the batch takes the matrix that its id names.
-pub static GEMV_DOT_EXPERT: Kernel = kernel!("gemv_dot_expert", NONE, EXPERTS);
-pub static GEMV_DOT_EXPERT_SUB: Kernel = kernel!("gemv_dot_expert_sub", SUB, EXPERTS);
+pub static GEMV_DOT_EXPERT: Kernel = kernel!("gemv_dot_expert", WORKGROUP, NONE, EXPERTS);
+pub static GEMV_DOT_EXPERT_SUB: Kernel = kernel!("gemv_dot_expert_sub", WORKGROUP, SUB, EXPERTS);
 
 /// What a team computes at a time.
 struct Form {
@@ -70,8 +72,11 @@ fn form(spec: &Spec) -> &'static Form {
 /// Columns from which on a team takes several at a time, as measured on an NVIDIA H200.
 const MANY: u32 = 4096;
 
-/// Workgroups that keep a large adapter busy; more of them would round the same activations again.
-const GROUPS: u32 = 256;
+/// Invocations that keep a large adapter busy; more workgroups would round the same activations again.
+const THREADS: u32 = 65_536;
+
+/// Units that a workgroup of GEMV_DOT_MANY keeps at most: more of them leave room for too few.
+const MANY_UNITS: u32 = 128;
 
 /// Units of a row that a workgroup keeps: a few sizes, so that k does not decide the pipeline.
 const CHUNKS: [u32; 5] = [32, 64, 128, 256, 512];
@@ -119,7 +124,8 @@ pub(crate) fn share(ask: &Ask, (m, n, k): (u32, u32, u32)) -> Option<Share> {
     if m > MAX_ROWS || !k.is_multiple_of(32 * span) {
         return None;
     }
-    let cols = if m == 1 && n < MANY {
+    let many = n >= MANY;
+    let cols = if m == 1 && !many {
         1
     } else {
         ask.quant.row().cols
@@ -135,13 +141,15 @@ pub(crate) fn share(ask: &Ask, (m, n, k): (u32, u32, u32)) -> Option<Share> {
     let chunk = fits.clone().find(|c| c * 32 >= k).or(fits.max())?;
     let kernel = match (subgroup.is_some(), ask.experts) {
         (false, false) => &GEMV_DOT,
+        (true, false) if m == 1 && many && chunk <= MANY_UNITS => &GEMV_DOT_MANY,
         (true, false) => &GEMV_DOT_SUB,
         (false, true) => &GEMV_DOT_EXPERT,
         (true, true) => &GEMV_DOT_EXPERT_SUB,
     };
     let spec = spec_of(kernel, form, ask, team, chunk);
-    let cols = WORKGROUP / team * form.cols;
-    let rounds = n.div_ceil(cols).div_ceil(GROUPS).clamp(1, 16);
+    let cols = kernel.workgroup / team * form.cols;
+    let groups = THREADS / kernel.workgroup;
+    let rounds = n.div_ceil(cols).div_ceil(groups).clamp(1, 16);
     Some(Share {
         spec,
         rows: form.rows,
@@ -189,6 +197,29 @@ fn team_sum(cols: u32) -> &'static str {
     }
 }
 
+/// The units of a span one by one: NVIDIA's compiler leaves a loop of four as it is, and keeps what it indexes in memory.
+fn add_span(row: &QuantRow) -> String {
+    let mut body = String::new();
+    for j in 0..row.span {
+        if j == 0 || !row.whole {
+            body += &format!("    var sums_{j}: Sums;\n");
+        }
+        let sums = if row.whole { 0 } else { j };
+        let factors =
+            format!("let factors_{j} = add_unit(&sums_{sums}, now, base, n, s, at_s, {j}u);");
+        body += &format!("    {factors}\n");
+        if j + 1 == row.span || !row.whole {
+            let first = if row.whole { 0 } else { j };
+            body +=
+                &format!("    add_sums(acc, sums_{sums}, factors_{j}, s * W_SPAN + {first}u);\n");
+        }
+    }
+    format!(
+        "fn add_span(acc: ptr<function, array<vec4<f32>, ROWS>>, now: Spans, base: u32, n: u32, s: u32, at_s: u32) {{
+{body}}}"
+    )
+}
+
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
     let form = form(spec);
     let Access::Quant(quant) = spec.operands[1].1 else {
@@ -197,21 +228,10 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
             message: "b is not quantized".into(),
         });
     };
-    let add = |j: &str| format!("add_unit(acc, now, base, n, s, at_s, {j});");
-    // NVIDIA's compiler leaves a loop of four as it is, and keeps what it indexes in memory; a loop of two it undoes.
-    let adds = match quant.row().span {
-        4 => ["0u", "1u", "2u", "3u"].map(add).join(" "),
-        _ => format!("for (var j = 0u; j < W_SPAN; j++) {{ {} }}", add("j")),
-    };
-    text.line(format!(
-        "fn add_span(acc: ptr<function, array<vec4<f32>, ROWS>>, now: Spans, base: u32, n: u32, s: u32, at_s: u32) {{ {adds} }}",
-    ));
+    text.line(add_span(quant.row()));
     let subgroups = spec.kernel.features.contains(SUB);
     text.line(format!("const ROWS = {}u;", form.rows));
     text.line(format!("const COLS = {}u;", form.cols));
-    // Quads of activations that a thread has under way at a time.
-    let hold = (8 * form.rows * chunk(spec) / WORKGROUP).clamp(1, 4);
-    text.line(format!("const HOLD = {hold}u;"));
     text.line(format!("const TREE = {};", !subgroups));
     // Subgroups of a one-dimensional workgroup are runs of its threads on every adapter known.
     text.line("struct Ids { @builtin(local_invocation_index) thread: u32 }");
@@ -262,7 +282,7 @@ pub fn catalogue() -> Vec<Spec> {
                         for &m in rows {
                             all.extend(share(&ask, (m, 4096, 2048)).map(|s| s.spec));
                         }
-                        for size in [(1, 2048, 2048), (1, 8192, 4096)] {
+                        for size in [(1, 2048, 2048), (1, 8192, 4096), (1, 8192, 8192)] {
                             all.extend(share(&ask, size).map(|s| s.spec));
                         }
                     }
