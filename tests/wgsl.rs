@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{bail, ensure, Context, Result};
 use candle_webgpu::kernel::catalogue;
-use candle_webgpu::link::{link, Access, Spec, Target};
+use candle_webgpu::link::{link, link_for, Access, Spec, Target};
 use candle_webgpu::op::{Family, OPS};
 use naga::{AddressSpace, StorageAccess};
 
@@ -282,6 +282,21 @@ fn covering() -> Vec<Spec> {
             new
         })
         .collect()
+}
+
+/// The text for adapters that pack f16 themselves differs, where f16 is written at all, and validates.
+#[test]
+fn packing_f16() -> Result<()> {
+    let mut differ = 0;
+    for spec in covering() {
+        let text = link_for(&spec, Target::Naga, true)?;
+        if text != link(&spec, Target::Naga)? {
+            validate(&text).with_context(|| spec.name())?;
+            differ += 1;
+        }
+    }
+    ensure!(differ > 50, "only {differ} texts differ");
+    Ok(())
 }
 
 /// The browser's compiler takes the shaders, too: it refuses barriers and subgroup operations that naga lets pass.

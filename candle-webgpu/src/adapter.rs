@@ -56,6 +56,8 @@ pub(crate) const OPTIONAL: &[(&str, wgpu::Features)] = &[
 /// The optional feature that WebGPU does not name: products of packed bytes are part of WGSL, and fast where the vendor
 /// has an instruction for them.
 pub(crate) const DOT4: &str = "dot4";
+/// `pack2x16float` in the place of integer arithmetic, where it rounds as it should.
+pub(crate) const PACK16: &str = "pack16";
 
 /// PCI ids of vendors whose adapters have had one for years: NVIDIA, AMD, Intel.
 const DOT4_VENDORS: [u32; 3] = [0x10de, 0x1002, 0x8086];

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::adapter::{choose, AdapterReport, DOT4, OPTIONAL};
+use crate::adapter::{choose, AdapterReport, DOT4, OPTIONAL, PACK16};
 use crate::buffer::{lock, Pool, Value};
 use crate::elem::Elem;
 use crate::encode::Encoder;
@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::kernel::copy::Run;
 use crate::kernel::gemm_coop;
 use crate::link::Spec;
+use crate::packing;
 use crate::queue::{Grid, Recorder, LOG_VAR};
 use crate::readback::{Reading, FAULT_BYTES};
 use crate::rewrite::{Fired, Rewrites};
@@ -111,7 +112,11 @@ impl std::fmt::Debug for Device {
 fn named(var: &str) -> Result<Vec<String>> {
     let list = std::env::var(var).unwrap_or_default();
     let names = list.split(',').map(str::trim).filter(|n| !n.is_empty());
-    let known: Vec<_> = OPTIONAL.iter().map(|(n, _)| *n).chain([DOT4]).collect();
+    let known: Vec<_> = OPTIONAL
+        .iter()
+        .map(|(n, _)| *n)
+        .chain([DOT4, PACK16])
+        .collect();
     names
         .map(|name| match known.contains(&name) {
             true => Ok(name.to_string()),
@@ -246,6 +251,10 @@ impl Device {
         if let Some(worker) = Worker::start(Arc::downgrade(&device.0)) {
             let _ = device.0.worker.set(worker);
         }
+        if !without(PACK16) {
+            // A driver that fails at it is one to do without.
+            let _ = packing::exact(&device).await;
+        }
         if features.contains(gemm_coop::FEATURES) && gemm_coop::suits(adapter, report.subgroup) {
             // A driver that fails at it is one to do without.
             let exact = gemm_coop::exact(&device).unwrap_or(false);
@@ -287,6 +296,11 @@ impl Device {
     /// Cooperative matrices of 16 x 16 f16 are there, give the right numbers, and are not disabled.
     pub fn cooperative(&self) -> bool {
         self.0.cooperative.get().is_some_and(|tried| *tried)
+    }
+
+    /// Whether shaders pack f16 by WGSL's `pack2x16float`.
+    pub(crate) fn pack_f16(&self, packs: bool) {
+        lock(&self.0.encoder).pack_f16(packs);
     }
 
     /// Products of packed bytes are fast, and not disabled.

@@ -61,6 +61,10 @@ impl Encoder {
     pub fn pipelines(&self) -> usize {
         self.pipelines.len()
     }
+
+    pub fn pack_f16(&mut self, packs: bool) {
+        self.pipelines.pack_f16(packs);
+    }
 }
 
 impl Inner {

@@ -19,6 +19,7 @@ pub mod kernel;
 mod layout;
 pub mod link;
 pub mod op;
+mod packing;
 mod pipeline;
 mod profile;
 pub mod quant;

@@ -203,6 +203,9 @@ pub enum Target {
     Tint,
 }
 
+const F16: &str = include_str!("../wgsl/dtype/f16.wgsl");
+const F16_PACKS: &str = include_str!("../wgsl/dtype/f16_packs.wgsl");
+
 /// The text under construction.
 pub struct Text {
     slots: String,
@@ -240,8 +243,13 @@ impl Text {
     }
 }
 
-/// The text of a specialisation.
+/// The text of a specialisation, for any adapter.
 pub fn link(spec: &Spec, target: Target) -> Result<String> {
+    link_for(spec, target, false)
+}
+
+/// The same for an adapter whose `pack2x16float` is known to round to f16 as it should, if `packs`.
+pub fn link_for(spec: &Spec, target: Target, packs: bool) -> Result<String> {
     let kernel = spec.kernel;
     let mut text = Text {
         slots: String::new(),
@@ -278,6 +286,10 @@ pub fn link(spec: &Spec, target: Target) -> Result<String> {
     out.push_str(&text.slots);
     out.push_str(tail);
     for file in &text.files {
+        let file = match *file {
+            F16 if packs => F16_PACKS,
+            file => file,
+        };
         out.push('\n');
         out.push_str(&without_slots(file));
     }

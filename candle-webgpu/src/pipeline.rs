@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::hash::Map;
-use crate::link::{link, Spec, Target};
+use crate::link::{link_for, Spec, Target};
 use crate::queue::PARAMS_SLOT;
 use crate::wait::scoped;
 
@@ -49,6 +49,7 @@ pub(crate) struct Pipelines {
     device: wgpu::Device,
     adapter: String,
     checked: bool,
+    packs: bool,
     compiled: Map<Spec, Arc<Pipeline>>,
     layouts: HashMap<Signature, Layout>,
     disk: Option<Disk>,
@@ -61,8 +62,17 @@ impl Pipelines {
             device,
             adapter,
             checked: std::env::var(CHECKED_VAR).is_ok_and(|v| v != "0" && !v.is_empty()),
+            packs: false,
             compiled: Map::default(),
             layouts: HashMap::new(),
+        }
+    }
+
+    /// Whether shaders pack f16 by `pack2x16float`. What has been compiled otherwise is forgotten.
+    pub fn pack_f16(&mut self, packs: bool) {
+        if self.packs != packs {
+            self.packs = packs;
+            self.compiled.clear();
         }
     }
 
@@ -168,7 +178,7 @@ impl Pipelines {
     fn compile(&mut self, spec: &Spec) -> Result<Pipeline> {
         self.check(spec)?;
         let name = spec.name();
-        let text = link(spec, TARGET)?;
+        let text = link_for(spec, TARGET, self.packs)?;
         let checks = if self.checked {
             wgpu::ShaderRuntimeChecks::checked()
         } else {

@@ -22,8 +22,8 @@ const WINDOW: usize = 64;
 /// The newest ops, which stay recorded at a submit that nothing waits for: tensors still hold what they made, as Rust's variables
 /// live to the end of their function, and what follows may become one op with them.
 const HELD_BACK: usize = 32;
-/// Ops that one submit may have.
-pub(crate) const MOST_OPS: usize = WINDOW + HELD_BACK;
+/// Ops that one submit may have. A rule may make two ops of one.
+pub(crate) const MOST_OPS: usize = 2 * (WINDOW + HELD_BACK);
 
 /// `ops` writes the name of each op to stderr as it is encoded.
 pub const LOG_VAR: &str = "CANDLE_WEBGPU_LOG";

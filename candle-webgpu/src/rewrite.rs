@@ -10,11 +10,13 @@ pub(crate) mod graph;
 mod lift;
 mod norms;
 mod ropes;
+mod rows;
 mod siblings;
 mod stores;
 #[cfg(test)]
 pub(crate) mod testing;
 mod trace;
+mod transposes;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -48,6 +50,8 @@ pub const RULES: &[Rule] = &[
     Rule { name: "siblings", about: "products of the same few rows with two or three matrices: one kernel", usual: true, rewrite: Some(siblings::rewrite) },
     Rule { name: "ropes",  about: "queries and keys turned by the same angles: one kernel", usual: true, rewrite: Some(ropes::rewrite) },
     Rule { name: "chains", about: "elementwise ops whose results only the next one reads: one kernel", usual: true, rewrite: Some(chains::rewrite) },
+    Rule { name: "rows",   about: "softmax of few long rows: chunks of them, in two kernels", usual: true, rewrite: Some(rows::rewrite) },
+    Rule { name: "transposes", about: "transposing copies: the same through tiles in workgroup memory", usual: true, rewrite: Some(transposes::rewrite) },
 ];
 
 pub(crate) const COPIES: &str = "copies";

@@ -1,5 +1,5 @@
 // s = a + b, and y[r, c] = s[r, c] / sqrt(mean_c s[r, c]^2 + eps) * alpha[c], for rows of whole quads. A workgroup owns ROWS rows
-// of n elements, a thread quads of a row.
+// of n elements, a thread quads of a row, of which it keeps the first four.
 
 // slots: as it stands this file is the f32 case.
 alias A = vec4<f32>;
@@ -27,6 +27,17 @@ override ROWS: u32 = 1u; // a power of two
 
 var<workgroup> part: array<f32, WORKGROUP>;
 
+// Quad q of the sum, stored, and as it was rounded; 0 behind the row.
+fn added(q: u32, end: u32) -> vec4<f32> {
+    if q >= end { return vec4<f32>(); }
+    s_quad_put(q, a_get4(p.a_offset / 4u + q) + b_get4(p.b_offset / 4u + q));
+    return s_four(q);
+}
+
+fn put(q: u32, first: u32, end: u32, v: vec4<f32>, scale: f32) {
+    if q < end { y_quad_put(q, v * scale * alpha_get4(p.alpha_offset / 4u + q - first)); }
+}
+
 @compute @workgroup_size(WORKGROUP)
 fn main(
     @builtin(local_invocation_index) thread: u32,
@@ -43,11 +54,15 @@ fn main(
     let first = select(0u, row * p.n / 4u, live);
     let end = select(0u, (row * p.n + p.n) / 4u, live);
 
-    var sum = vec4<f32>();
-    for (var q = first + lane; q < end; q += team) {
-        s_quad_put(q, a_get4(p.a_offset / 4u + q) + b_get4(p.b_offset / 4u + q));
-        // As it was rounded.
-        let v = s_four(q);
+    let q = first + lane;
+    let far = q + 4u * team;
+    let v0 = added(q, end);
+    let v1 = added(q + team, end);
+    let v2 = added(q + 2u * team, end);
+    let v3 = added(q + 3u * team, end);
+    var sum = (v0 * v0 + v1 * v1) + (v2 * v2 + v3 * v3);
+    for (var i = far; i < end; i += team) {
+        let v = added(i, end);
         sum += v * v;
     }
     part[thread] = (sum.x + sum.y) + (sum.z + sum.w);
@@ -57,7 +72,9 @@ fn main(
         workgroupBarrier();
     }
     let scale = 1.0 / sqrt(part[thread - lane] * p.inverse + p.eps);
-    for (var q = first + lane; q < end; q += team) {
-        y_quad_put(q, s_four(q) * scale * alpha_get4(p.alpha_offset / 4u + q - first));
-    }
+    put(q, first, end, v0, scale);
+    put(q + team, first, end, v1, scale);
+    put(q + 2u * team, first, end, v2, scale);
+    put(q + 3u * team, first, end, v3, scale);
+    for (var i = far; i < end; i += team) { put(i, first, end, s_four(i), scale); }
 }

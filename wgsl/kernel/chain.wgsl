@@ -1,5 +1,5 @@
 // y[i] = a chain of elementwise steps of operands a[i], b[i], ... for n elements, each step rounded to its dtype as if it had been
-// stored. A thread owns four consecutive elements of y.
+// stored. A thread owns SPAN quads of y, a workgroup's threads apart: all is loaded before the first is stored.
 
 // slots: as it stands this file is the f32, contiguous case of y = a * b.
 alias A = vec4<f32>;
@@ -10,7 +10,10 @@ alias Y = vec4<f32>;
 @group(0) @binding(3) var<storage, read_write> y: array<Y>;
 fn a_quad(q: u32) -> vec4<f32> { return a[p.a_offset / 4u + q]; }
 fn b_quad(q: u32) -> vec4<f32> { return b[p.b_offset / 4u + q]; }
-fn steps(q: u32) { y[q] = kept(a_quad(q) * b_quad(q)); }
+struct In { a: vec4<f32>, b: vec4<f32> }
+fn load(q: u32) -> In { return In(a_quad(q), b_quad(q)); }
+fn steps(q: u32, x: In) { y[q] = kept(x.a * x.b); }
+const SPAN = 1u;
 // end slots
 
 struct View { dims: vec4<u32>, strides: vec4<u32> }
@@ -43,8 +46,19 @@ fn walk(view: View, i: u32) -> u32 {
 }
 
 @compute @workgroup_size(WORKGROUP)
-fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-    let q = id.x + id.y * groups.x * WORKGROUP;
-    if q >= (p.n + 3u) / 4u { return; }
-    steps(q);
+fn main(
+    @builtin(local_invocation_index) thread: u32,
+    @builtin(workgroup_id) id: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+) {
+    let q = (id.y * groups.x + id.x) * WORKGROUP * SPAN + thread;
+    let end = (p.n + 3u) / 4u;
+    if q >= end { return; }
+    let u = load(q);
+    if SPAN == 2u {
+        let far = q + WORKGROUP;
+        let v = load(min(far, end - 1u));
+        if far < end { steps(far, v); }
+    }
+    steps(q, u);
 }

@@ -13,6 +13,7 @@ fn x_get(i: u32) -> XV { return x[i]; }
 fn y_word_put(w: u32, v: YL) { y[w] = v.x; }
 fn acc_of(v: XV, r: u32) -> Acc { return v; }
 fn acc_join(a: Acc, b: Acc) -> Acc { return a + b; }
+fn acc_next(a: Acc, b: Acc) -> Acc { return acc_join(a, b); }
 fn acc_end(a: Acc, first: bool, v: XV) -> YV { return a; }
 // end slots
 
@@ -81,13 +82,13 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
                 let v1 = x_get(base + folded_at(r + 1u));
                 let v2 = x_get(base + folded_at(r + 2u));
                 let v3 = x_get(base + folded_at(r + 3u));
-                acc = acc_join(acc, acc_of(v0, r));
-                acc = acc_join(acc, acc_of(v1, r + 1u));
-                acc = acc_join(acc, acc_of(v2, r + 2u));
-                acc = acc_join(acc, acc_of(v3, r + 3u));
+                acc = acc_next(acc, acc_of(v0, r));
+                acc = acc_next(acc, acc_of(v1, r + 1u));
+                acc = acc_next(acc, acc_of(v2, r + 2u));
+                acc = acc_next(acc, acc_of(v3, r + 3u));
             }
             for (; r < end; r++) {
-                acc = acc_join(acc, acc_of(x_get(base + folded_at(r)), r));
+                acc = acc_next(acc, acc_of(x_get(base + folded_at(r)), r));
             }
             out[lane] = acc_end(acc, c + p.later == 0u, x_get(base));
         }

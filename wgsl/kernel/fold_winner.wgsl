@@ -13,6 +13,7 @@ fn y_word_put(w: u32, v: YL) { y[w] = v.x; }
 struct Acc { v: XV, r: u32 }
 fn acc_of(v: XV, r: u32) -> Acc { return Acc(v, r); }
 fn acc_join(a: Acc, b: Acc) -> Acc { if b.v > a.v { return b; } return a; }
+fn acc_next(a: Acc, b: Acc) -> Acc { return acc_join(a, b); }
 fn acc_end(a: Acc, first: bool, v: XV) -> YV { return a.r; }
 // end slots
 
@@ -57,7 +58,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     var acc = acc_of(x_get(base + r * p.m_strides[0][0]), r);
     for (var c = 1u; c < p.chunks; c++) {
         r = won_get(c * p.n + i);
-        acc = acc_join(acc, acc_of(x_get(base + r * p.m_strides[0][0]), r));
+        acc = acc_next(acc, acc_of(x_get(base + r * p.m_strides[0][0]), r));
     }
     y_word_put(i, YL(acc_end(acc, p.later == 0u, x_get(base))));
 }

@@ -1,6 +1,6 @@
 // y[r, c] = (x[r, c] - mean) / sqrt(variance + eps) * alpha[c] + beta[c], both over row r; the variance is taken around
-// the mean in a second pass. A workgroup owns ROWS rows of n elements, a thread quads of a row; a quad that two rows
-// share belongs to both, lane by lane.
+// the mean in a second pass. A workgroup owns ROWS rows of n elements, a thread quads of a row, of which it keeps the
+// first four; a quad that two rows share belongs to both, lane by lane.
 
 // slots: as it stands this file is the f32 case with rows of whole quads.
 alias X = vec4<f32>;
@@ -46,6 +46,22 @@ fn team_sum(thread: u32, team: u32, v: vec4<f32>) -> f32 {
     return sum;
 }
 
+// Quad q of a row, 0 in the lanes that are none of it.
+fn x_in(q: u32, first: u32, end: u32) -> vec4<f32> {
+    if q * 4u >= end { return vec4<f32>(); }
+    return select(vec4<f32>(), x_four(q, first, end), inside(q, first, end));
+}
+
+fn square(q: u32, first: u32, end: u32, x: vec4<f32>, mean: f32) -> vec4<f32> {
+    if q * 4u >= end { return vec4<f32>(); }
+    let v = x - vec4<f32>(mean);
+    return select(vec4<f32>(), v * v, inside(q, first, end));
+}
+
+fn put(q: u32, first: u32, end: u32, v: vec4<f32>, scale: f32) {
+    if q * 4u < end { y_four(q, first, end, v * scale * alpha_four(q, first, end) + beta_four(q, first, end)); }
+}
+
 @compute @workgroup_size(WORKGROUP)
 fn main(
     @builtin(local_invocation_index) thread: u32,
@@ -61,21 +77,22 @@ fn main(
     let live = row < p.rows;
     let first = select(0u, row * p.n, live);
     let end = select(0u, row * p.n + p.n, live);
-    let end_quad = (end + 3u) / 4u;
-
-    var sum = vec4<f32>();
-    for (var q = first / 4u + lane; q < end_quad; q += team) {
-        sum += select(vec4<f32>(), x_four(q, first, end), inside(q, first, end));
-    }
+    let q = first / 4u + lane;
+    let far = q + 4u * team;
+    let v0 = x_in(q, first, end);
+    let v1 = x_in(q + team, first, end);
+    let v2 = x_in(q + 2u * team, first, end);
+    let v3 = x_in(q + 3u * team, first, end);
+    var sum = (v0 + v1) + (v2 + v3);
+    for (var i = far; i * 4u < end; i += team) { sum += x_in(i, first, end); }
     let mean = team_sum(thread, team, sum) * p.inverse;
-    var squares = vec4<f32>();
-    for (var q = first / 4u + lane; q < end_quad; q += team) {
-        let v = x_four(q, first, end) - vec4<f32>(mean);
-        squares += select(vec4<f32>(), v * v, inside(q, first, end));
-    }
+    var squares = (square(q, first, end, v0, mean) + square(q + team, first, end, v1, mean))
+        + (square(q + 2u * team, first, end, v2, mean) + square(q + 3u * team, first, end, v3, mean));
+    for (var i = far; i * 4u < end; i += team) { squares += square(i, first, end, x_four(i, first, end), mean); }
     let scale = 1.0 / sqrt(team_sum(thread, team, squares) * p.inverse + p.eps);
-    for (var q = first / 4u + lane; q < end_quad; q += team) {
-        let v = (x_four(q, first, end) - vec4<f32>(mean)) * scale;
-        y_four(q, first, end, v * alpha_four(q, first, end) + beta_four(q, first, end));
-    }
+    put(q, first, end, v0 - vec4<f32>(mean), scale);
+    put(q + team, first, end, v1 - vec4<f32>(mean), scale);
+    put(q + 2u * team, first, end, v2 - vec4<f32>(mean), scale);
+    put(q + 3u * team, first, end, v3 - vec4<f32>(mean), scale);
+    for (var i = far; i * 4u < end; i += team) { put(i, first, end, x_four(i, first, end) - vec4<f32>(mean), scale); }
 }

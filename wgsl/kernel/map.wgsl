@@ -1,4 +1,5 @@
-// y[i] = op(x[i], a, b) for n elements. A thread owns four consecutive elements of y.
+// y[i] = op(x[i], a, b) for n elements. A thread owns SPAN quads of y,
+// a workgroup's threads apart: both are loaded before the first is stored.
 
 // slots: as it stands this file is the f32, contiguous, identity case.
 alias X = vec4<f32>;
@@ -10,6 +11,7 @@ alias YL = vec4<f32>;
 fn x_quad(q: u32) -> XL { return x[p.x_offset / 4u + q]; }
 fn y_quad_put(q: u32, v: YL) { y[q] = v; }
 fn each(v: XL) -> YL { return v; }
+const SPAN = 1u;
 // end slots
 
 struct Params {
@@ -28,8 +30,19 @@ struct Params {
 override WORKGROUP: u32 = 64u;
 
 @compute @workgroup_size(WORKGROUP)
-fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-    let q = id.x + id.y * groups.x * WORKGROUP;
-    if q >= (p.n + 3u) / 4u { return; }
-    y_quad_put(q, each(x_quad(q)));
+fn main(
+    @builtin(local_invocation_index) thread: u32,
+    @builtin(workgroup_id) id: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+) {
+    let q = (id.y * groups.x + id.x) * WORKGROUP * SPAN + thread;
+    let end = (p.n + 3u) / 4u;
+    if q >= end { return; }
+    let u = x_quad(q);
+    if SPAN == 2u {
+        let far = q + WORKGROUP;
+        let v = x_quad(min(far, end - 1u));
+        if far < end { y_quad_put(far, each(v)); }
+    }
+    y_quad_put(q, each(u));
 }

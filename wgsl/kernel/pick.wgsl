@@ -1,4 +1,5 @@
-// y[i] = c[i] != 0 ? t[i] : f[i] for n elements, moving bits. A thread owns four consecutive elements of y.
+// y[i] = c[i] != 0 ? t[i] : f[i] for n elements, moving bits. A thread owns SPAN quads
+// of y, a workgroup's threads apart: all is loaded before the first is stored.
 
 // slots: as it stands this file is the u32 condition, 32-bit, contiguous case.
 alias C = vec4<u32>;
@@ -16,6 +17,7 @@ fn t_quad(q: u32) -> TL { return t[p.t_offset / 4u + q]; }
 fn f_quad(q: u32) -> FL { return f[p.f_offset / 4u + q]; }
 fn y_quad_put(q: u32, v: YL) { y[q] = v; }
 fn holds(c: CV) -> bool { return c != 0u; }
+const SPAN = 1u;
 // end slots
 
 struct Params {
@@ -43,12 +45,29 @@ fn pick(c: CV, t: TV, f: TV) -> TV {
     return f;
 }
 
+fn put(q: u32, c: CL, t: TL, f: FL) {
+    y_quad_put(q, YL(pick(c[0], t[0], f[0]), pick(c[1], t[1], f[1]), pick(c[2], t[2], f[2]), pick(c[3], t[3], f[3])));
+}
+
 @compute @workgroup_size(WORKGROUP)
-fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-    let q = id.x + id.y * groups.x * WORKGROUP;
-    if q >= (p.n + 3u) / 4u { return; }
+fn main(
+    @builtin(local_invocation_index) thread: u32,
+    @builtin(workgroup_id) id: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+) {
+    let q = (id.y * groups.x + id.x) * WORKGROUP * SPAN + thread;
+    let end = (p.n + 3u) / 4u;
+    if q >= end { return; }
     let c = c_quad(q);
     let t = t_quad(q);
     let f = f_quad(q);
-    y_quad_put(q, YL(pick(c[0], t[0], f[0]), pick(c[1], t[1], f[1]), pick(c[2], t[2], f[2]), pick(c[3], t[3], f[3])));
+    if SPAN == 2u {
+        let far = q + WORKGROUP;
+        let near = min(far, end - 1u);
+        let d = c_quad(near);
+        let u = t_quad(near);
+        let g = f_quad(near);
+        if far < end { put(far, d, u, g); }
+    }
+    put(q, c, t, f);
 }

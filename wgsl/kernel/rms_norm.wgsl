@@ -1,5 +1,5 @@
 // y[r, c] = x[r, c] / sqrt(mean_c x[r, c]^2 + eps) * alpha[c]. A workgroup owns ROWS rows of n elements, a thread quads
-// of a row; a quad that two rows share belongs to both, lane by lane.
+// of a row, of which it keeps the first four; a quad that two rows share belongs to both, lane by lane.
 
 // slots: as it stands this file is the f32 case with rows of whole quads.
 alias X = vec4<f32>;
@@ -28,6 +28,16 @@ fn inside(q: u32, first: u32, end: u32) -> vec4<bool> {
     return (at >= vec4<u32>(first)) & (at < vec4<u32>(end));
 }
 
+// Quad q of a row, 0 in the lanes that are none of it.
+fn x_in(q: u32, first: u32, end: u32) -> vec4<f32> {
+    if q * 4u >= end { return vec4<f32>(); }
+    return select(vec4<f32>(), x_four(q, first, end), inside(q, first, end));
+}
+
+fn put(q: u32, first: u32, end: u32, v: vec4<f32>, scale: f32) {
+    if q * 4u < end { y_four(q, first, end, v * scale * alpha_four(q, first, end)); }
+}
+
 @compute @workgroup_size(WORKGROUP)
 fn main(
     @builtin(local_invocation_index) thread: u32,
@@ -43,12 +53,16 @@ fn main(
     let live = row < p.rows;
     let first = select(0u, row * p.n, live);
     let end = select(0u, row * p.n + p.n, live);
-    let end_quad = (end + 3u) / 4u;
-
-    var sum = vec4<f32>();
-    for (var q = first / 4u + lane; q < end_quad; q += team) {
-        let v = x_four(q, first, end);
-        sum += select(vec4<f32>(), v * v, inside(q, first, end));
+    let q = first / 4u + lane;
+    let far = q + 4u * team;
+    let v0 = x_in(q, first, end);
+    let v1 = x_in(q + team, first, end);
+    let v2 = x_in(q + 2u * team, first, end);
+    let v3 = x_in(q + 3u * team, first, end);
+    var sum = (v0 * v0 + v1 * v1) + (v2 * v2 + v3 * v3);
+    for (var i = far; i * 4u < end; i += team) {
+        let v = x_in(i, first, end);
+        sum += v * v;
     }
     part[thread] = (sum.x + sum.y) + (sum.z + sum.w);
     workgroupBarrier();
@@ -57,7 +71,9 @@ fn main(
         workgroupBarrier();
     }
     let scale = 1.0 / sqrt(part[thread - lane] * p.inverse + p.eps);
-    for (var q = first / 4u + lane; q < end_quad; q += team) {
-        y_four(q, first, end, x_four(q, first, end) * scale * alpha_four(q, first, end));
-    }
+    put(q, first, end, v0, scale);
+    put(q + team, first, end, v1, scale);
+    put(q + 2u * team, first, end, v2, scale);
+    put(q + 3u * team, first, end, v3, scale);
+    for (var i = far; i * 4u < end; i += team) { put(i, first, end, x_four(i, first, end), scale); }
 }

@@ -1,12 +1,15 @@
 // y[r, c] = exp(x[r, c] - max_c x[r, c]) / sum_c exp(x[r, c] - max_c x[r, c]). A workgroup owns ROWS rows of n elements,
-// a thread quads of a row; a quad that two rows share belongs to both, lane by lane.
+// a thread quads of a row, of which it keeps the first four; a quad that two rows share belongs to both, lane by lane.
 
 // slots: as it stands this file is the f32 case with rows of whole quads.
 alias X = vec4<f32>;
 alias Y = vec4<f32>;
-const WHOLE = true;
 fn x_four(q: u32, first: u32, end: u32) -> vec4<f32> { return x[p.x_offset / 4u + q]; }
 fn y_four(q: u32, first: u32, end: u32, v: vec4<f32>) { y[q] = v; }
+const LOWEST = -3.4028234e38;
+fn x_in(q: u32, first: u32, end: u32) -> vec4<f32> { return x_four(min(q, end / 4u - 1u), first, end); }
+fn taken(held: vec2<f32>, v0: vec4<f32>, v1: vec4<f32>, v2: vec4<f32>, v3: vec4<f32>) -> vec2<f32> { return held; }
+fn joined(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> { return max(a, b); }
 // end slots
 
 struct Params { rows: u32, n: u32, x_offset: u32, pad: u32 }
@@ -16,13 +19,10 @@ struct Params { rows: u32, n: u32, x_offset: u32, pad: u32 }
 override WORKGROUP: u32 = 256u;
 override ROWS: u32 = 1u; // a power of two
 
-var<workgroup> part: array<f32, WORKGROUP>;
+var<workgroup> part: array<vec2<f32>, WORKGROUP>;
 
-// Which lanes of quad q lie in first..end.
-fn inside(q: u32, first: u32, end: u32) -> vec4<bool> {
-    if WHOLE { return vec4<bool>(true); }
-    let at = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
-    return (at >= vec4<u32>(first)) & (at < vec4<u32>(end));
+fn put(q: u32, first: u32, end: u32, v: vec4<f32>, all: vec2<f32>) {
+    if q * 4u < end { y_four(q, first, end, exp(v - vec4<f32>(all.x)) / all.y); }
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -40,45 +40,39 @@ fn main(
     let live = row < p.rows;
     let first = select(0u, row * p.n, live);
     let end = select(0u, row * p.n + p.n, live);
-    let from_quad = first / 4u + lane;
-    let end_quad = (end + 3u) / 4u;
+    let q = first / 4u + lane;
+    let far = q + 4u * team;
+    let busy = (end + 3u) / 4u > q;
 
-    // Every lane starts from an element of the row, so a row of -inf keeps its maximum.
-    var top = vec4<f32>(-3.4028234e38);
-    if from_quad < end_quad {
-        let v = x_four(from_quad, first, end);
-        let use_it = inside(from_quad, first, end);
-        let some = select(select(select(v.w, v.z, use_it.z), v.y, use_it.y), v.x, use_it.x);
-        top = select(vec4<f32>(some), v, use_it);
-        for (var q = from_quad + team; q < end_quad; q += team) {
-            let v = x_four(q, first, end);
-            top = select(top, max(top, v), inside(q, first, end));
+    var held = vec2<f32>(LOWEST, 0.0);
+    var v0 = vec4<f32>();
+    var v1 = v0;
+    var v2 = v0;
+    var v3 = v0;
+    if busy {
+        v0 = x_in(q, first, end);
+        v1 = x_in(q + team, first, end);
+        v2 = x_in(q + 2u * team, first, end);
+        v3 = x_in(q + 3u * team, first, end);
+        held = taken(held, v0, v1, v2, v3);
+        for (var i = far; i * 4u < end; i += 4u * team) {
+            let w0 = x_in(i, first, end);
+            let w1 = x_in(i + team, first, end);
+            let w2 = x_in(i + 2u * team, first, end);
+            let w3 = x_in(i + 3u * team, first, end);
+            held = taken(held, w0, w1, w2, w3);
         }
     }
-    part[thread] = max(max(top.x, top.y), max(top.z, top.w));
-    workgroupBarrier();
-    // Lanes without a quad must not join: their start is no element of the row.
-    let busy = min(team, end_quad - first / 4u);
-    for (var half = team / 2u; half > 0u; half /= 2u) {
-        if lane < half && lane + half < busy { part[thread] = max(part[thread], part[thread + half]); }
-        workgroupBarrier();
-    }
-    let highest = part[thread - lane];
-    workgroupBarrier();
-
-    var sum = vec4<f32>();
-    for (var q = from_quad; q < end_quad; q += team) {
-        let v = exp(x_four(q, first, end) - vec4<f32>(highest));
-        sum += select(vec4<f32>(), v, inside(q, first, end));
-    }
-    part[thread] = (sum.x + sum.y) + (sum.z + sum.w);
+    part[thread] = held;
     workgroupBarrier();
     for (var half = team / 2u; half > 0u; half /= 2u) {
-        if lane < half { part[thread] += part[thread + half]; }
+        if lane < half { part[thread] = joined(part[thread], part[thread + half]); }
         workgroupBarrier();
     }
-    let total = part[thread - lane];
-    for (var q = from_quad; q < end_quad; q += team) {
-        y_four(q, first, end, exp(x_four(q, first, end) - vec4<f32>(highest)) / total);
-    }
+    let all = part[thread - lane];
+    put(q, first, end, v0, all);
+    put(q + team, first, end, v1, all);
+    put(q + 2u * team, first, end, v2, all);
+    put(q + 3u * team, first, end, v3, all);
+    for (var i = far; i * 4u < end; i += team) { put(i, first, end, x_four(i, first, end), all); }
 }

@@ -1,4 +1,5 @@
-// y[i] = op(a[i], b[i]) for n elements. A thread owns four consecutive elements of y.
+// y[i] = op(a[i], b[i]) for n elements. A thread owns SPAN quads of
+// y, a workgroup's threads apart: all is loaded before the first is stored.
 
 // slots: as it stands this file is the f32, contiguous, adding case.
 alias A = vec4<f32>;
@@ -14,6 +15,7 @@ fn a_quad(q: u32) -> AL { return a[p.a_offset / 4u + q]; }
 fn b_quad(q: u32) -> BL { return b[p.b_offset / 4u + q]; }
 fn y_quad_put(q: u32, v: YL) { y[q] = v; }
 fn op(u: AV, v: BV) -> YV { return u + v; }
+const SPAN = 1u;
 // end slots
 
 struct Params {
@@ -32,11 +34,27 @@ struct Params {
 @group(0) @binding(3) var<storage, read_write> y: array<Y>;
 override WORKGROUP: u32 = 64u;
 
+fn put(q: u32, u: AL, v: BL) {
+    y_quad_put(q, YL(op(u[0], v[0]), op(u[1], v[1]), op(u[2], v[2]), op(u[3], v[3])));
+}
+
 @compute @workgroup_size(WORKGROUP)
-fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-    let q = id.x + id.y * groups.x * WORKGROUP;
-    if q >= (p.n + 3u) / 4u { return; }
+fn main(
+    @builtin(local_invocation_index) thread: u32,
+    @builtin(workgroup_id) id: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+) {
+    let q = (id.y * groups.x + id.x) * WORKGROUP * SPAN + thread;
+    let end = (p.n + 3u) / 4u;
+    if q >= end { return; }
     let u = a_quad(q);
     let v = b_quad(q);
-    y_quad_put(q, YL(op(u[0], v[0]), op(u[1], v[1]), op(u[2], v[2]), op(u[3], v[3])));
+    if SPAN == 2u {
+        let far = q + WORKGROUP;
+        let near = min(far, end - 1u);
+        let w = a_quad(near);
+        let z = b_quad(near);
+        if far < end { put(far, w, z); }
+    }
+    put(q, u, v);
 }

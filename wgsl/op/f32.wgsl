@@ -12,7 +12,8 @@ fn f32_kept(v: f32, n: f32) -> f32 { return bitcast<f32>(bitcast<u32>(v) | (bitc
 // subnormals, which some drivers (NVIDIA's) flush to zero in arithmetic and in comparisons.
 fn f32_key(v: f32) -> i32 {
     let bits = bitcast<i32>(v);
-    return select(bits, -(bits & 0x7fffffff), bits < 0);
+    let sign = bits >> 31u;
+    return ((bits & 0x7fffffff) ^ sign) - sign;
 }
 fn f32_less(a: f32, b: f32) -> bool { return f32_key(a) < f32_key(b) && !f32_is_nan(a) && !f32_is_nan(b); }
 fn f32_equal(a: f32, b: f32) -> bool { return f32_key(a) == f32_key(b) && !f32_is_nan(a); }
@@ -253,6 +254,29 @@ fn fold_sum(a: f32, b: f32) -> f32 { return a + b; }
 fn fold_min_takes(a: f32, b: f32) -> bool { return f32_less(b, a) || (f32_is_nan(a) && !f32_is_nan(b)); }
 fn fold_max_takes(a: f32, b: f32) -> bool { return f32_less(a, b) || (f32_is_nan(a) && !f32_is_nan(b)); }
 fn fold_poison(v: f32) -> bool { return f32_is_nan(v); }
+// v as an integer in the order of the numbers, -0 before 0, and back. NaN comes before all or behind all, so that it never wins.
+fn fold_order(v: f32) -> i32 {
+    let bits = bitcast<i32>(v);
+    return bits ^ ((bits >> 31u) & 0x7fffffff);
+}
+fn fold_max_key(v: f32) -> i32 {
+    let key = fold_order(v);
+    return select(key, -0x7fffffff - 1, key > 0x7f800000);
+}
+fn fold_min_key(v: f32) -> i32 {
+    let key = fold_order(v);
+    return select(key, 0x7fffffff, key < -0x7f800001);
+}
+// The place of the winner, in which both zeros are the same.
+fn fold_argmax_key(v: f32) -> i32 {
+    let key = f32_key(v);
+    return select(key, -0x7fffffff - 1, key > 0x7f800000);
+}
+fn fold_argmin_key(v: f32) -> i32 {
+    let key = -f32_key(v);
+    return select(key, -0x7fffffff - 1, key > 0x7f800000);
+}
+fn fold_of_key(key: i32) -> f32 { return bitcast<f32>(key ^ ((key >> 31u) & 0x7fffffff)); }
 // The order of sorting as an unsigned key: both zeros are equal and NaN is the greatest.
 fn sort_key(v: f32) -> u32 {
     let bits = bitcast<u32>(v);

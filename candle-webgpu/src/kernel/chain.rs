@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::elem::{Compute, Elem, ELEMS};
 use crate::error::Result;
 use crate::kernel::map::{self, apply};
-use crate::kernel::WORKGROUP;
+use crate::kernel::{span_slot, WORKGROUP};
 use crate::link::{read, write, Access, Kernel, Spec, Text};
 use crate::op::{Family, OPS};
 
@@ -149,6 +149,7 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
     text.line(format!(
         "@group(0) @binding({binding}) var<storage, read_write> y: array<Y>;"
     ));
+    span_slot(spec, text);
     body(spec, text)
 }
 
@@ -156,10 +157,19 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
 fn body(spec: &Spec, text: &mut Text) -> Result<()> {
     const OP: &str = "chain";
     let steps = spec.steps.as_deref().unwrap_or(&[]);
-    text.line("fn steps(q: u32) {");
-    for n in NAMES.iter().take(spec.operands.len() - 1) {
-        text.line(format!("    let in_{n} = {n}_quad(q);"));
-    }
+    let (fields, loads): (Vec<_>, Vec<_>) = NAMES[..spec.operands.len() - 1]
+        .iter()
+        .map(|n| {
+            (
+                format!("{n}: {}L", n.to_uppercase()),
+                format!("{n}_quad(q)"),
+            )
+        })
+        .unzip();
+    text.line(format!("struct In {{ {} }}", fields.join(", ")));
+    let loads = loads.join(", ");
+    text.line(format!("fn load(q: u32) -> In {{ return In({loads}); }}"));
+    text.line("fn steps(q: u32, x: In) {");
     let mut scalars = 0;
     let mut files = SmallVec::<[Elem; 8]>::new();
     for (i, step) in steps.iter().enumerate() {
@@ -167,7 +177,7 @@ fn body(spec: &Spec, text: &mut Text) -> Result<()> {
         for (j, (arg, elem)) in step.args.iter().enumerate() {
             files.push(*elem);
             args.push(match arg {
-                Arg::Read(at) => format!("in_{}", NAMES[usize::from(*at)]),
+                Arg::Read(at) => format!("x.{}", NAMES[usize::from(*at)]),
                 Arg::Step(at) => {
                     let from = steps[usize::from(*at)].out;
                     let seen = seen_as(&format!("s{at}"), from, *elem)?;
@@ -221,7 +231,11 @@ fn body(spec: &Spec, text: &mut Text) -> Result<()> {
         text.line(match (out.elem, out.compute) {
             (Elem::F32, _) => format!("    let s{i} = kept({made});"),
             _ if out.elem == out.compute.elem() => format!("    let s{i} = {made};"),
-            _ => format!("    let s{i} = {name}_unpack({name}_pack({made}));"),
+            // As bits that a compiler does not see through: NVIDIA's (driver 580) drops the rounding otherwise.
+            _ => format!(
+                "    let s{i} = {name}_unpack({name}_pack({made}) ^ {}(p.zero));",
+                out.quad
+            ),
         });
         scalars += usize::from(step.has_scalars());
     }

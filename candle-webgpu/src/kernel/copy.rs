@@ -58,7 +58,7 @@ fn both_at(_: &Spec, text: &mut Text) -> Result<()> {
     Ok(())
 }
 
-const BITS: [Elem; 4] = [Elem::U8, Elem::U16, Elem::U32, Elem::I64];
+pub(crate) const BITS: [Elem; 4] = [Elem::U8, Elem::U16, Elem::U32, Elem::I64];
 
 pub fn catalogue() -> Vec<Spec> {
     let each = |e| {

@@ -5,184 +5,15 @@ use smallvec::SmallVec;
 use crate::buffer::Value;
 use crate::cut::Part;
 use crate::device::Device;
-use crate::elem::{Compute, Elem};
+use crate::elem::Elem;
 use crate::error::{Error, Result};
-use crate::kernel::{threads, ROUNDS, WORKGROUP};
-use crate::layout::{merge, to_u32, View, MAX_RANK};
-use crate::link::{read, write, Access, Kernel, Spec, Text};
-use crate::op::{Family, Op, Output, OPS};
-use crate::queue::Grid;
+use crate::kernel::fold_plan::{Params, Plan};
+use crate::kernel::fold_spec::{wide, Way, FOLD_WINNER};
+use crate::kernel::threads;
+use crate::layout::{merge, to_u32, View};
+use crate::link::{Access, Spec};
+use crate::op::{Family, Op, Output};
 use crate::window::Window;
-
-/// Invocations of a workgroup that meet in a tree.
-const ROW_WORKGROUP: u32 = 256;
-
-pub static FOLD_ROW: Kernel = Kernel {
-    name: "fold_row",
-    source: include_str!("../../wgsl/kernel/fold_row.wgsl"),
-    bindings: &[read("x"), write("y")],
-    workgroup: ROW_WORKGROUP,
-    shared: |spec| {
-        let value = match spec.row(0).map(|row| row.compute) {
-            Ok(Compute::I64 | Compute::F64) => 8,
-            _ => 4,
-        };
-        // A struct with a position is padded to its alignment.
-        ROW_WORKGROUP * if is_arg(spec.op) { value * 2 } else { value }
-    },
-    features: wgpu::Features::empty(),
-    slots,
-};
-
-pub static FOLD_COLUMN: Kernel = Kernel {
-    name: "fold_column",
-    source: include_str!("../../wgsl/kernel/fold_column.wgsl"),
-    bindings: &[read("x"), write("y")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
-    slots,
-};
-
-pub static FOLD_WINNER: Kernel = Kernel {
-    name: "fold_winner",
-    source: include_str!("../../wgsl/kernel/fold_winner.wgsl"),
-    bindings: &[read("x"), read("won"), write("y")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
-    slots,
-};
-
-fn is_arg(op: &str) -> bool {
-    matches!(op, "argmin" | "argmax")
-}
-
-/// The accumulator: a value, or a value and its position.
-fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
-    text.ops(spec.row(0)?.compute);
-    let takes = match spec.op {
-        "min" | "argmin" => "fold_min_takes",
-        _ => "fold_max_takes",
-    };
-    text.line(match spec.op {
-        "sum" => "alias Acc = XV;
-fn acc_of(v: XV, r: u32) -> Acc { return v; }
-fn acc_join(a: Acc, b: Acc) -> Acc { return fold_sum(a, b); }
-fn acc_end(a: Acc, first: bool, v: XV) -> YV { return a; }"
-            .to_string(),
-        "min" | "max" => format!(
-            "alias Acc = XV;
-fn acc_of(v: XV, r: u32) -> Acc {{ return v; }}
-fn acc_join(a: Acc, b: Acc) -> Acc {{ return select(a, b, {takes}(a, b)); }}
-fn acc_end(a: Acc, first: bool, v: XV) -> YV {{ return select(a, v, first && fold_poison(v)); }}"
-        ),
-        // Of equal values the first in the row wins.
-        _ => format!(
-            "struct Acc {{ v: XV, r: u32 }}
-fn acc_of(v: XV, r: u32) -> Acc {{ return Acc(v, r); }}
-fn acc_join(a: Acc, b: Acc) -> Acc {{
-    if {takes}(a.v, b.v) || (b.r < a.r && !{takes}(b.v, a.v)) {{ return b; }}
-    return a;
-}}
-fn acc_end(a: Acc, first: bool, v: XV) -> YV {{ return select(a.r, 0u, first && fold_poison(v)); }}"
-        ),
-    });
-    Ok(())
-}
-
-/// What partial results are stored as: the type in which values are computed.
-fn wide(elem: Elem) -> Result<Elem> {
-    Ok(elem.row("fold")?.compute.elem())
-}
-
-pub fn catalogue() -> Vec<Spec> {
-    let mut all = Vec::new();
-    for op in OPS.iter().filter(|op| op.family == Family::Fold) {
-        for &x in op.elems {
-            // One pass; the first of two; the second.
-            let mut pairs = vec![(x, op.output(x))];
-            if let (Output::Same, Ok(wide)) = (op.output, wide(x)) {
-                if wide != x {
-                    pairs.extend([(x, wide), (wide, x)]);
-                }
-            }
-            for kernel in [&FOLD_ROW, &FOLD_COLUMN] {
-                all.extend(pairs.iter().map(|&(x, y)| {
-                    Spec::new(kernel, op.name, &[(x, Access::Words), (y, Access::PutWord)])
-                }));
-            }
-            if op.output == Output::Index {
-                let index = (Elem::U32, Access::Words);
-                let y = (Elem::U32, Access::PutWord);
-                all.push(Spec::new(
-                    &FOLD_WINNER,
-                    op.name,
-                    &[(x, Access::Words), index, y],
-                ));
-            }
-        }
-    }
-    all
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct Params {
-    n: u32,
-    m: u32,
-    chunks: u32,
-    chunk: u32,
-    x_offset: u32,
-    rank: u32,
-    m_rank: u32,
-    /// 1 if other parts of the fold come before this one.
-    later: u32,
-    dims: [u32; MAX_RANK],
-    strides: [u32; MAX_RANK],
-    m_dims: [u32; MAX_RANK],
-    m_strides: [u32; MAX_RANK],
-}
-
-/// How a fold is spread over threads.
-struct Plan {
-    column: bool,
-    chunks: usize,
-}
-
-/// Outputs from which a device is busy without splitting the folded dims.
-const BUSY_THREADS: usize = 1 << 17;
-const BUSY_WORKGROUPS: usize = 512;
-/// Outputs from which a thread each is enough for a short fold.
-const COLUMN_THREADS: usize = 1 << 14;
-/// Elements worth a thread, and worth a workgroup.
-const THREAD_WORK: usize = 128;
-const WORKGROUP_WORK: usize = 4096;
-
-impl Plan {
-    /// `limit`: bytes that partial results may take.
-    fn new(params: &Params, words: usize, limit: u64) -> Self {
-        let m = params.m as usize;
-        let inner = params.rank as usize - 1;
-        let m_inner = params.m_rank as usize - 1;
-        let neighbours = params.strides[inner] == 1
-            && params.dims[inner] >= 16
-            && params.m_strides[m_inner] != 1;
-        let column = m <= 32 || (m <= 256 && words >= COLUMN_THREADS) || neighbours;
-        let chunks = if column {
-            (m / THREAD_WORK).min(BUSY_THREADS / words)
-        } else {
-            (m / WORKGROUP_WORK).min(4 * BUSY_WORKGROUPS / words)
-        };
-        // A partial result has at most eight bytes.
-        let chunks = chunks.min((limit / 8) as usize / params.n as usize);
-        let threads = if column { 1 } else { ROW_WORKGROUP as usize };
-        Plan {
-            column,
-            chunks: chunks.max(m.div_ceil(ROUNDS * threads)),
-        }
-    }
-}
 
 impl Device {
     /// Folds `dims` of `x` by a row of OPS in the fold family. The result is contiguous over the other
@@ -247,7 +78,7 @@ impl Device {
             n: to_u32(op, n)?,
             m: to_u32(op, m)?,
             chunks: 1,
-            chunk: to_u32(op, m)?,
+            chunk: 0,
             x_offset: x.offset as u32,
             rank: kept.rank as u32,
             m_rank: folded.rank as u32,
@@ -257,19 +88,22 @@ impl Device {
             m_dims: folded.dims,
             m_strides: folded.strides[0],
         };
-        let words = n.div_ceil(out.row(op)?.lanes as usize);
-        let plan = Plan::new(&params, words, self.binding_limit());
+        let lanes = |y: Elem| y.row(op).map(|row| row.lanes as usize);
+        let plan = Plan::new(&params, lanes(out)?, self.binding_limit());
+        params.chunks = to_u32(op, plan.chunks)?;
+        params.chunk = to_u32(op, plan.chunk)?;
         if plan.chunks == 1 {
-            return self.fold_pass(row, (window, x.elem), out, &params, plan.column);
+            return self.fold_pass(row, (window, x.elem), out, &params, plan.way);
         }
-        params.chunk = to_u32(op, m.div_ceil(plan.chunks))?;
-        params.chunks = params.m.div_ceil(params.chunk);
+        let wide = match row.output {
+            Output::Index => Elem::U32,
+            _ => wide(x.elem)?,
+        };
+        let Plan { way, .. } = Plan::new(&params, lanes(wide)?, self.binding_limit());
+        let partial = self.fold_pass(row, (window, x.elem), wide, &params, way)?;
         if row.output == Output::Index {
-            let won = self.fold_pass(row, (window, x.elem), Elem::U32, &params, plan.column)?;
-            return self.fold_winners(row, (window, x.elem), &won, &params);
+            return self.fold_winners(row, (window, x.elem), &partial, &params);
         }
-        let wide = wide(x.elem)?;
-        let partial = self.fold_pass(row, (window, x.elem), wide, &params, plan.column)?;
         let partial = View {
             value: &partial,
             elem: wide,
@@ -362,18 +196,12 @@ impl Device {
         (x, elem): (Window<'_>, Elem),
         out: Elem,
         params: &Params,
-        column: bool,
+        way: Way,
     ) -> Result<Value> {
-        let n = params.n as usize;
-        let y = self.output(row.name, n * params.chunks as usize, out)?;
-        let items = n.div_ceil(out.row(row.name)?.lanes as usize) * params.chunks as usize;
-        let (kernel, grid) = if column {
-            (&FOLD_COLUMN, threads(items))
-        } else {
-            (&FOLD_ROW, Grid::Linear(items as u64))
-        };
-        let operands = [(elem, Access::Words), (out, Access::PutWord)];
-        let spec = Spec::new(kernel, row.name, &operands);
+        let (n, chunks) = (params.n as usize, params.chunks as usize);
+        let y = self.output(row.name, n * chunks, out)?;
+        let lanes = out.row(row.name)?.lanes as usize;
+        let (spec, grid) = (way.spec(row.name, elem, out), way.grid(n, lanes, chunks));
         self.record(spec, &[x, (&y).into()], params, grid)?;
         Ok(y)
     }

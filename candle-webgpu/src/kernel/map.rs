@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::elem::{Compute, Elem, ELEMS};
 use crate::error::{Error, Result};
 use crate::f8e4m3;
-use crate::kernel::{quads, Strided, WORKGROUP};
+use crate::kernel::{span_slot, spans, Strided, WORKGROUP};
 use crate::layout::{merge, to_u32, View};
 use crate::link::{read, write, Access, Kernel, Spec, Text};
 use crate::op::{cast, Family, Op, CAST, OPS};
@@ -62,6 +62,7 @@ pub(crate) fn apply(
 }
 
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
+    span_slot(spec, text);
     let compute = spec.row(0)?.compute;
     match spec.op {
         COPY => {}
@@ -178,7 +179,8 @@ impl Device {
             let offsets = [x.offset as u32, 0, a[0], a[1]];
             let mut params = Strided::new(to_u32(op, n)?, &merged, offsets);
             params.pad = b;
-            self.record(spec, &[window, y], &params, quads(n))
+            let grid = spans(&spec, n);
+            self.record(spec, &[window, y], &params, grid)
         })
     }
 }

@@ -11,6 +11,8 @@ pub mod copy;
 pub(crate) mod copy_parts;
 pub(crate) mod edge;
 pub mod fold;
+mod fold_plan;
+mod fold_spec;
 pub mod gemm;
 pub mod gemm_coop;
 pub mod gemv;
@@ -29,14 +31,16 @@ pub mod rng;
 pub mod rope;
 mod scaled;
 pub mod scatter;
+pub(crate) mod softmax;
 pub mod sort;
 pub mod sort_long;
+pub(crate) mod transpose;
 pub mod upsample;
 pub mod wide;
 pub mod zip;
 
 use crate::layout::{Merged, MAX_RANK};
-use crate::link::Spec;
+use crate::link::{Spec, Text};
 use crate::queue::Grid;
 
 /// Every specialisation that the backend can ask for.
@@ -51,7 +55,7 @@ pub fn catalogue() -> Vec<Spec> {
         conv_spec::catalogue(),
         copy::catalogue(),
         copy_parts::catalogue(),
-        fold::catalogue(),
+        fold_spec::catalogue(),
         gemm::catalogue(),
         gemm_coop::catalogue(),
         gemv::catalogue(),
@@ -66,6 +70,7 @@ pub fn catalogue() -> Vec<Spec> {
         scatter::catalogue(),
         sort::catalogue(),
         sort_long::catalogue(),
+        transpose::catalogue(),
         wide::catalogue(),
         upsample::catalogue(),
     ]
@@ -83,6 +88,23 @@ pub(crate) const WORKGROUP: u32 = 128;
 /// A grid of one thread per four elements.
 pub(crate) fn quads(n: usize) -> Grid {
     threads(n.div_ceil(4))
+}
+
+/// Quads of a thread of an elementwise kernel: two where an operand is packed, so that as many bytes are under way as of
+/// f32, and no more workgroups are started for them.
+fn span(spec: &Spec) -> u32 {
+    let packed = spec.operands.iter().any(|(elem, _)| elem.size() < 4);
+    1 + u32::from(packed)
+}
+
+/// `const SPAN` of an elementwise kernel.
+pub(crate) fn span_slot(spec: &Spec, text: &mut Text) {
+    text.line(format!("const SPAN = {}u;", span(spec)));
+}
+
+/// The grid of an elementwise kernel for `n` elements.
+pub(crate) fn spans(spec: &Spec, n: usize) -> Grid {
+    threads(n.div_ceil(4 * span(spec) as usize))
 }
 
 /// A grid of one thread per item.

@@ -14,28 +14,34 @@ use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
 use crate::queue::Grid;
 use crate::window::Window;
 
-const WORKGROUP: u32 = 256;
+pub(crate) const WORKGROUP: u32 = 256;
 
 macro_rules! row_kernel {
-    ($name:literal, $bindings:expr) => {
+    ($name:literal, $bindings:expr, $shared:literal) => {
         Kernel {
             name: $name,
             source: include_str!(concat!("../../wgsl/kernel/", $name, ".wgsl")),
             bindings: $bindings,
             workgroup: WORKGROUP,
-            shared: |_| WORKGROUP * 4,
+            shared: |_| WORKGROUP * $shared,
             features: wgpu::Features::empty(),
             slots,
         }
     };
 }
 
-pub static SOFTMAX: Kernel = row_kernel!("softmax", &[read("x"), write("y")]);
-pub static RMS_NORM: Kernel = row_kernel!("rms_norm", &[read("x"), read("alpha"), write("y")]);
+pub static SOFTMAX: Kernel = row_kernel!("softmax", &[read("x"), write("y")], 8);
+pub static RMS_NORM: Kernel = row_kernel!("rms_norm", &[read("x"), read("alpha"), write("y")], 4);
 pub static LAYER_NORM: Kernel = row_kernel!(
     "layer_norm",
-    &[read("x"), read("alpha"), read("beta"), write("y")]
+    &[read("x"), read("alpha"), read("beta"), write("y")],
+    4
 );
+
+/// Rows that are few and long, in chunks: the chunks' maxima and sums, and then the result.
+pub static SOFTMAX_PARTS: Kernel = row_kernel!("softmax_parts", &[read("x"), write("sums")], 8);
+pub static SOFTMAX_JOIN: Kernel =
+    row_kernel!("softmax_join", &[read("x"), read("sums"), write("y")], 8);
 
 /// A sum and its norm. Recorded by a rule.
 pub static ADD_RMS_NORM: Kernel = Kernel {
@@ -64,8 +70,16 @@ pub(crate) fn add_norm_spec(elem: Elem, rows: u32) -> Spec {
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
     let whole = spec.operands[0].1 == Access::Quads;
     text.line(format!("const WHOLE = {whole};"));
+    if spec.kernel.name.starts_with("softmax") {
+        text.file(include_str!("../../wgsl/lib/softmax.wgsl"));
+    }
     let last = spec.kernel.bindings.len() - 1;
-    for Binding { name, .. } in &spec.kernel.bindings[..last] {
+    for (Binding { name, .. }, (_, access)) in
+        spec.kernel.bindings[..last].iter().zip(&spec.operands)
+    {
+        if *access == Access::Raw {
+            continue;
+        }
         // x goes on over all rows, the others start again with each row.
         let (start, at) = match *name {
             "x" => ("0u", "at"),
@@ -91,6 +105,9 @@ fn {name}_four(q: u32, first: u32, end: u32) -> vec4<f32> {{
             )
         });
     }
+    if spec.operands[last].1 == Access::Raw {
+        return Ok(());
+    }
     y_put(spec, last, text)?;
     text.line(if whole {
         "fn y_four(q: u32, first: u32, end: u32, v: vec4<f32>) { y_put(q * 4u, 4u, v); }"
@@ -109,7 +126,8 @@ fn {name}_four(q: u32, first: u32, end: u32) -> vec4<f32> {{
     Ok(())
 }
 
-fn spec(kernel: &'static Kernel, elem: Elem, whole: bool, rows: u32) -> Spec {
+/// `rows`: of a workgroup, for kernels that do not cut rows.
+pub(crate) fn spec(kernel: &'static Kernel, elem: Elem, whole: bool, rows: Option<u32>) -> Spec {
     let (read, write) = if whole {
         (Access::Quads, Access::Put)
     } else {
@@ -118,9 +136,16 @@ fn spec(kernel: &'static Kernel, elem: Elem, whole: bool, rows: u32) -> Spec {
     let operands: Vec<_> = kernel
         .bindings
         .iter()
-        .map(|b| (elem, if b.write { write } else { read }))
+        .map(|b| match (b.name, b.write) {
+            ("sums", _) => (Elem::F32, Access::Raw),
+            (_, true) => (elem, write),
+            (_, false) => (elem, read),
+        })
         .collect();
-    Spec::new(kernel, "", &operands).with("ROWS", rows)
+    match rows {
+        None => Spec::new(kernel, "", &operands),
+        Some(rows) => Spec::new(kernel, "", &operands).with("ROWS", rows),
+    }
 }
 
 pub fn catalogue() -> Vec<Spec> {
@@ -128,8 +153,13 @@ pub fn catalogue() -> Vec<Spec> {
     for kernel in [&SOFTMAX, &RMS_NORM, &LAYER_NORM] {
         for elem in FLOATS {
             for whole in [true, false] {
-                all.push(spec(kernel, elem, whole, 1));
+                all.push(spec(kernel, elem, whole, Some(1)));
             }
+        }
+    }
+    for kernel in [&SOFTMAX_PARTS, &SOFTMAX_JOIN] {
+        for elem in FLOATS {
+            all.extend([true, false].map(|whole| spec(kernel, elem, whole, None)));
         }
     }
     all.extend(FLOATS.map(|elem| add_norm_spec(elem, 1)));
@@ -191,11 +221,11 @@ impl Flat {
 }
 
 /// Rows of the last dim of x.
-struct Rows {
-    op: &'static str,
-    elem: Elem,
-    rows: usize,
-    n: usize,
+pub(crate) struct Rows {
+    pub op: &'static str,
+    pub elem: Elem,
+    pub rows: usize,
+    pub n: usize,
 }
 
 impl Rows {
@@ -226,11 +256,14 @@ impl Rows {
         Ok(())
     }
 
-    /// Whether a window shows a row wherever it starts, and a workgroup does not take for ever with it: the
-    /// kernels cannot cut one.
+    /// Whether a window shows a row wherever it starts.
+    fn fit(&self, device: &Device) -> bool {
+        (self.n * self.elem.size()) as u64 <= device.binding_limit() / 2
+    }
+
+    /// Whether, besides, a workgroup does not take for ever with a row, for kernels that cannot cut one.
     fn are_short(&self, device: &Device) -> bool {
-        let bytes = (self.n * self.elem.size()) as u64;
-        bytes <= device.binding_limit() / 2 && self.n <= ROUNDS * WORKGROUP as usize
+        self.fit(device) && self.n <= ROUNDS * WORKGROUP as usize
     }
 
     /// Threads that share a row: enough for a few quads each, fewer where rows alone fill the adapter.
@@ -271,7 +304,7 @@ impl Rows {
                 let whole = self.n.is_multiple_of(4) && offsets.iter().all(|o| o.is_multiple_of(4));
                 let count = to_u32(self.op, reads[0].dims[0])?;
                 device.record(
-                    spec(kernel, self.elem, whole, rows),
+                    spec(kernel, self.elem, whole, Some(rows)),
                     &windows,
                     &params(count, offsets),
                     Grid::Linear(count.div_ceil(rows).into()),
@@ -299,6 +332,9 @@ impl Device {
             return self.softmax_in_steps(x);
         }
         let rows = Rows::new("softmax_last_dim", x)?;
+        if rows.fit(self) && !rows.are_short(self) {
+            return rows.in_chunks(self, &flat(self, x)?);
+        }
         if !rows.are_short(self) {
             let wide = self.cast(x, Elem::F32)?;
             let y = self.softmax_in_steps(Part::all(&wide, Elem::F32, x.dims).view())?;

@@ -5,7 +5,7 @@ use crate::cut::Loops;
 use crate::device::Device;
 use crate::elem::{Compute, Elem};
 use crate::error::{Error, Result};
-use crate::kernel::{quads, Strided, WORKGROUP};
+use crate::kernel::{span_slot, spans, Strided, WORKGROUP};
 use crate::layout::{merge, to_u32, View};
 use crate::link::{read, write, Access, Kernel, Spec, Text};
 
@@ -23,6 +23,7 @@ pub static PICK: Kernel = Kernel {
 const CONDITIONS: [Elem; 5] = [Elem::U8, Elem::U32, Elem::I16, Elem::I32, Elem::I64];
 
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
+    span_slot(spec, text);
     let test = match spec.row(0)?.compute {
         Compute::I64 => "(c.x | c.y) != 0u",
         Compute::I32 => "c != 0i",
@@ -97,7 +98,8 @@ impl Device {
                 let offsets = [c.offset as u32, t.offset as u32, f.offset as u32, 0];
                 let params = Strided::new(to_u32(OP, n)?, &merged, offsets);
                 let windows = [c_window, t_window, f_window, y];
-                self.record(spec, &windows, &params, quads(n))
+                let grid = spans(&spec, n);
+                self.record(spec, &windows, &params, grid)
             },
         )
     }

@@ -4,7 +4,7 @@ use crate::buffer::Value;
 use crate::cut::Loops;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::kernel::{quads, Strided, WORKGROUP};
+use crate::kernel::{span_slot, spans, Strided, WORKGROUP};
 use crate::layout::{merge, to_u32, View};
 use crate::link::{read, write, Access, Kernel, Spec, Text};
 use crate::op::{Family, Op, OPS};
@@ -20,6 +20,7 @@ pub static ZIP: Kernel = Kernel {
 };
 
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
+    span_slot(spec, text);
     text.ops(spec.row(0)?.compute);
     text.line(format!(
         "fn op(u: AV, v: BV) -> YV {{ return {}(u, v); }}",
@@ -78,7 +79,8 @@ impl Device {
             );
             let offsets = [a.offset as u32, b.offset as u32, 0, 0];
             let params = Strided::new(to_u32(op, n)?, &merged, offsets);
-            self.record(spec, &[a_window, b_window, y], &params, quads(n))
+            let grid = spans(&spec, n);
+            self.record(spec, &[a_window, b_window, y], &params, grid)
         })
     }
 }

@@ -11,7 +11,7 @@ use crate::kernel::chain::{
 use crate::kernel::map::{COPY, MAP};
 use crate::kernel::pick::PICK as PICK_KERNEL;
 use crate::kernel::zip::ZIP;
-use crate::kernel::{quads, Strided};
+use crate::kernel::{spans, Strided};
 use crate::link::{Access, Spec};
 use crate::queue::Op;
 
@@ -218,7 +218,7 @@ impl Chain {
             *to = *from;
         }
         let spec: Spec = chain::spec(&operands, self.steps.to_vec().into(), self.out);
-        let grid = device.split(&spec, quads(self.n as usize)).ok()?;
+        let grid = device.split(&spec, spans(&spec, self.n as usize)).ok()?;
         let reads = self
             .reads
             .iter()
