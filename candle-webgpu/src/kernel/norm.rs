@@ -8,6 +8,7 @@ use crate::device::Device;
 use crate::elem::Elem;
 use crate::error::{Error, Result};
 use crate::kernel::edge::{y_put, FLOATS};
+use crate::kernel::softmax::SoftmaxParams;
 use crate::kernel::ROUNDS;
 use crate::layout::{to_u32, View};
 use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
@@ -176,15 +177,6 @@ pub(crate) struct AddNormParams {
     pub alpha_offset: u32,
     pub eps: f32,
     pub inverse: f32,
-    pub pad: u32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-pub(crate) struct SoftmaxParams {
-    pub rows: u32,
-    pub n: u32,
-    pub x_offset: u32,
     pub pad: u32,
 }
 

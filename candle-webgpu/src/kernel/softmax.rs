@@ -5,9 +5,7 @@ use crate::cut::Loops;
 use crate::device::Device;
 use crate::elem::Elem;
 use crate::error::Result;
-use crate::kernel::norm::{
-    spec, Flat, Rows, SoftmaxParams, SOFTMAX_JOIN, SOFTMAX_PARTS, WORKGROUP,
-};
+use crate::kernel::norm::{spec, Flat, Rows, SOFTMAX_JOIN, SOFTMAX_PARTS, WORKGROUP};
 use crate::kernel::ROUNDS;
 use crate::layout::to_u32;
 use crate::link::Spec;
@@ -18,6 +16,16 @@ const CHUNKS: u32 = 2048;
 /// The fewest elements of a chunk, and the most.
 const LEAST: u32 = 8192;
 const MOST: u32 = (ROUNDS as u32) * WORKGROUP;
+
+/// The parameters of a softmax in one pass.
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+pub(crate) struct SoftmaxParams {
+    pub rows: u32,
+    pub n: u32,
+    pub x_offset: u32,
+    pub pad: u32,
+}
 
 /// The parameters of both passes.
 #[repr(C)]

@@ -4,8 +4,8 @@ use smallvec::SmallVec;
 
 use crate::buffer::Value;
 use crate::device::Inner;
-use crate::kernel::norm::{SoftmaxParams, SOFTMAX};
-use crate::kernel::softmax::Chunked;
+use crate::kernel::norm::SOFTMAX;
+use crate::kernel::softmax::{Chunked, SoftmaxParams};
 use crate::link::Access;
 use crate::queue::Op;
 use crate::rewrite::graph::Graph;
