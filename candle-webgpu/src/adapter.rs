@@ -59,6 +59,10 @@ pub(crate) const DOT4: &str = "dot4";
 /// `pack2x16float` in the place of integer arithmetic, where it rounds as it should.
 pub(crate) const PACK16: &str = "pack16";
 
+/// Not a feature but a trait of adapters that compute in software: the threads of a workgroup take turns, and at a barrier
+/// each is put aside. Kernels that have twins without barriers make way for them.
+pub(crate) const IN_TURN: &str = "in-turn";
+
 /// PCI ids of vendors whose adapters have had one for years: NVIDIA, AMD, Intel.
 const DOT4_VENDORS: [u32; 3] = [0x10de, 0x1002, 0x8086];
 
@@ -142,6 +146,10 @@ impl AdapterReport {
             self.subgroup = facts.subgroup;
             self.features.push("subgroups");
         }
+        if facts.software {
+            self.kind = rank(wgpu::DeviceType::Cpu).1.into();
+            self.features.push(IN_TURN);
+        }
         if DOT4_BROWSER.contains(&facts.vendor.as_str()) {
             self.features.push(DOT4);
         }
@@ -168,6 +176,7 @@ fn report(ordinal: usize, adapter: &wgpu::Adapter) -> AdapterReport {
             .filter(|(_, f)| features.contains(*f))
             .map(|(name, _)| *name)
             .chain(DOT4_VENDORS.contains(&info.vendor).then_some(DOT4))
+            .chain((info.device_type == wgpu::DeviceType::Cpu).then_some(IN_TURN))
             .collect(),
         subgroup: features
             .contains(wgpu::Features::SUBGROUP)

@@ -14,7 +14,8 @@ export async function adapter_facts() {
     const subgroups = adapter.features.has("subgroups");
     const { subgroupMinSize = 0, subgroupMaxSize = 0 } = adapter.info ?? {};
     const name = description || [vendor, architecture, device].filter(Boolean).join(" ");
-    return [name, vendor ?? "", subgroups ? subgroupMinSize : 0, subgroups ? subgroupMaxSize : 0];
+    return [name, vendor ?? "", subgroups ? subgroupMinSize : 0, subgroups ? subgroupMaxSize : 0,
+        adapter.info?.isFallbackAdapter ?? adapter.isFallbackAdapter ?? false];
 }
 
 // The prototype is changed for the one call that `request` makes.
@@ -45,6 +46,8 @@ pub(crate) struct Facts {
     pub vendor: String,
     /// Smallest and largest subgroup, where the adapter has the feature.
     pub subgroup: Option<(u32, u32)>,
+    /// It computes on the CPU.
+    pub software: bool,
 }
 
 /// Asks the browser; nothing where it has no adapter.
@@ -57,6 +60,7 @@ pub(crate) async fn facts() -> Option<Facts> {
         name: text(0),
         vendor: text(1),
         subgroup: Some((number(2), number(3))).filter(|(_, most)| *most > 0),
+        software: facts.get(4).is_truthy(),
     })
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::adapter::{choose, AdapterReport, DOT4, OPTIONAL, PACK16};
+use crate::adapter::{choose, AdapterReport, DOT4, IN_TURN, OPTIONAL, PACK16};
 use crate::buffer::{lock, Pool, Value};
 use crate::elem::Elem;
 use crate::encode::Encoder;
@@ -63,6 +63,7 @@ pub(crate) struct Inner {
     pub limits: wgpu::Limits,
     pub features: wgpu::Features,
     pub dot4: bool,
+    pub in_turn: bool,
     pub rewrites: Rewrites,
     /// Ops are named on stderr as they are encoded.
     pub log: bool,
@@ -115,7 +116,7 @@ fn named(var: &str) -> Result<Vec<String>> {
     let known: Vec<_> = OPTIONAL
         .iter()
         .map(|(n, _)| *n)
-        .chain([DOT4, PACK16])
+        .chain([DOT4, PACK16, IN_TURN])
         .collect();
     names
         .map(|name| match known.contains(&name) {
@@ -182,7 +183,11 @@ impl Device {
             .filter(|(name, _)| !without(name))
             .fold(wgpu::Features::empty(), |all, (_, f)| all | *f)
             & adapter.features();
-        let dot4 = report.features.contains(&DOT4) || named(ENABLE_VAR)?.iter().any(|n| n == DOT4);
+        let enabled = named(ENABLE_VAR)?;
+        let has = |name: &str| {
+            let here = report.features.contains(&name) || enabled.iter().any(|n| n == name);
+            here && !without(name)
+        };
         let experimental = if features.intersects(wgpu::Features::all_experimental_mask()) {
             // SAFETY: cooperative matrices are used only where a kernel's table row asks for them.
             unsafe { wgpu::ExperimentalFeatures::enabled() }
@@ -224,7 +229,8 @@ impl Device {
             limits: device.limits(),
             binding: binding_limit(&device.limits())?,
             features,
-            dot4: dot4 && !without(DOT4),
+            dot4: has(DOT4),
+            in_turn: has(IN_TURN),
             cooperative: OnceLock::new(),
             rewrites,
             log: std::env::var(LOG_VAR).is_ok_and(|what| what == "ops"),
@@ -306,6 +312,11 @@ impl Device {
     /// Products of packed bytes are fast, and not disabled.
     pub fn dot4(&self) -> bool {
         self.0.dot4
+    }
+
+    /// The threads of a workgroup take turns, so that a barrier costs more than the work between two of them.
+    pub fn in_turn(&self) -> bool {
+        self.0.in_turn
     }
 
     /// Smallest and largest subgroup, where subgroup operations may be used.

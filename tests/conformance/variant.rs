@@ -20,7 +20,9 @@ const VARIANTS: &[Variant] = &[
     // Every shader has other text, but what a check can find depends on where elements lie, not on what they mean.
     Variant { name: "checked",  set: &[("CANDLE_WEBGPU_CHECKED", "1")],                                keeps: one_dtype_of_a_kind },
     // Kernels that ask for an optional feature stand back, so that their portable twins are tested.
-    Variant { name: "portable", set: &[("CANDLE_WEBGPU_DISABLE", "cooperative-matrix,f16,subgroups")], keeps: has_a_twin },
+    Variant { name: "portable", set: &[("CANDLE_WEBGPU_DISABLE", "cooperative-matrix,f16,subgroups,in-turn")], keeps: has_a_twin },
+    // On an adapter that computes in software, the kernels of those that do not.
+    Variant { name: "at-once",  set: &[("CANDLE_WEBGPU_DISABLE", "in-turn")],                          keeps: has_a_twin },
     // Products of packed bytes, which a software adapter does without, and their twin without subgroups.
     Variant { name: "dot4",     set: &[("CANDLE_WEBGPU_ENABLE", "dot4")],                                 keeps: is_quantized },
     Variant { name: "portable-dot4", set: &[("CANDLE_WEBGPU_ENABLE", "dot4"), ("CANDLE_WEBGPU_DISABLE", "subgroups")], keeps: is_one_format },

@@ -184,7 +184,7 @@ fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups)
     keep(ids.thread, 0u, min(CHUNK, units), rows);
     workgroupBarrier();
     for (var round = 0u; round < p.rounds; round++) {
-        var acc: array<vec4<f32>, ROWS>; // of COLS columns
+        var acc = array<vec4<f32>, ROWS>(); // of COLS columns
         for (var first = 0u; first < units; first += CHUNK) {
             let count = min(CHUNK, units - first);
             if first > 0u || (round > 0u && units > CHUNK) {

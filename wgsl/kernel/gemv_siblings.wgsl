@@ -15,6 +15,7 @@ alias Z = f32;
 const ROWS = 1u;
 const COLS = 2u;
 const TREE = true;
+fn meet() { workgroupBarrier(); }
 struct Ids { @builtin(local_invocation_index) thread: u32 }
 fn sum_of(v: vec4<f32>) -> vec4<f32> { return v; }
 fn leads(ids: Ids) -> bool { return true; }
@@ -48,7 +49,7 @@ struct Params {
 }
 @group(0) @binding(0) var<uniform> p: Params;
 override WORKGROUP: u32 = 64u;
-override SPAN: u32 = 64u; // a power of two; with subgroups the whole workgroup
+override SPAN: u32 = 64u; // a power of two; with subgroups the whole workgroup, 1 where nobody meets
 
 var<workgroup> part: array<vec4<f32>, ROWS * WORKGROUP>;
 
@@ -75,7 +76,7 @@ fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups)
         let sum = sum_of(acc[r]);
         if leads(ids) { part[r * WORKGROUP + part_at(ids)] = sum; }
     }
-    workgroupBarrier();
+    meet();
     if TREE {
         for (var half = SPAN / 2u; half > 4u; half /= 2u) {
             if ids.thread % SPAN < half {
@@ -83,7 +84,7 @@ fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups)
                     part[r * WORKGROUP + ids.thread] += part[r * WORKGROUP + ids.thread + half];
                 }
             }
-            workgroupBarrier();
+            meet();
         }
     }
     for (var task = ids.thread; task < teams * ROWS; task += WORKGROUP) {

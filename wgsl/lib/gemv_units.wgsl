@@ -22,8 +22,8 @@ fn add_up(first: u32, rows: array<u32, ROWS>, cols: array<u32, COLS>) -> array<v
         var units: array<Unit, COLS>;
         for (var c = 0u; c < COLS; c++) { units[c] = w_unit(cols[c] / 32u + u); }
         for (var h = 0u; h < 2u; h++) {
-            var part: array<vec4<f32>, ROWS>;
-            var sums: array<f32, ROWS>;
+            var part = array<vec4<f32>, ROWS>();
+            var sums = array<f32, ROWS>();
             for (var e = 0u; e < 2u; e++) {
                 var right: array<Eight, COLS>;
                 for (var c = 0u; c < COLS; c++) {

@@ -3,6 +3,7 @@
 use crate::elem::Elem;
 use crate::error::Result;
 use crate::kernel::edge::{y_put, FLOATS};
+use crate::kernel::gemv_siblings;
 use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
 use crate::quant::{Quant, QUANTS};
 
@@ -34,6 +35,8 @@ pub static GEMV_K: Kernel = gemv_k!("gemv_k", 64, NONE, BINDINGS, slots_k);
 pub static GEMV_K_SUB32: Kernel = gemv_k!("gemv_k_sub32", 32, SUB, BINDINGS, slots_k);
 /// The same for few columns, where the threads of more subgroups are needed to fill the adapter.
 pub static GEMV_K_SUB128: Kernel = gemv_k!("gemv_k_sub128", 128, SUB, BINDINGS, slots_k);
+/// A thread adds up alone, so none waits for another: for adapters that run a workgroup's threads in turn.
+pub static GEMV_K_ALONE: Kernel = gemv_k!("gemv_k_alone", 16, NONE, BINDINGS, slots_k);
 
 const EXPERTS: &[Binding] = &[
     read("a"),
@@ -79,6 +82,19 @@ pub(super) fn form(spec: &Spec) -> &'static Form {
         .unwrap_or(&FORMS[0])
 }
 
+/// The most pieces of k that a thread adds up alone.
+const MOST_ALONE: u32 = 2048;
+
+/// How the threads of a workgroup add up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sums {
+    /// Each has columns of its own.
+    Alone,
+    /// By workgroup memory.
+    Memory,
+    Subgroups,
+}
+
 /// Columns that a workgroup of [`GEMV_N`] owns.
 pub(crate) const GEMV_N_COLS: u32 = 32;
 
@@ -99,7 +115,7 @@ pub(crate) fn share(
     (m, n, k): (u32, u32, u32),
     wide: [bool; 2],
     batch: u64,
-    subgroups: bool,
+    sums: Sums,
 ) -> Share {
     let form = match m {
         1 => &FORMS[0],
@@ -108,17 +124,22 @@ pub(crate) fn share(
     };
     // What a thread takes of k at a time.
     let pieces = k.div_ceil(if quant.is_some() { 32 } else { 8 });
-    let kernel = if !subgroups || pieces < 64 {
-        &GEMV_K
-    } else if u64::from(n) * batch >= 4096 {
-        &GEMV_K_SUB32
-    } else {
-        &GEMV_K_SUB128
+    let sums = match sums {
+        // One sum of many terms loses digits that sums of sums keep.
+        Sums::Alone if pieces > MOST_ALONE => Sums::Memory,
+        other => other,
     };
-    let span = if std::ptr::eq(kernel, &GEMV_K) {
-        pieces.next_power_of_two().min(kernel.workgroup)
-    } else {
-        kernel.workgroup
+    let kernel = match sums {
+        Sums::Alone => &GEMV_K_ALONE,
+        Sums::Subgroups if pieces < 64 => &GEMV_K,
+        Sums::Subgroups if u64::from(n) * batch >= 4096 => &GEMV_K_SUB32,
+        Sums::Subgroups => &GEMV_K_SUB128,
+        Sums::Memory => &GEMV_K,
+    };
+    let span = match sums {
+        Sums::Alone => 1,
+        _ if std::ptr::eq(kernel, &GEMV_K) => pieces.next_power_of_two().min(kernel.workgroup),
+        _ => kernel.workgroup,
     };
     let b = match quant {
         Some(quant) => Access::Quant(quant),
@@ -213,7 +234,16 @@ pub(super) fn team(spec: &Spec, text: &mut Text) {
     let form = form(spec);
     text.line(format!("const ROWS = {}u;", form.rows));
     text.line(format!("const COLS = {}u;", form.cols));
-    text.line(if spec.kernel.features.contains(wgpu::Features::SUBGROUP) {
+    let alone = std::ptr::eq(spec.kernel, &GEMV_K_ALONE) || gemv_siblings::is_alone(spec.kernel);
+    text.line(if alone {
+        "const TREE = false;
+struct Ids { @builtin(local_invocation_index) thread: u32 }
+fn sum_of(v: vec4<f32>) -> vec4<f32> { return v; }
+fn leads(ids: Ids) -> bool { return true; }
+fn part_at(ids: Ids) -> u32 { return ids.thread; }
+fn parts(ids: Ids) -> u32 { return 1u; }
+fn meet() {}"
+    } else if spec.kernel.features.contains(wgpu::Features::SUBGROUP) {
         // Subgroups of a one-dimensional workgroup are runs of its threads on every adapter known.
         "const TREE = false;
 struct Ids {
@@ -224,14 +254,16 @@ struct Ids {
 fn sum_of(v: vec4<f32>) -> vec4<f32> { return subgroupAdd(v); }
 fn leads(ids: Ids) -> bool { return ids.lane == 0u; }
 fn part_at(ids: Ids) -> u32 { return ids.thread / ids.size; }
-fn parts(ids: Ids) -> u32 { return (WORKGROUP + ids.size - 1u) / ids.size; }"
+fn parts(ids: Ids) -> u32 { return (WORKGROUP + ids.size - 1u) / ids.size; }
+fn meet() { workgroupBarrier(); }"
     } else {
         "const TREE = true;
 struct Ids { @builtin(local_invocation_index) thread: u32 }
 fn sum_of(v: vec4<f32>) -> vec4<f32> { return v; }
 fn leads(ids: Ids) -> bool { return true; }
 fn part_at(ids: Ids) -> u32 { return ids.thread; }
-fn parts(ids: Ids) -> u32 { return min(SPAN, 8u); }"
+fn parts(ids: Ids) -> u32 { return min(SPAN, 8u); }
+fn meet() { workgroupBarrier(); }"
     });
 }
 
@@ -278,13 +310,11 @@ fn {n}_eight(row: u32, k: u32) -> Eight {{
 
 /// The specialisations that read both operands by 16 bytes.
 pub(super) fn wide_specs(elem: Elem) -> Vec<Spec> {
-    let kernels = [&GEMV_K, &GEMV_K_SUB32, &GEMV_K_SUB128];
-    let spec = |kernel: &'static Kernel, form: &Form| {
+    let spec = |(kernel, span): (&'static Kernel, u32), form: &Form| {
         let both = [dense(true), dense(true)];
-        let span = kernel.workgroup;
         spec_of(kernel, form.name, (elem, elem), both).with("SPAN", span)
     };
-    let each = |form| kernels.map(|kernel| spec(kernel, form));
+    let each = |form| SPANS.map(|of| spec(of, form));
     FORMS.iter().flat_map(each).collect()
 }
 
@@ -303,8 +333,15 @@ fn slots_n(spec: &Spec, text: &mut Text) -> Result<()> {
     y_put(spec, 2, text)
 }
 
+/// The kernels for b contiguous along k, and the SPAN of their samples.
+const SPANS: [(&Kernel, u32); 4] = [
+    (&GEMV_K, 64),
+    (&GEMV_K_SUB32, 32),
+    (&GEMV_K_SUB128, 128),
+    (&GEMV_K_ALONE, 1),
+];
+
 pub fn catalogue() -> Vec<Spec> {
-    const SPANS: [&Kernel; 3] = [&GEMV_K, &GEMV_K_SUB32, &GEMV_K_SUB128];
     let mut all = Vec::new();
     // f32 is what the sums of a product cut along k have.
     let elems = FLOATS.into_iter().map(|elem| (elem, elem));
@@ -313,9 +350,9 @@ pub fn catalogue() -> Vec<Spec> {
         for x in [true, false] {
             for y in [true, false] {
                 for form in FORMS.iter().filter(|f| f.rows == 1 || x && y) {
-                    for kernel in SPANS {
+                    for (kernel, span) in SPANS {
                         let spec = spec_of(kernel, form.name, elem, [dense(x), dense(y)]);
-                        all.push(spec.with("SPAN", kernel.workgroup));
+                        all.push(spec.with("SPAN", span));
                     }
                 }
                 for m in [1, 2, 4, 8] {
@@ -329,9 +366,9 @@ pub fn catalogue() -> Vec<Spec> {
             for row in QUANTS {
                 let b = Access::Quant(row.quant);
                 for form in FORMS {
-                    for kernel in SPANS {
+                    for (kernel, span) in SPANS {
                         let spec = spec_of(kernel, form.name, (elem, elem), [dense(x), b]);
-                        all.push(spec.with("SPAN", kernel.workgroup));
+                        all.push(spec.with("SPAN", span));
                     }
                 }
                 for subgroups in [false, true] {

@@ -2,7 +2,8 @@
 
 use crate::error::Result;
 use crate::kernel::edge::{put, FLOATS};
-use crate::kernel::gemv::{self, eights, team, GEMV_K, GEMV_K_SUB128, GEMV_K_SUB32, NONE, SUB};
+use crate::kernel::gemv::{self, eights, team, NONE, SUB};
+use crate::kernel::gemv::{GEMV_K, GEMV_K_ALONE, GEMV_K_SUB128, GEMV_K_SUB32};
 use crate::link::{read, write, Access, Kernel, Spec, Text};
 
 macro_rules! siblings {
@@ -40,16 +41,22 @@ macro_rules! by_count {
 static SIBLINGS: [Kernel; 2] = by_count!("gemv_siblings", 64, NONE);
 static SIBLINGS_SUB32: [Kernel; 2] = by_count!("gemv_siblings_sub32", 32, SUB);
 static SIBLINGS_SUB128: [Kernel; 2] = by_count!("gemv_siblings_sub128", 128, SUB);
+static SIBLINGS_ALONE: [Kernel; 2] = by_count!("gemv_siblings_alone", 16, NONE);
+
+pub(super) fn is_alone(kernel: &Kernel) -> bool {
+    SIBLINGS_ALONE.iter().any(|k| std::ptr::eq(k, kernel))
+}
 
 /// The most products.
 pub(crate) const MOST: usize = 3;
 
 /// What computes `count` products of the form of one, if there is such a kernel.
 pub(crate) fn spec(one: &Spec, count: usize) -> Option<Spec> {
-    let twins: [(&Kernel, &'static [Kernel; 2]); 3] = [
+    let twins: [(&Kernel, &'static [Kernel; 2]); 4] = [
         (&GEMV_K, &SIBLINGS),
         (&GEMV_K_SUB32, &SIBLINGS_SUB32),
         (&GEMV_K_SUB128, &SIBLINGS_SUB128),
+        (&GEMV_K_ALONE, &SIBLINGS_ALONE),
     ];
     let [a, b, y] = one.operands[..] else {
         return None;

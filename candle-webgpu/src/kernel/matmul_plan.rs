@@ -5,7 +5,7 @@ use crate::elem::Elem;
 use crate::error::{Error, Result};
 use crate::kernel::gemm::{self, Reading, TILES};
 use crate::kernel::gemm_coop;
-use crate::kernel::gemv::{self, GEMV_N_COLS, MAX_ROWS};
+use crate::kernel::gemv::{self, Sums, GEMV_N_COLS, MAX_ROWS};
 use crate::kernel::gemv_dot::{self, Ask};
 use crate::kernel::scaled::Lines;
 use crate::layout::{merge, to_u32, View};
@@ -60,13 +60,14 @@ pub(crate) fn is_product(spec: &Spec) -> bool {
             .any(|kernel| std::ptr::eq(*kernel, spec.kernel))
 }
 
-const PRODUCTS: [&Kernel; 7] = [
+const PRODUCTS: [&Kernel; 8] = [
     &gemm::GEMM,
     &gemm::GEMM_128,
     &gemm_coop::GEMM_COOP,
     &gemv::GEMV_K,
     &gemv::GEMV_K_SUB32,
     &gemv::GEMV_K_SUB128,
+    &gemv::GEMV_K_ALONE,
     &gemv::GEMV_N,
 ];
 
@@ -393,10 +394,14 @@ impl Problem {
             let spec = gemv::spec_n(elems, self.m, quads, whole);
             return Plan::new(spec, self.n.div_ceil(GEMV_N_COLS));
         }
-        let subgroups = device.subgroup().is_some();
+        let sums = match device.subgroup() {
+            _ if device.in_turn() => Sums::Alone,
+            Some(_) => Sums::Subgroups,
+            None => Sums::Memory,
+        };
         let size = (self.m, self.n, self.k);
         let batch = u64::from(self.batch);
-        let share = gemv::share(elems, self.quant, size, wide, batch, subgroups);
+        let share = gemv::share(elems, self.quant, size, wide, batch, sums);
         Plan {
             blocks: self.m.div_ceil(share.rows),
             ..Plan::new(share.spec, self.n.div_ceil(share.cols))
