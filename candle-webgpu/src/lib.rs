@@ -45,6 +45,6 @@ pub use quant::Quant;
 pub use queue::{Grid, LOG_VAR};
 pub use readback::Reading;
 pub use rewrite::{Fired, Rule, REWRITE_VAR, RULES};
-#[cfg(all(target_arch = "wasm32", feature = "jspi"))]
+#[cfg(target_arch = "wasm32")]
 pub use wait::suspending;
 pub use window::{Window, BINDING_VAR};

@@ -1,5 +1,5 @@
-//! Waiting, in a browser: nothing may block there, so a call is an error that names what to await instead. With the
-//! feature `jspi` it works below [`suspending`].
+//! Waiting, in a browser: nothing may block there, so a call is an error that names what to await instead. Below
+//! [`suspending`] it works.
 
 use std::future::Future;
 
@@ -54,44 +54,52 @@ pub(crate) async fn until(
     ready.await
 }
 
-#[cfg(feature = "jspi")]
 pub use suspend::suspending;
 
 /// JavaScript Promise Integration: the stack of a call from JavaScript is put aside until a promise settles.
-#[cfg(feature = "jspi")]
+#[allow(deprecated, reason = "that is how js-sys marks JSPI as experimental")]
 mod suspend {
     use std::cell::{Cell, RefCell};
     use std::future::Future;
     use std::rc::Rc;
 
-    use js_sys::futures::future_to_promise;
+    use js_sys::futures::{future_to_promise, jspi_block_on_promise};
+    use js_sys::Promise;
     use wasm_bindgen::JsValue;
 
     use super::Call;
     use crate::error::{Error, Result};
 
+    type Wait = fn(&Promise) -> std::result::Result<JsValue, JsValue>;
+
     thread_local! {
-        /// Whether what runs now is called from `suspending`.
-        static BELOW: Cell<bool> = const { Cell::new(false) };
+        /// How to wait, where what runs now is called from `suspending`. Nothing else names the import that needs JSPI, so a
+        /// module without `suspending` loads in every browser.
+        static WAIT: Cell<Option<Wait>> = const { Cell::new(None) };
     }
 
     /// Lets `work` block: a readback suspends it. Only below an export marked `#[wasm_bindgen(jspi)]`, with no JavaScript in
-    /// between; elsewhere the browser throws a `SuspendError`.
+    /// between; elsewhere the browser throws a `SuspendError`. A module that calls this loads only where the browser has JSPI.
     pub fn suspending<T>(work: impl FnOnce() -> T) -> T {
-        let before = BELOW.replace(true);
+        let before = WAIT.replace(Some(jspi_block_on_promise));
         let result = work();
-        BELOW.set(before);
+        WAIT.set(before);
         result
     }
 
     pub fn possible() -> bool {
-        BELOW.get()
+        WAIT.get().is_some()
     }
 
     pub fn on<T: 'static>(
         future: impl Future<Output = T> + 'static,
         (call, twin): Call,
     ) -> Result<T> {
+        let blocking = Error::Blocking { call, twin };
+        // Others run meanwhile, and they are not below.
+        let Some(wait) = WAIT.take() else {
+            return Err(blocking);
+        };
         let result = Rc::new(RefCell::new(None));
         let kept = result.clone();
         let promise = future_to_promise(async move {
@@ -99,29 +107,10 @@ mod suspend {
             *kept.borrow_mut() = Some(value);
             Ok(JsValue::UNDEFINED)
         });
-        // Others run meanwhile, and they are not below.
-        let below = BELOW.replace(false);
-        #[allow(deprecated, reason = "that is how js-sys marks it as experimental")]
-        let settled = js_sys::futures::jspi_block_on_promise(&promise);
-        BELOW.set(below);
+        let settled = wait(&promise);
+        WAIT.set(Some(wait));
         // The promise itself is never rejected.
         let value = settled.ok().and_then(|_| result.borrow_mut().take());
-        value.ok_or(Error::Blocking { call, twin })
-    }
-}
-
-#[cfg(not(feature = "jspi"))]
-mod suspend {
-    use std::future::Future;
-
-    use super::Call;
-    use crate::error::{Error, Result};
-
-    pub fn possible() -> bool {
-        false
-    }
-
-    pub fn on<T>(_: impl Future<Output = T>, (call, twin): Call) -> Result<T> {
-        Err(Error::Blocking { call, twin })
+        value.ok_or(blocking)
     }
 }

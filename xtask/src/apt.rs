@@ -17,7 +17,8 @@ pub fn install(packages: &[&str], reason: &str) -> Result<bool> {
     };
     eprintln!("{reason}: apt-get install {}", packages.join(" "));
     apt(sudo, &["update"])?;
-    let install = ["install", "--yes", "--no-install-recommends"];
+    // What is there stays: nobody is asked.
+    let install = ["install", "--yes", "--no-install-recommends", "--no-remove"];
     apt(sudo, &[&install, packages].concat())?;
     Ok(true)
 }

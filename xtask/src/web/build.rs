@@ -41,13 +41,19 @@ pub fn page(site: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds a module and puts it beside the page.
-pub fn module(tools: &Tools, module: &Module, site: &Path) -> Result<()> {
+/// Builds modules, in one go, since they have all but themselves in common, and puts them beside the page.
+pub fn modules(tools: &Tools, modules: &[Module], site: &Path) -> Result<()> {
     let mut cargo = tools.cargo();
     cargo.args(["build", "--lib", "--profile", "web", "--target", TARGET]);
-    if !run::status(cargo.args(["-p", module.package]))?.success() {
-        bail!("{} does not build", module.package);
+    cargo.args(modules.iter().flat_map(|module| ["-p", module.package]));
+    if !run::status(&mut cargo)?.success() {
+        bail!("the modules for browsers do not build");
     }
+    modules.iter().try_for_each(|m| bind(tools, m, site))
+}
+
+/// From what the compiler made to what a page loads.
+fn bind(tools: &Tools, module: &Module, site: &Path) -> Result<()> {
     let name = module.package.replace('-', "_");
     let built = format!("target/{TARGET}/web/{name}.wasm");
     let built = crate::root()?.join(built);

@@ -15,7 +15,7 @@ Build the web page of candle-examples/web with its models and serve it on this m
 
   cargo xtask web                        build, download the models, print the address
   cargo xtask web --tests                with the module of test.html
-  cargo xtask web --no-serve             only make target/web, which any server of files can serve
+  cargo xtask web --no-serve             only make target/site, which any server of files can serve
 
 Takes rustup's target wasm32-unknown-unknown, or Debian's rustc-web, which it builds the standard library with; and
 wasm-bindgen at the version of Cargo.lock, which it builds once. wasm-opt is used where there is one. --model NAME (more
@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, default_value_t = 8080)]
     port: u16,
 
-    /// Only make target/web
+    /// Only make target/site
     #[arg(long)]
     no_serve: bool,
 }
@@ -50,15 +50,14 @@ pub fn main(args: Args) -> Result<bool> {
     Ok(run::status(&mut cargo)?.success())
 }
 
-/// The page in target/web, without models.
+/// The page in target/site, without models.
 pub fn site(tests: bool) -> Result<PathBuf> {
     fork::materialise_all(false)?;
-    let folder = crate::root()?.join("target/web");
+    let folder = crate::root()?.join("target/site");
     let tools = tools::Tools::find()?;
     build::page(&folder)?;
-    build::module(&tools, &build::PAGE, &folder)?;
-    if tests {
-        build::module(&tools, &build::TESTS, &folder)?;
-    }
+    let modules = [build::PAGE, build::TESTS];
+    let count = if tests { 2 } else { 1 };
+    build::modules(&tools, &modules[..count], &folder)?;
     Ok(folder)
 }

@@ -10,9 +10,13 @@ use crate::{apt, run};
 
 pub const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Debian's compiler for browsers, which has no standard library for them but its source.
-const PACKAGES: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "lld"];
+/// Debian's compiler for browsers, which has no standard library for them but its source. The last brings the name of the
+/// linker, [`LINKER`], but not the linker.
+const PACKAGES: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "rust-web-llvm"];
 const DISTRIBUTION: &str = "/usr/bin";
+
+/// A link to a program, `lld-22` for a compiler of LLVM 22, which is in the package of that name.
+const LINKER: &str = "/usr/bin/rust-lld";
 
 enum Compiler {
     /// The one that runs us has the target.
@@ -87,7 +91,16 @@ fn compiler() -> Result<Compiler> {
     }
     let reason = "rustup gives no target for browsers; installing Debian's compiler for them";
     if has_distribution() || (apt::install(&PACKAGES, reason)? && has_distribution()) {
-        return Ok(Compiler::Distribution);
+        if Path::new(LINKER).exists() {
+            return Ok(Compiler::Distribution);
+        }
+        let package = fs::read_link(LINKER).with_context(|| LINKER.to_string())?;
+        let package = package.to_string_lossy();
+        apt::install(&[&package], "That compiler's linker is missing")?;
+        if Path::new(LINKER).exists() {
+            return Ok(Compiler::Distribution);
+        }
+        bail!("{LINKER} is a link to nothing: on Debian `apt-get install {package}`");
     }
     bail!(
         "the compiler has no target {TARGET}: `rustup target add {TARGET}`, or on Debian `apt-get install {}`",
@@ -106,7 +119,8 @@ fn has_target() -> bool {
 fn has_distribution() -> bool {
     let sources = Path::new("/usr/lib/rustlib/src/rust/library/std");
     let programs = ["cargo", "rustc"].map(|name| Path::new(DISTRIBUTION).join(name));
-    sources.exists() && programs.iter().all(|p| p.exists())
+    let linker = fs::read_link(LINKER).is_ok();
+    linker && sources.exists() && programs.iter().all(|p| p.exists())
 }
 
 /// wasm-bindgen at the version of Cargo.lock: another does not understand the module.
