@@ -37,7 +37,7 @@ fn w_unpack(r: Raw, u: u32, j: u32) -> Parts {
     return Parts(r.q[0], r.q[1], vec2<i32>(1i), vec2<i32>(), vec2<f32>(1.0));
 }
 fn add_span(acc: ptr<function, array<vec4<f32>, ROWS>>, now: Spans, base: u32, n: u32, s: u32, at_s: u32) {
-    var sums: Sums;
+    var sums = Sums();
     let factors = add_unit(&sums, now, base, n, s, at_s, 0u);
     add_sums(acc, sums, factors, s * W_SPAN);
 }

@@ -16,6 +16,7 @@ const number = (id) => Number(at(id).value);
 
 // empty -> loading -> ready <-> busy; `state` alone decides what may be pressed.
 function become(next) {
+  const focus = document.activeElement;
   state = next;
   document.body.dataset.state = next;
   const [ready, busy] = [next === "ready", next === "busy"];
@@ -26,6 +27,9 @@ function become(next) {
   at("stop").disabled = !busy;
   at("loading").hidden = next !== "loading";
   at("text").setAttribute("aria-busy", busy);
+  // What is switched off hands the focus on to its counterpart.
+  if (busy && focus === at("go")) at("stop").focus();
+  if (ready && focus === at("stop")) at("go").focus();
 }
 
 function notice(message) {

@@ -17,14 +17,14 @@ async function compile() {
   device.destroy();
 }
 
-// One of every `every` of each family, so that each is seen.
+// One of every `every` of each group: the first two parts of a name, but not its last.
 function chosen(names, filter, every) {
   const seen = new Map();
   return names.map((name, index) => ({ name, index })).filter(({ name }) => {
     if (!name.includes(filter)) return false;
-    const family = name.split("/").slice(0, 2).join("/");
-    const count = seen.get(family) ?? 0;
-    seen.set(family, count + 1);
+    const group = name.split("/").slice(0, -1).slice(0, 2).join("/");
+    const count = seen.get(group) ?? 0;
+    seen.set(group, count + 1);
     return count % every === 0;
   });
 }

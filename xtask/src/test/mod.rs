@@ -18,19 +18,19 @@ Run the tests, all of them or the parts named:
   unit         unit tests of candle-webgpu, of the examples and of xtask
   upstream     candle-core's and candle-nn's own tests, on the WebGPU device
   conformance  every op, dtype and layout against the CPU; errors; the table of docs/SUPPORT.md
-  variants     the part of it that they can change, with checked shaders, with the portable twins of kernels, and with
-               quantized products in integers; all of it with tensors in pieces of 64 KiB at most
+  variants     the part of it that they can change, with checked shaders, with the portable twins of kernels, with those
+               that a software adapter does without, and with quantized products in integers; all of it with tensors in
+               pieces of 64 KiB at most
   fuzz         random expression graphs against the CPU: the same ones each time
   models       models of candle-transformers, quantized ones too, against the CPU; the examples on real models
-  web          the page and the conformance suite in a headless Chromium (docs/web.md); only when it is named, since
-               its builds take longer than all else
+  web          in a headless Chromium: the page, every shader, and one of 37 cases of each group of the conformance suite
 
 Each part ends with a line `PART: N passed, N failed, N known failures`. Known failures of upstream's tests are listed
 with their reasons in tests/known_upstream.txt; one that passes counts as failed, so that the list stays true.";
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The parts to run, in this order; all but web when none is named
+    /// The parts to run, in this order; all when none is named
     #[arg(value_enum)]
     parts: Vec<Part>,
     /// The adapter to test: its rank, or a part of its name, for example llvmpipe
@@ -39,6 +39,9 @@ pub struct Args {
     /// Only tests whose name contains this
     #[arg(long)]
     filter: Option<String>,
+    /// All cases where a part takes a sample of them (web), which takes hours
+    #[arg(long)]
+    all: bool,
     /// Show the tests that pass, too
     #[arg(long, short)]
     verbose: bool,
@@ -76,7 +79,7 @@ pub fn main(args: Args) -> Result<bool> {
     let mut total = Counts::default();
     for (part, name) in ALL {
         let named = args.parts.contains(&part);
-        if !named && (part == Part::Web || !args.parts.is_empty()) {
+        if !named && !args.parts.is_empty() {
             continue;
         }
         let counts = run_part(part, &args).unwrap_or_else(|error| {
@@ -127,7 +130,14 @@ fn run_part(part: Part, args: &Args) -> Result<Counts> {
         }
         Part::Variants => {
             // tests/conformance/variant.rs says what they are and which cases they run.
-            for variant in ["checked", "portable", "windows", "dot4", "portable-dot4"] {
+            for variant in [
+                "checked",
+                "portable",
+                "at-once",
+                "windows",
+                "dot4",
+                "portable-dot4",
+            ] {
                 println!("variant {variant}");
                 let mut cargo = ours(args, &["conformance"]);
                 cargo.env("CANDLE_WEBGPU_TEST_VARIANT", variant);
@@ -140,6 +150,7 @@ fn run_part(part: Part, args: &Args) -> Result<Counts> {
                 filter: None,
                 parts: Vec::new(),
                 adapter: args.adapter.clone(),
+                all: args.all,
                 verbose: args.verbose,
             };
             let mut cargo = ours(&all, &["fuzz"]);
@@ -182,6 +193,9 @@ fn web(args: &Args) -> Result<Command> {
     // One browser at a time; what it measures is printed.
     cargo.args(["--ignored", "--test-threads=1", "--nocapture"]);
     cargo.env(web::browser::BROWSER_VAR, browser);
+    if args.all {
+        cargo.env("CANDLE_WEB_EVERY", "1");
+    }
     Ok(cargo)
 }
 

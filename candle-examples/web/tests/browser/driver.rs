@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, ensure, Context, Result};
 use candle_web::models;
 use candle_web::server::Server;
+use headless_chrome::protocol::cdp::Emulation::{
+    MediaFeature, SetDeviceMetricsOverride, SetEmulatedMedia,
+};
 use headless_chrome::protocol::cdp::Page::CaptureScreenshotFormatOption;
 use headless_chrome::{Browser, LaunchOptions, Tab};
-use serde_json::Value;
+use serde_json::{json, Value};
 
 /// How the browser is started. SwiftShader computes where there is no GPU.
 #[derive(Clone, Copy)]
@@ -32,7 +35,7 @@ const IDLE: Duration = Duration::from_secs(1200);
 /// The folder that `cargo xtask test web` has made.
 pub fn site() -> PathBuf {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    root.join("target/web")
+    root.join("target/site")
 }
 
 /// Serves the page with its models for as long as the program runs.
@@ -56,13 +59,9 @@ pub struct Page {
 
 impl Page {
     pub fn open(gpu: Gpu, path: &str) -> Result<Self> {
-        Self::open_sized(gpu, path, (1000, 900))
-    }
-
-    pub fn open_sized(gpu: Gpu, path: &str, size: (u32, u32)) -> Result<Self> {
         ensure!(
             site().join("pkg").exists(),
-            "no target/web: run `cargo xtask test web`"
+            "no target/site: run `cargo xtask test web`"
         );
         let common = ["--disable-background-networking", "--no-first-run"];
         let args = common.iter().chain(gpu.args());
@@ -70,7 +69,7 @@ impl Page {
             path: std::env::var_os("CANDLE_WEB_BROWSER").map(PathBuf::from),
             sandbox: false,
             enable_gpu: true,
-            window_size: Some(size),
+            window_size: Some((1000, 900)),
             idle_browser_timeout: IDLE,
             args: args.map(|arg| arg.as_ref()).collect(),
             ..LaunchOptions::default()
@@ -129,7 +128,8 @@ impl Page {
 
     /// Types into a field, in place of what it holds.
     pub fn fill(&self, id: &str, text: &str) -> Result<()> {
-        self.value(&format!("document.getElementById('{id}').select()"))?;
+        let field = format!("document.getElementById('{id}')");
+        self.value(&format!("({field}.focus(), {field}.select())"))?;
         self.tab.type_str(text)?;
         Ok(())
     }
@@ -146,14 +146,22 @@ impl Page {
         }
     }
 
+    /// A phone's screen, which is narrower than a window can be.
+    pub fn phone(&self) -> Result<()> {
+        let screen = json!({ "width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": true });
+        let screen: SetDeviceMetricsOverride = serde_json::from_value(screen)?;
+        self.tab.call_method(screen)?;
+        Ok(())
+    }
+
     pub fn dark(&self) -> Result<()> {
-        use headless_chrome::protocol::cdp::Emulation::{MediaFeature, SetEmulatedMedia};
+        let feature = MediaFeature {
+            name: "prefers-color-scheme".into(),
+            value: "dark".into(),
+        };
         self.tab.call_method(SetEmulatedMedia {
             media: None,
-            features: Some(vec![MediaFeature {
-                name: "prefers-color-scheme".into(),
-                value: "dark".into(),
-            }]),
+            features: Some(vec![feature]),
         })?;
         Ok(())
     }
