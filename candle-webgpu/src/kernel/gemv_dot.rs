@@ -202,7 +202,7 @@ fn add_span(row: &QuantRow) -> String {
     let mut body = String::new();
     for j in 0..row.span {
         if j == 0 || !row.whole {
-            body += &format!("    var sums_{j}: Sums;\n");
+            body += &format!("    var sums_{j} = Sums();\n");
         }
         let sums = if row.whole { 0 } else { j };
         let factors =
