@@ -321,10 +321,7 @@ impl Device {
 
     /// Smallest and largest subgroup, where subgroup operations may be used.
     pub fn subgroup(&self) -> Option<(u32, u32)> {
-        self.0
-            .report
-            .subgroup
-            .filter(|_| self.0.features.contains(wgpu::Features::SUBGROUP))
+        self.0.subgroup()
     }
 
     /// Counts all that was submitted; what is recorded only does not count yet.
@@ -466,6 +463,12 @@ impl Device {
 }
 
 impl Inner {
+    /// Smallest and largest subgroup, where subgroup operations may be used.
+    pub fn subgroup(&self) -> Option<(u32, u32)> {
+        let usable = self.features.contains(wgpu::Features::SUBGROUP);
+        self.report.subgroup.filter(|_| usable)
+    }
+
     /// Keeps errors that wgpu reports outside of a call.
     fn watch(&self) {
         let error = self.error.clone();

@@ -315,6 +315,20 @@ pub(crate) fn renamed(text: &str, names: &[(&str, &str)]) -> String {
     out
 }
 
+/// One function of a file, which ends with the first brace at the start of a line or with its only line.
+fn function<'a>(file: &'a str, name: &str) -> &'a str {
+    let Some(start) = file.find(&format!("fn {name}(")) else {
+        return "";
+    };
+    let rest = &file[start..];
+    let line = rest.find('\n').unwrap_or(rest.len());
+    if rest[..line].ends_with('}') {
+        return &rest[..line];
+    }
+    let end = rest.find("\n}").map_or(rest.len(), |at| at + 2);
+    &rest[..end]
+}
+
 /// A linked file without its slot block, which stands for what its user brings.
 fn without_slots(file: &str) -> Cow<'_, str> {
     match file.split_once("// slots:") {
@@ -326,10 +340,22 @@ fn without_slots(file: &str) -> Cow<'_, str> {
     }
 }
 
-/// The functions of a quantized operand. A kernel has at most one, so they are called `w` whatever its binding.
+/// The functions of a quantized operand. They are called `w` whatever its binding; those that load from another of the same format
+/// begin with its name.
 fn quantized(text: &mut Text, n: &str, quant: Quant) {
     let (up, row) = (n.to_uppercase(), quant.row());
     text.line(format!("alias {up} = vec4<u32>;"));
+    if text.files.iter().any(|f| std::ptr::eq(*f, row.source)) {
+        let names = ["at", "word", "load"].map(|f| (format!("w_{f}"), format!("{n}_{f}")));
+        let names = names.each_ref().map(|(old, new)| (&**old, &**new));
+        let load = renamed(function(row.source, "w_load"), &names);
+        text.line(format!(
+            "fn {n}_at(i: u32) -> vec4<u32> {{ return {n}[i]; }}
+fn {n}_word(i: u32) -> u32 {{ return {n}[i / 4u][i % 4u]; }}
+{load}"
+        ));
+        return;
+    }
     text.line(format!("const W_SHIFTED = {};", row.shifted));
     text.line(format!("const W_HALVES = {};", row.halves));
     text.line(format!("const W_SPAN = {}u;", row.span));

@@ -22,8 +22,14 @@ struct Ids { @builtin(local_invocation_index) thread: u32 }
 struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
 struct Raw { q: array<vec4<u32>, 2> }
 fn team_sum(v: vec4<f32>, lane: u32) -> vec4<f32> { return v; }
-fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
-fn b_start(batch: u32) -> u32 { return 0u; }
+fn place(group: u32) -> Place {
+    return Place(0u, 0u, 0u, group, p.a_offset, Matrix(p.b_offset, p.n, p.b_n));
+}
+fn load(which: u32, w: Matrix, n: u32, s: u32) -> Spans {
+    var spans: Spans;
+    for (var c = 0u; c < COLS; c++) { spans[c] = w_load(unit_at(w, n + c, s)); }
+    return spans;
+}
 fn keep(thread: u32, first: u32, count: u32, rows: array<u32, ROWS>) {
     for (var h = thread; h < 2u * count; h += WORKGROUP) {
         let at = rows[0] / 4u + 8u * first + 4u * h;
@@ -36,12 +42,12 @@ fn w_load(u: u32) -> Raw { return Raw(array<vec4<u32>, 2>(b[2u * u], b[2u * u + 
 fn w_unpack(r: Raw, u: u32, j: u32) -> Parts {
     return Parts(r.q[0], r.q[1], vec2<i32>(1i), vec2<i32>(), vec2<f32>(1.0));
 }
-fn add_span(acc: ptr<function, array<vec4<f32>, ROWS>>, now: Spans, base: u32, n: u32, s: u32, at_s: u32) {
+fn add_span(acc: ptr<function, array<vec4<f32>, ROWS>>, now: Spans, w: Matrix, n: u32, s: u32, at_s: u32) {
     var sums = Sums();
-    let factors = add_unit(&sums, now, base, n, s, at_s, 0u);
+    let factors = add_unit(&sums, now, w, n, s, at_s, 0u);
     add_sums(acc, sums, factors, s * W_SPAN);
 }
-fn y_put(at: u32, count: u32, v: vec4<f32>) {
+fn y_put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {
     for (var i = 0u; i < count; i++) { y[at + i] = v[i]; }
 }
 // end slots
@@ -65,11 +71,21 @@ struct Params {
     op: u32,
     blocks: u32, // of ROWS rows
     rounds: u32, // of a workgroup
+    // Of siblings, products with the same a: the first workgroup of each, and how many there are; of each the workgroups of a
+    // block, n, b_offset and b_n.
+    starts: vec4<u32>,
+    products: array<vec4<u32>, 3>,
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> a: array<A>;
 @group(0) @binding(2) var<storage, read> b: array<B>;
 @group(0) @binding(3) var<storage, read_write> y: array<Y>;
+
+// A matrix of b: where it starts, its rows, and how far they are apart.
+struct Matrix { start: u32, n: u32, stride: u32 }
+// What a workgroup owns: of product `which` of siblings and `batch` of a batch, the rows of a from m0 on, and which of the
+// workgroups of those rows it is. `a` is where that product's a starts.
+struct Place { which: u32, batch: u32, m0: u32, group: u32, a: u32, w: Matrix }
 
 const W_BLOCK = select(1u, W_SPAN, W_WHOLE); // units that are rounded to the same steps
 
@@ -101,24 +117,19 @@ fn dot_half(q: vec4<u32>, x: vec4<u32>) -> i32 {
 alias Spans = array<Raw, COLS>;
 
 // The first unit of span s of row n of b; rows past the last repeat it.
-fn unit_at(base: u32, n: u32, s: u32) -> u32 { return ((base + min(n, p.n - 1u) * p.b_n) / (32u * W_SPAN) + s) * W_SPAN; }
-
-// Span s of COLS rows of b from row n on.
-fn load(base: u32, n: u32, s: u32) -> Spans {
-    var spans: Spans;
-    for (var c = 0u; c < COLS; c++) { spans[c] = w_load(unit_at(base, n + c, s)); }
-    return spans;
+fn unit_at(w: Matrix, n: u32, s: u32) -> u32 {
+    return ((w.start + min(n, w.n - 1u) * w.stride) / (32u * W_SPAN) + s) * W_SPAN;
 }
 
 // Of COLS columns: products with high bytes, which count 256 times, and with low ones; shifts times sums of a.
 struct Sums { high: array<vec4<i32>, ROWS>, low: array<vec4<i32>, ROWS>, shift: array<vec4<i32>, ROWS> }
 
 // Adds unit j of span s of what is kept, span at_s of its rows of b; the factors of the columns.
-fn add_unit(sums: ptr<function, Sums>, now: Spans, base: u32, n: u32, s: u32, at_s: u32, j: u32) -> array<vec2<f32>, COLS> {
+fn add_unit(sums: ptr<function, Sums>, now: Spans, w: Matrix, n: u32, s: u32, at_s: u32, j: u32) -> array<vec2<f32>, COLS> {
     var right: array<Parts, COLS>;
     var factors: array<vec2<f32>, COLS>;
     for (var c = 0u; c < COLS; c++) {
-        right[c] = w_unpack(now[c], unit_at(base, n + c, at_s), j);
+        right[c] = w_unpack(now[c], unit_at(w, n + c, at_s), j);
         factors[c] = right[c].factor;
     }
     for (var r = 0u; r < ROWS; r++) {
@@ -163,24 +174,16 @@ fn add_sums(acc: ptr<function, array<vec4<f32>, ROWS>>, sums: Sums, factors: arr
 
 @compute @workgroup_size(WORKGROUP)
 fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-    var group = id.y * groups.x + id.x;
-    var batch = 0u;
-    var m0 = 0u;
-    if p.batch * p.blocks > 1u {
-        batch = group / p.groups / p.blocks;
-        if batch >= p.batch { return; }
-        m0 = group / p.groups % p.blocks * ROWS;
-        group %= p.groups;
-    }
-    let base = bases(batch) + vec2<u32>(0u, b_start(batch));
+    let at = place(id.y * groups.x + id.x);
+    if at.batch >= p.batch { return; }
     // Rows and columns past the edge repeat the last one and are not written.
     var rows: array<u32, ROWS>;
-    for (var r = 0u; r < ROWS; r++) { rows[r] = base.x + min(m0 + r, p.m - 1u) * p.a_m; }
+    for (var r = 0u; r < ROWS; r++) { rows[r] = at.a + min(at.m0 + r, p.m - 1u) * p.a_m; }
 
     let stride = WORKGROUP / TEAM * COLS;
     let lane = ids.thread % TEAM;
     let units = p.k / 32u;
-    var n0 = group * p.rounds * stride + ids.thread / TEAM * COLS;
+    var n0 = at.group * p.rounds * stride + ids.thread / TEAM * COLS;
     keep(ids.thread, 0u, min(CHUNK, units), rows);
     workgroupBarrier();
     for (var round = 0u; round < p.rounds; round++) {
@@ -194,8 +197,8 @@ fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups)
             }
             for (var s = lane; s < count / W_SPAN; s += TEAM) {
                 let at_s = first / W_SPAN + s;
-                let now = load(base.y, n0, at_s);
-                add_span(&acc, now, base.y, n0, s, at_s);
+                let now = load(at.which, at.w, n0, at_s);
+                add_span(&acc, now, at.w, n0, s, at_s);
             }
         }
 
@@ -211,8 +214,8 @@ fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups)
                 }
                 sum = part[ids.thread];
             }
-            if lane == 0u && m0 + r < p.m && n0 < p.n {
-                y_put((batch * p.m + m0 + r) * p.n + n0, min(COLS, p.n - n0), sum);
+            if lane == 0u && at.m0 + r < p.m && n0 < at.w.n {
+                y_put_of(at.which, (at.batch * p.m + at.m0 + r) * at.w.n + n0, min(COLS, at.w.n - n0), sum);
             }
         }
         n0 += stride;

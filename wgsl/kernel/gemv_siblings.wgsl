@@ -39,11 +39,25 @@ fn put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {
 // end slots
 
 struct Params {
+    // Those of the first product: see gemv_k.
     m: u32,
+    n: u32,
     k: u32,
-    blocks: u32, // of ROWS rows
+    batch: u32,
+    groups: u32,
+    rows: u32,
     a_offset: u32,
+    b_offset: u32,
     a_m: u32,
+    a_k: u32,
+    b_k: u32,
+    b_n: u32,
+    dims: vec4<u32>,
+    a_batch: vec4<u32>,
+    b_batch: vec4<u32>,
+    op: u32,
+    blocks: u32, // of ROWS rows
+    rounds: u32,
     starts: vec4<u32>, // the first workgroup of each product; the last is their number
     products: array<vec4<u32>, 3>, // workgroups of a block, n, offset of the matrix, its stride along n
 }

@@ -2,9 +2,10 @@
 //! Activations are rounded to 16 bits a block of 32, or of the 128 that a span of the K formats has: 128 to 257 times finer than
 //! the 8 bits of the CPU and of llama.cpp.
 
+use crate::device::Inner;
 use crate::elem::Elem;
 use crate::error::{Error, Result};
-use crate::kernel::edge::{y_put, FLOATS};
+use crate::kernel::edge::{put, FLOATS};
 use crate::kernel::gemv::{NONE, SUB};
 use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
 use crate::quant::{Quant, QuantRow, QUANTS};
@@ -43,6 +44,81 @@ pub static GEMV_DOT_MANY: Kernel = kernel!("gemv_dot_many", 128, SUB, BINDINGS);
 /// Each product of the batch takes the matrix that its id names.
 pub static GEMV_DOT_EXPERT: Kernel = kernel!("gemv_dot_expert", WORKGROUP, NONE, EXPERTS);
 pub static GEMV_DOT_EXPERT_SUB: Kernel = kernel!("gemv_dot_expert_sub", WORKGROUP, SUB, EXPERTS);
+
+const TWO: &[Binding] = &[read("a"), read("b"), write("y"), read("c"), write("z")];
+#[rustfmt::skip]
+const THREE: &[Binding] =
+    &[read("a"), read("b"), write("y"), read("c"), write("z"), read("d"), write("x")];
+
+macro_rules! siblings {
+    ($name:literal, $workgroup:expr, $features:expr) => {
+        [
+            kernel!($name, $workgroup, $features, TWO),
+            kernel!($name, $workgroup, $features, THREE),
+        ]
+    };
+}
+
+/// Of two and of three matrices with the same rows of a. Recorded by a rule.
+static SIBLINGS: [Kernel; 2] = siblings!("gemv_dot_siblings", WORKGROUP, NONE);
+static SIBLINGS_SUB: [Kernel; 2] = siblings!("gemv_dot_siblings_sub", WORKGROUP, SUB);
+static SIBLINGS_MANY: [Kernel; 2] = siblings!("gemv_dot_siblings_many", 128, SUB);
+
+/// The kernels that siblings are made of, each with its twins.
+#[rustfmt::skip]
+const TWINS: [(&Kernel, &[Kernel; 2]); 3] = [
+    (&GEMV_DOT, &SIBLINGS),
+    (&GEMV_DOT_SUB, &SIBLINGS_SUB),
+    (&GEMV_DOT_MANY, &SIBLINGS_MANY),
+];
+
+fn twins(kernel: &Kernel) -> Option<&'static [Kernel; 2]> {
+    let found = TWINS.iter().find(|(of, _)| std::ptr::eq(*of, kernel));
+    found.map(|(_, twins)| *twins)
+}
+
+/// Whether the kernel is one that can compute siblings.
+pub(crate) fn has_siblings(spec: &Spec) -> bool {
+    twins(spec.kernel).is_some()
+}
+
+/// How products like `one` of the same m rows with two or three matrices, which have n rows in all, are computed together. The
+/// sums of each are those that it has alone: neither their number nor the form decides their order.
+pub(crate) fn share_siblings(
+    device: &Inner,
+    one: &Spec,
+    count: usize,
+    (m, n, k): (u32, u32, u32),
+) -> Option<Share> {
+    let [(elem, a), (_, Access::Quant(quant)), _] = one.operands[..] else {
+        return None;
+    };
+    let ask = Ask {
+        elem,
+        quant,
+        quads: a == Access::Quads,
+        limit: device.limits.max_compute_workgroup_storage_size,
+        subgroup: device.subgroup().map(|(least, _)| least),
+        experts: false,
+    };
+    let share = share(&ask, (m, n, k))?;
+    Some(Share {
+        spec: siblings_of(&share.spec, count)?,
+        ..share
+    })
+}
+
+fn siblings_of(one: &Spec, count: usize) -> Option<Spec> {
+    let [_, b, y] = one.operands[..] else {
+        return None;
+    };
+    let mut spec = one.clone();
+    spec.kernel = twins(one.kernel)?.get(count.checked_sub(2)?)?;
+    for _ in 1..count {
+        spec.operands.extend([b, y]);
+    }
+    Some(spec)
+}
 
 /// What a team computes at a time.
 struct Form {
@@ -206,7 +282,7 @@ fn add_span(row: &QuantRow) -> String {
         }
         let sums = if row.whole { 0 } else { j };
         let factors =
-            format!("let factors_{j} = add_unit(&sums_{sums}, now, base, n, s, at_s, {j}u);");
+            format!("let factors_{j} = add_unit(&sums_{sums}, now, w, n, s, at_s, {j}u);");
         body += &format!("    {factors}\n");
         if j + 1 == row.span || !row.whole {
             let first = if row.whole { 0 } else { j };
@@ -215,7 +291,7 @@ fn add_span(row: &QuantRow) -> String {
         }
     }
     format!(
-        "fn add_span(acc: ptr<function, array<vec4<f32>, ROWS>>, now: Spans, base: u32, n: u32, s: u32, at_s: u32) {{
+        "fn add_span(acc: ptr<function, array<vec4<f32>, ROWS>>, now: Spans, w: Matrix, n: u32, s: u32, at_s: u32) {{
 {body}}}"
     )
 }
@@ -249,18 +325,79 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
 }"
     });
     text.file(include_str!("../../wgsl/lib/round16.wgsl"));
-    text.file(include_str!("../../wgsl/lib/batch.wgsl"));
     text.file(if subgroups {
         include_str!("../../wgsl/lib/keep_subgroup.wgsl")
     } else {
         include_str!("../../wgsl/lib/keep_shared.wgsl")
     });
-    if spec.kernel.bindings.len() == EXPERTS.len() {
+    if is_expert(spec.kernel) {
         text.file(include_str!("../../wgsl/lib/expert.wgsl"));
     } else {
         text.line("fn b_start(batch: u32) -> u32 { return 0u; }");
     }
-    y_put(spec, 2, text)
+    products(spec, text)
+}
+
+/// What a workgroup owns, what loads its columns and what stores its sums.
+fn products(spec: &Spec, text: &mut Text) -> Result<()> {
+    let siblings = spec.kernel.bindings.len() > 3 && !is_expert(spec.kernel);
+    let products = &spec.kernel.bindings[1..];
+    if siblings {
+        text.file(include_str!("../../wgsl/lib/place_sibling.wgsl"));
+    } else {
+        text.file(include_str!("../../wgsl/lib/batch.wgsl"));
+        text.file(include_str!("../../wgsl/lib/place_batch.wgsl"));
+    }
+    let (mut loads, mut puts) = (String::new(), String::new());
+    for (which, pair) in products.chunks(2).enumerate() {
+        let [b, y] = pair else { continue };
+        let (b, y) = (b.name, y.name);
+        let load = match which {
+            0 => "w_load".to_string(),
+            _ => {
+                let (at, up_b, up_y) = (2 + 2 * which, b.to_uppercase(), y.to_uppercase());
+                text.line(format!(
+                    "@group(0) @binding({at}) var<storage, read> {b}: array<{up_b}>;
+@group(0) @binding({}) var<storage, read_write> {y}: array<{up_y}>;",
+                    at + 1
+                ));
+                format!("{b}_load")
+            }
+        };
+        put(spec, 2 + 2 * which, y, text)?;
+        let load = format!(
+            "for (var c = 0u; c < COLS; c++) {{ spans[c] = {load}(unit_at(w, n + c, s)); }}"
+        );
+        let store = format!("{y}_put(at, count, v);");
+        if !siblings {
+            (loads, puts) = (load, store);
+            break;
+        }
+        loads += &format!("case {which}u: {{ {load} }}\n        ");
+        puts += &format!("case {which}u: {{ {store} }}\n        ");
+    }
+    if siblings {
+        for cases in [&mut loads, &mut puts] {
+            *cases = format!("switch which {{\n        {cases}default: {{}}\n    }}");
+        }
+    }
+    text.line(format!(
+        "fn load(which: u32, w: Matrix, n: u32, s: u32) -> Spans {{
+    var spans: Spans;
+    {loads}
+    return spans;
+}}
+fn y_put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {{
+    {puts}
+}}"
+    ));
+    Ok(())
+}
+
+fn is_expert(kernel: &Kernel) -> bool {
+    [&GEMV_DOT_EXPERT, &GEMV_DOT_EXPERT_SUB]
+        .iter()
+        .any(|k| std::ptr::eq(*k, kernel))
 }
 
 pub fn catalogue() -> Vec<Spec> {
@@ -284,6 +421,13 @@ pub fn catalogue() -> Vec<Spec> {
                         }
                         for size in [(1, 2048, 2048), (1, 8192, 4096), (1, 8192, 8192)] {
                             all.extend(share(&ask, size).map(|s| s.spec));
+                        }
+                        for size in [(1, 2048, 2048), (1, 8192, 4096), (2, 2048, 2048)] {
+                            let one = share(&ask, size).map(|s| s.spec);
+                            let one = one.filter(|one| quads && has_siblings(one));
+                            for count in [2, 3] {
+                                all.extend(one.as_ref().and_then(|one| siblings_of(one, count)));
+                            }
                         }
                     }
                 }

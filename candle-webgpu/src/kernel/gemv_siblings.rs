@@ -1,9 +1,13 @@
-//! Products of the same few rows with two or three matrices, as one kernel. Recorded by a rule.
+//! Products of the same few rows with two or three matrices, as one kernel. Recorded by a rule. Here are those with dense
+//! matrices, and what parameters all have; gemv_dot has those with quantized ones.
 
+use crate::device::Inner;
 use crate::error::Result;
 use crate::kernel::edge::{put, FLOATS};
 use crate::kernel::gemv::{self, eights, team, NONE, SUB};
 use crate::kernel::gemv::{GEMV_K, GEMV_K_ALONE, GEMV_K_SUB128, GEMV_K_SUB32};
+use crate::kernel::gemv_dot;
+use crate::kernel::matmul_plan::Params as Product;
 use crate::link::{read, write, Access, Kernel, Spec, Text};
 
 macro_rules! siblings {
@@ -51,7 +55,7 @@ pub(super) fn is_alone(kernel: &Kernel) -> bool {
 pub(crate) const MOST: usize = 3;
 
 /// What computes `count` products of the form of one, if there is such a kernel.
-pub(crate) fn spec(one: &Spec, count: usize) -> Option<Spec> {
+fn spec(one: &Spec, count: usize) -> Option<Spec> {
     let twins: [(&Kernel, &'static [Kernel; 2]); 4] = [
         (&GEMV_K, &SIBLINGS),
         (&GEMV_K_SUB32, &SIBLINGS_SUB32),
@@ -74,19 +78,64 @@ pub(crate) fn spec(one: &Spec, count: usize) -> Option<Spec> {
     Some(spec)
 }
 
+/// Whether products of this form can be siblings.
+pub(crate) fn suits(one: &Spec) -> bool {
+    spec(one, MOST).is_some() || gemv_dot::has_siblings(one)
+}
+
+/// Whether one kernel can compute products of both forms.
+pub(crate) fn together(one: &Spec, other: &Spec) -> bool {
+    // Forms of gemv_dot differ by the number of columns; all of them add up in the same order.
+    let dot = gemv_dot::has_siblings(one) && gemv_dot::has_siblings(other);
+    one == other || dot && one.operands == other.operands
+}
+
+/// What computes the products `all`, which can be computed together, and their workgroups.
+pub(crate) fn joined(device: &Inner, one: &Spec, all: &[Product]) -> Option<(Spec, Params, u32)> {
+    let mut product = *all.first()?;
+    let dot = gemv_dot::has_siblings(one);
+    let (spec, cols) = if dot {
+        let columns = all.iter().map(|p| p.n).sum();
+        let size = (product.m, columns, product.k);
+        let share = gemv_dot::share_siblings(device, one, all.len(), size)?;
+        product.blocks = product.m.div_ceil(share.rows);
+        product.rounds = share.rounds;
+        (share.spec, share.cols)
+    } else {
+        (spec(one, all.len())?, 0)
+    };
+    let mut params = Params {
+        product,
+        pad: 0,
+        starts: [u32::MAX; 4],
+        products: [[1; 4]; MOST],
+    };
+    let mut end = 0u32;
+    for (i, one) in all.iter().enumerate() {
+        let groups = if dot {
+            one.n.div_ceil(cols)
+        } else {
+            one.groups
+        };
+        params.starts[i] = end;
+        params.products[i] = [groups, one.n, one.b_offset, one.b_n];
+        end = end.checked_add(groups.checked_mul(product.blocks)?)?;
+    }
+    params.starts[MOST] = end;
+    Some((spec, params, end))
+}
+
+/// Those of the first product, and what differs.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 pub(crate) struct Params {
-    pub m: u32,
-    pub k: u32,
-    pub blocks: u32,
-    pub a_offset: u32,
-    pub a_m: u32,
+    product: Product,
     /// The shader's next field is aligned to 16 bytes.
-    pub pad: [u32; 3],
-    pub starts: [u32; 4],
+    pad: u32,
+    /// The first workgroup of each product, and how many there are.
+    starts: [u32; 4],
     /// Workgroups of a block, n, offset of the matrix, its stride along n.
-    pub products: [[u32; 4]; MOST],
+    products: [[u32; 4]; MOST],
 }
 
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {

@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 
 use crate::device::Inner;
-use crate::kernel::gemv_siblings::{spec, Params, MOST};
+use crate::kernel::gemv_siblings::{self, MOST};
 use crate::kernel::matmul_plan::Params as Product;
 use crate::queue::{Grid, Op};
 use crate::rewrite::graph::Graph;
@@ -26,8 +26,9 @@ pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
 /// A product and those after it that can be computed with it, where, and by what.
 fn find(device: &Inner, graph: &Graph, at: usize) -> Option<(Siblings, usize, Op)> {
     let first = graph.op(at)?;
-    // Is there a kernel of this form at all?
-    spec(&first.spec, MOST)?;
+    if !gemv_siblings::suits(&first.spec) {
+        return None;
+    }
     let product: Product = first.params();
     let mut members = Siblings::from_slice(&[at]);
     let mut to = at;
@@ -68,34 +69,22 @@ fn are_siblings((first, product): (&Op, &Product), op: &Op) -> bool {
         // The same product again is asked for by a benchmark.
         && !b1.0.same(&b.0);
     let rows = |p: &Product| (p.m, p.k, p.batch, p.blocks, p.a_offset, p.a_m, p.a_k, p.b_k);
-    apart && op.spec == first.spec && product.batch == 1 && rows(product) == rows(&op.params())
+    apart
+        && gemv_siblings::together(&first.spec, &op.spec)
+        && product.batch == 1
+        && rows(product) == rows(&op.params())
 }
 
 fn joined(device: &Inner, graph: &Graph, members: &[usize]) -> Option<Op> {
     let first = graph.op(*members.first()?)?;
-    let product: Product = first.params();
-    let mut params = Params {
-        m: product.m,
-        k: product.k,
-        blocks: product.blocks,
-        a_offset: product.a_offset,
-        a_m: product.a_m,
-        pad: [0; 3],
-        starts: [u32::MAX; 4],
-        products: [[1; 4]; MOST],
-    };
-    let mut operands = SmallVec::from_iter([first.operands[0].clone()]);
-    let mut groups = 0u32;
-    for (i, &member) in members.iter().enumerate() {
+    let mut operands = SmallVec::from_iter([first.operands.first()?.clone()]);
+    let mut products = SmallVec::<[Product; MOST]>::new();
+    for &member in members {
         let op = graph.op(member)?;
-        let one: Product = op.params();
-        params.starts[i] = groups;
-        params.products[i] = [one.groups, one.n, one.b_offset, one.b_n];
-        groups = groups.checked_add(one.groups.checked_mul(one.blocks)?)?;
-        operands.extend([op.operands[1].clone(), op.operands[2].clone()]);
+        products.push(op.params());
+        operands.extend(op.operands.iter().skip(1).cloned());
     }
-    params.starts[MOST] = groups;
-    let spec = spec(&first.spec, members.len())?;
+    let (spec, params, groups) = gemv_siblings::joined(device, &first.spec, &products)?;
     let grid = device.split(&spec, Grid::Linear(groups.into())).ok()?;
     Some(Op::new(spec, operands, &params, grid))
 }
@@ -103,6 +92,8 @@ fn joined(device: &Inner, graph: &Graph, members: &[usize]) -> Option<Op> {
 #[cfg(test)]
 mod tests {
     use crate::elem::Elem;
+    use crate::kernel::quantized::Blocks;
+    use crate::quant::Quant;
     use crate::rewrite::testing::{same_bits, Bench, T};
 
     /// x (m, k) times the transpose of w (n, k).
@@ -129,6 +120,37 @@ mod tests {
                     });
                     let expected = columns.len().min(3) as u64 - 1;
                     assert_eq!(saved(one), expected, "{elem} {m} {k} {columns:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn quantized() {
+        // Columns that alone would have other forms: 4096 or more have one of their own.
+        for quant in [Quant::Q4_0, Quant::Q6K, Quant::Q8_0] {
+            for (elem, m) in [(Elem::F32, 1), (Elem::F16, 1), (Elem::F32, 3)] {
+                for columns in [&[64, 16, 16][..], &[40, 7], &[4200, 300, 300]] {
+                    let (with, without) = same_bits(|b| {
+                        let k = 512;
+                        let x = b.of(elem, &[m, k]);
+                        let product = |n: &usize| {
+                            let row = quant.row();
+                            let bytes: Vec<u8> = (0..n * k / row.elems * row.bytes)
+                                .map(|i| (i * 37 % 113) as u8 & 0x3b)
+                                .collect();
+                            let value = b.device.upload_blocks(quant, &bytes).expect("blocks");
+                            let w = Blocks {
+                                value: &value,
+                                quant,
+                            };
+                            let y = b.device.matmul_blocks(x.v(), w, (*n, k)).expect("matmul");
+                            T::new(y, elem, &[m, *n])
+                        };
+                        columns.iter().map(product).collect()
+                    });
+                    let expected = columns.len() as u64 - 1;
+                    assert_eq!(without - with, expected, "{quant:?} {elem} {m} {columns:?}");
                 }
             }
         }

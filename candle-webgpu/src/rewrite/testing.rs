@@ -1,6 +1,6 @@
 //! Runs ops by the rules and without them, on devices of their own.
 
-use crate::adapter::choose;
+use crate::adapter::{choose, DOT4};
 use crate::buffer::Value;
 use crate::cut::contiguous_strides;
 use crate::device::Device;
@@ -58,7 +58,9 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub fn new(rules: &str) -> Bench {
-        let (adapter, report) = pollster::block_on(choose(0)).expect("an adapter");
+        let (adapter, mut report) = pollster::block_on(choose(0)).expect("an adapter");
+        // Slow on adapters in software, but there.
+        report.features.push(DOT4);
         let rewrites = Rewrites::parse(rules).expect("names of rules");
         let device = pollster::block_on(Device::open(&adapter, &report, rewrites));
         Bench {

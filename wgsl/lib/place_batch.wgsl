@@ -1,0 +1,34 @@
+// What a workgroup of gemv_dot owns: rows of one product of a batch.
+
+// slots: what gemv_dot.wgsl and its linker bring.
+const ROWS = 1u;
+struct Params {
+    n: u32,
+    batch: u32,
+    groups: u32,
+    a_offset: u32,
+    b_offset: u32,
+    b_n: u32,
+    blocks: u32,
+}
+@group(0) @binding(0) var<uniform> p: Params;
+struct Matrix { start: u32, n: u32, stride: u32 }
+struct Place { which: u32, batch: u32, m0: u32, group: u32, a: u32, w: Matrix }
+fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
+fn b_start(batch: u32) -> u32 { return 0u; }
+// end slots
+
+fn place(group: u32) -> Place {
+    var batch = 0u;
+    var m0 = 0u;
+    var mine = group;
+    if p.batch * p.blocks > 1u {
+        batch = group / p.groups / p.blocks;
+        m0 = group / p.groups % p.blocks * ROWS;
+        mine = group % p.groups;
+        // Past the end, where grids have two dims.
+        if batch >= p.batch { return Place(0u, batch, 0u, 0u, 0u, Matrix()); }
+    }
+    let base = bases(batch);
+    return Place(0u, batch, m0, mine, base.x, Matrix(base.y + b_start(batch), p.n, p.b_n));
+}

@@ -1,0 +1,18 @@
+// What a workgroup of gemv_dot owns: rows of one of up to three products with the same a.
+
+// slots: what gemv_dot.wgsl and its linker bring.
+const ROWS = 1u;
+struct Params { batch: u32, a_offset: u32, starts: vec4<u32>, products: array<vec4<u32>, 3> }
+@group(0) @binding(0) var<uniform> p: Params;
+struct Matrix { start: u32, n: u32, stride: u32 }
+struct Place { which: u32, batch: u32, m0: u32, group: u32, a: u32, w: Matrix }
+// end slots
+
+fn place(group: u32) -> Place {
+    // Past the end, where grids have two dims.
+    if group >= p.starts.w { return Place(0u, p.batch, 0u, 0u, 0u, Matrix()); }
+    let which = u32(group >= p.starts.y) + u32(group >= p.starts.z);
+    let product = p.products[which];
+    let mine = group - p.starts[which];
+    return Place(which, 0u, mine / product.x * ROWS, mine % product.x, p.a_offset, Matrix(product.z, product.y, product.w));
+}
