@@ -301,7 +301,7 @@ impl Device {
 
     /// Cooperative matrices of 16 x 16 f16 are there, give the right numbers, and are not disabled.
     pub fn cooperative(&self) -> bool {
-        self.0.cooperative.get().is_some_and(|tried| *tried)
+        self.0.cooperative()
     }
 
     /// Whether shaders pack f16 by WGSL's `pack2x16float`.
@@ -463,6 +463,11 @@ impl Device {
 }
 
 impl Inner {
+    /// See [`Device::cooperative`].
+    pub fn cooperative(&self) -> bool {
+        self.cooperative.get().is_some_and(|tried| *tried)
+    }
+
     /// Smallest and largest subgroup, where subgroup operations may be used.
     pub fn subgroup(&self) -> Option<(u32, u32)> {
         let usable = self.features.contains(wgpu::Features::SUBGROUP);

@@ -4,7 +4,7 @@ use anyhow::ensure;
 use candle_core::{DType, Device, Result, Tensor, D};
 use candle_nn::ops;
 
-use crate::bound::ATTENTION;
+use crate::bound;
 use crate::case::Cases;
 use crate::input::{check, tensor, Fill, Operand, FLOATS};
 
@@ -113,7 +113,7 @@ impl Case {
     }
 
     fn check(&self, d: &Device, operands: &[Operand]) -> anyhow::Result<()> {
-        check(d, operands, ATTENTION, |t| {
+        check(d, operands, bound::attention(self.dtype, d)?, |t| {
             if t[0].dtype() == DType::F64 {
                 return self.formula(t);
             }

@@ -40,6 +40,16 @@ pub const MATMUL: Bound = bound(3e-5, 4e-6, 1);
 pub const SOFTMAX: Bound = bound(1e-7, 4e-6, 1);
 /// Means of up to a few thousand numbers within 2, by weights from scores within 20.
 pub const ATTENTION: Bound = bound(1e-5, 1e-5, 1);
+/// The same; where f16 is multiplied by cooperative matrices, weights are rounded to it, by 2^-11, before they are added up and
+/// divided by their sum: 2^-11 of values within 2 at most.
+pub fn attention(dtype: DType, device: &Device) -> Result<Bound> {
+    let rounded = dtype == DType::F16 && device.as_webgpu_device()?.runtime().cooperative();
+    let abs = if rounded { 2. / 2048. } else { 0. };
+    Ok(Bound {
+        abs: ATTENTION.abs + abs,
+        ..ATTENTION
+    })
+}
 pub const NORM: Bound = bound(4e-6, 6e-6, 1);
 pub const ROPE: Bound = bound(1e-6, 1e-6, 1);
 

@@ -148,6 +148,11 @@ pub fn add(cases: &mut Cases) {
         cases.add(format!("quant/{name}/quantize"), move |d| quantize(f, d));
         if !f.is_dense() {
             cases.add(format!("quant/{name}/experts"), move |d| experts(f, d));
+            for (m, k, columns) in [(1, 512, [40, 8, 8]), (3, 768, [12, 5000, 9])] {
+                cases.add(format!("quant/{name}/siblings/{m}x{k}"), move |d| {
+                    siblings(f, (m, k), columns, d)
+                });
+            }
         }
         cases.alone(format!("quant/{name}/ids_out_of_range"), move |d| {
             ids_out_of_range(f, d)
@@ -229,6 +234,33 @@ fn matmul(f: &Format, [m, n, k]: [usize; 3], device: &Device) -> Result<()> {
         let x = activations(&[m, k], dtype, 3)?;
         let y = here.forward(&x.to_device(device)?)?;
         close(&product(&x, &weights)?, &y, bound_of(&weights, m, device)?)?;
+    }
+    Ok(())
+}
+
+/// Products with the same rows, two and three of them beside each other: the recorder makes one kernel of them.
+fn siblings(
+    f: &Format,
+    (m, k): (usize, usize),
+    columns: [usize; 3],
+    device: &Device,
+) -> Result<()> {
+    for &dtype in &FLOATS {
+        let x = activations(&[m, k], dtype, 3)?;
+        let here = x.to_device(device)?;
+        for count in [2, 3] {
+            let (mut all, mut weights) = (Vec::new(), Vec::new());
+            for (seed, n) in (6..).zip(&columns[..count]) {
+                let (cpu, w) = pair(f, &[*n, k], seed, device)?;
+                weights.push(cpu.dequantize(&Device::Cpu)?);
+                all.push(matmul_of(w));
+            }
+            let products = all.iter().map(|w| w.forward(&here));
+            let products = products.collect::<candle_core::Result<Vec<_>>>()?;
+            for (y, w) in products.iter().zip(&weights) {
+                close(&product(&x, w)?, y, bound_of(w, m, device)?)?;
+            }
+        }
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use candle_core::{DType, Device, Tensor};
 use candle_nn::ops;
 
-use crate::bound::{ARITH, ATTENTION, MATMUL};
+use crate::bound::{self, ARITH, MATMUL};
 use crate::case::Cases;
 use crate::input::{check, tensor, Fill, Operand, FLOATS};
 
@@ -84,6 +84,8 @@ pub fn add(cases: &mut Cases) {
             [1, 8, 2, 1, 150, 16],
             [2, 4, 4, 1, 33, 8],
             [2, 6, 2, 13, 40, 32],
+            [1, 4, 2, 130, 130, 64],
+            [1, 2, 2, 70, 200, 96],
         ] {
             cases.add(
                 format!("rewrite/attention/{name}/{h}x{i}x{j}"),
@@ -91,7 +93,8 @@ pub fn add(cases: &mut Cases) {
                     let q = tensor(dtype, &[b, h, i, d], 411, Fill::Small)?;
                     let k = tensor(dtype, &[b, g, j, d], 412, Fill::Small)?;
                     let v = tensor(dtype, &[b, g, j, d], 413, Fill::Small)?;
-                    check(device, &[q, k, v].map(Operand::of), ATTENTION, attention)
+                    let bound = bound::attention(dtype, device)?;
+                    check(device, &[q, k, v].map(Operand::of), bound, attention)
                 },
             );
         }

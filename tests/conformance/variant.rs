@@ -46,6 +46,9 @@ const TWINS: &[(&str, &str)] = &[
     ("gemv_dot_sub", ONE_FORMAT),
     ("gemv_dot_many", ONE_FORMAT),
     ("gemv_dot_expert_sub", ONE_FORMAT),
+    ("gemv_dot_siblings_sub", ONE_FORMAT),
+    ("gemv_dot_siblings_many", ONE_FORMAT),
+    ("flash_coop", "attention/"),
 ];
 
 /// How a format is unpacked does not depend on who adds up.

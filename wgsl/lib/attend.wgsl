@@ -11,16 +11,19 @@ fn utanh(x: f32) -> f32 { return tanh(x); }
 
 // Of the products with keys j..j+4, the softcap and the mask, whose row starts at `mask_at`.
 fn scores(products: vec4<f32>, mask_at: u32, j: u32) -> vec4<f32> {
-    var s = products;
-    if p.cap != 1.0 { s = p.cap * vec4<f32>(utanh(s.x), utanh(s.y), utanh(s.z), utanh(s.w)); }
-    if MASKED != 0u {
-        let at = mask_at + j * p.steps.w;
-        if j < p.keys { s.x = masked(s.x, at); }
-        if j + 1u < p.keys { s.y = masked(s.y, at + p.steps.w); }
-        if j + 2u < p.keys { s.z = masked(s.z, at + 2u * p.steps.w); }
-        if j + 3u < p.keys { s.w = masked(s.w, at + 3u * p.steps.w); }
-    }
-    return s;
+    return masked_four(capped(products), mask_at, j);
+}
+
+fn capped(s: vec4<f32>) -> vec4<f32> {
+    if p.cap == 1.0 { return s; }
+    return p.cap * vec4<f32>(utanh(s.x), utanh(s.y), utanh(s.z), utanh(s.w));
+}
+
+// Past the last key the mask of the last one: no branches, so that all are loaded at a time.
+fn masked_four(s: vec4<f32>, mask_at: u32, j: u32) -> vec4<f32> {
+    if MASKED == 0u { return s; }
+    let at = vec4<u32>(mask_at) + min(vec4<u32>(j) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(p.keys - 1u)) * p.steps.w;
+    return vec4<f32>(masked(s.x, at.x), masked(s.y, at.y), masked(s.z, at.z), masked(s.w, at.w));
 }
 
 // The quad of y where a row starts.

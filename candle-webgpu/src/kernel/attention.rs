@@ -3,14 +3,14 @@
 
 use crate::buffer::Value;
 use crate::cut::{Dims, Loops, Part};
-use crate::device::Device;
+use crate::device::{Device, Inner};
 use crate::elem::Elem;
 use crate::error::{Error, Result};
 use crate::kernel::attention_spec::{
     merge, Block, Form, Mask, Tile, BLOCKS, DECODE_KEYS, FLASH_MERGE, MAX_COLUMNS, TILES,
 };
-
 use crate::kernel::edge::FLOATS;
+use crate::kernel::flash_coop;
 use crate::layout::{to_u32, View};
 use crate::link::Spec;
 use crate::queue::Grid;
@@ -19,7 +19,7 @@ use crate::window::Window;
 const OP: &str = "sdpa";
 
 /// Keys that a workgroup of `flash` sees at a time.
-const FLASH_KEYS: u32 = 32;
+const FLASH_KEYS: u32 = flash_coop::KEYS;
 
 /// The most queries, and the most rows, for which `flash_decode` is used: beyond them it would read k and v more often.
 const DECODE_QUERIES: u32 = 8;
@@ -35,7 +35,7 @@ const FLASH_LEAST: u32 = 256;
 /// The most keys that `flash_decode` does not split: a second kernel costs as much as some hundred keys.
 const DECODE_WHOLE: u32 = 3 * DECODE_KEYS;
 /// The most keys of a split: llvmpipe leaves out what comes after 65,535 rounds of all loops (see `ROUNDS`).
-const FLASH_MOST: u32 = 16384;
+const FLASH_MOST: u32 = flash_coop::TILES * flash_coop::KEYS;
 const DECODE_MOST: u32 = 4096;
 
 #[repr(C)]
@@ -107,6 +107,7 @@ pub struct Attention {
 }
 
 enum By {
+    Coop(&'static flash_coop::Shape),
     Tile(&'static Tile),
     Block(&'static Block),
 }
@@ -237,7 +238,7 @@ impl Device {
         } else {
             Mask::None
         };
-        let plan = plan(self.binding_limit(), (q.elem, mask), params);
+        let plan = plan(self.inner(), (q.elem, mask), params);
         let windows = [q_window, k_window, v_window, mask_window];
         let Some(merge) = plan.merge else {
             let windows = [&windows[..], &[y]].concat();
@@ -268,16 +269,19 @@ pub(crate) struct Merge {
     pub floats: usize,
 }
 
-/// Shares the work among workgroups, and decides what `params` leaves open. A binding shows `limit` bytes.
-pub(crate) fn plan(limit: u64, (elem, mask): (Elem, Mask), mut params: Params) -> Plan {
-    let share = share(limit, &params);
+/// Shares the work among workgroups, and decides what `params` leaves open.
+pub(crate) fn plan(device: &Inner, (elem, mask): (Elem, Mask), mut params: Params) -> Plan {
+    let whole = params.starts_whole();
+    let coop = elem == Elem::F16 && whole && device.cooperative();
+    let share = share(device.binding, coop, &params);
     let form = Form {
         elem,
-        whole: params.starts_whole(),
+        whole,
         mask,
         parts: share.splits > 1,
     };
     let spec = match share.by {
+        By::Coop(tile) => form.coop(tile),
         By::Tile(tile) => form.flash(tile),
         By::Block(block) => form.decode(block, params.d),
     };
@@ -309,7 +313,8 @@ pub(crate) fn plan(limit: u64, (elem, mask): (Elem, Mask), mut params: Params) -
     }
 }
 
-fn share(limit: u64, params: &Params) -> Share {
+/// Within what a binding shows, `limit` bytes; `coop` tells whether cooperative matrices can be used.
+fn share(limit: u64, coop: bool, params: &Params) -> Share {
     let (batch, rows, columns) = (params.batch, params.rows, params.columns);
     let (queries, keys) = (params.queries, params.keys);
     let decode = queries <= DECODE_QUERIES && rows <= DECODE_ROWS;
@@ -318,6 +323,8 @@ fn share(limit: u64, params: &Params) -> Share {
         let full = |b: &&Block| groups(b) >= DECODE_SHARED;
         let block = BLOCKS.iter().rev().find(full).unwrap_or(&BLOCKS[0]);
         (By::Block(block), block.rows)
+    } else if let Some(tile) = coop_tile(params).filter(|_| coop) {
+        (By::Coop(tile), flash_coop::ROWS)
     } else {
         let wide = |t: &&Tile| t.quads * 32 >= columns;
         let tiles = TILES.iter().filter(wide);
@@ -346,6 +353,12 @@ fn share(limit: u64, params: &Params) -> Share {
         splits: keys.div_ceil(span),
         span,
     }
+}
+
+/// The least tile of flash_coop that has all columns.
+fn coop_tile(params: &Params) -> Option<&'static flash_coop::Shape> {
+    let columns = params.columns.max(params.d);
+    flash_coop::SHAPES.iter().find(|t| t.columns >= columns)
 }
 
 /// A mask as a view of four dims: its strides, 0 along those in which it is repeated.

@@ -3,6 +3,7 @@
 use crate::elem::{Compute, Elem};
 use crate::error::Result;
 use crate::kernel::edge::FLOATS;
+use crate::kernel::flash_coop::{self, FLASH_COOP, FLASH_COOP_FILL};
 use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
 
 const BINDINGS: &[Binding] = &[read("q"), read("k"), read("v"), read("mask"), write("y")];
@@ -125,20 +126,6 @@ fn block(spec: &Spec) -> &'static Block {
 }
 
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
-    let masked = spec.overrides.iter().find(|(name, _)| *name == "MASKED");
-    let fill = "fill_get(p.fill_offset)";
-    let seen = match masked.map(|(_, how)| *how) {
-        Some(ADD) => "s + mask_get(i)".to_string(),
-        Some(HIDE) => format!("select(s, {fill}, mask_get(i) != 0u)"),
-        Some(KEEP) => format!("select({fill}, s, mask_get(i) != 0u)"),
-        _ => "s".to_string(),
-    };
-    if spec.operands.len() == WITH_FILL.len() {
-        text.line("@group(0) @binding(6) var<storage, read> fill: array<FILL>;");
-    }
-    text.line(format!(
-        "fn masked(s: f32, i: u32) -> f32 {{ return {seen}; }}"
-    ));
     for (n, step) in [("q", "x"), ("k", "y"), ("v", "z")] {
         text.line(if spec.operands[0].1 == Access::Quads {
             format!("fn {n}_four(base: u32, c: u32) -> vec4<f32> {{ return {n}_get4((base + c) / 4u); }}")
@@ -152,9 +139,31 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
             )
         });
     }
+    scores(spec, text);
+    Ok(())
+}
+
+/// How products become scores, and how a row is finished.
+pub(super) fn scores(spec: &Spec, text: &mut Text) {
+    let masked = spec.overrides.iter().find(|(name, _)| *name == "MASKED");
+    let fill = "fill_get(p.fill_offset)";
+    let seen = match masked.map(|(_, how)| *how) {
+        Some(ADD) => "s + mask_get(i)".to_string(),
+        Some(HIDE) => format!("select(s, {fill}, mask_get(i) != 0u)"),
+        Some(KEEP) => format!("select({fill}, s, mask_get(i) != 0u)"),
+        _ => "s".to_string(),
+    };
+    if let Some(fill) = spec.kernel.bindings.get(BINDINGS.len()) {
+        let access = if fill.write { "read_write" } else { "read" };
+        text.line(format!(
+            "@group(0) @binding(6) var<storage, {access}> fill: array<FILL>;"
+        ));
+    }
+    text.line(format!(
+        "fn masked(s: f32, i: u32) -> f32 {{ return {seen}; }}"
+    ));
     text.ops(Compute::F32);
     text.file(include_str!("../../wgsl/lib/attend.wgsl"));
-    Ok(())
 }
 
 /// Values of `override MASKED`: no mask, one that is added, one whose marks are filled, one whose marks are kept.
@@ -186,11 +195,8 @@ pub(super) struct Form {
 }
 
 impl Form {
-    fn spec(self, kernels: [&'static Kernel; 2], op: &'static str) -> Spec {
-        let x = match self.whole {
-            true => (self.elem, Access::Quads),
-            false => (self.elem, Access::Words),
-        };
+    fn spec(self, kernels: [&'static Kernel; 2], op: &'static str, x: Access) -> Spec {
+        let x = (self.elem, x);
         let y = if self.parts { Elem::F32 } else { self.elem };
         let (mask, how) = match self.mask {
             Mask::None => (self.elem, 0),
@@ -209,14 +215,27 @@ impl Form {
         spec
     }
 
+    /// How the kernels without cooperative matrices read q, k and v.
+    fn reading(self) -> Access {
+        match self.whole {
+            true => Access::Quads,
+            false => Access::Words,
+        }
+    }
+
     pub fn flash(self, tile: &Tile) -> Spec {
-        self.spec([&FLASH, &FLASH_FILL], tile.name)
+        self.spec([&FLASH, &FLASH_FILL], tile.name, self.reading())
+    }
+
+    pub fn coop(self, tile: &flash_coop::Shape) -> Spec {
+        self.spec([&FLASH_COOP, &FLASH_COOP_FILL], tile.name, Access::Raw)
     }
 
     pub fn decode(self, block: &Block, columns: u32) -> Spec {
         let quads = if columns > 128 { 64 } else { 32 };
         let kernels = [&FLASH_DECODE, &FLASH_DECODE_FILL];
-        self.spec(kernels, block.name).with("QUADS", quads)
+        self.spec(kernels, block.name, self.reading())
+            .with("QUADS", quads)
     }
 }
 
@@ -251,6 +270,9 @@ pub fn catalogue() -> Vec<Spec> {
                 parts,
             };
             all.extend(TILES.iter().map(|tile| form.flash(tile)));
+            if elem == Elem::F16 && whole {
+                all.extend(flash_coop::SHAPES.iter().map(|tile| form.coop(tile)));
+            }
             for columns in [128, 256] {
                 all.extend(BLOCKS.iter().map(|block| form.decode(block, columns)));
             }

@@ -10,6 +10,7 @@ mod conv_spec;
 pub mod copy;
 pub(crate) mod copy_parts;
 pub(crate) mod edge;
+pub(crate) mod flash_coop;
 pub mod fold;
 mod fold_plan;
 mod fold_spec;

@@ -310,7 +310,7 @@ impl Found {
         if !graph.due().contains(first) || !graph.can_move(&self.members, *last) {
             return None;
         }
-        let plan = plan(device.binding, (elem, how), params);
+        let plan = plan(device, (elem, how), params);
         let mut operands = SmallVec::new();
         for seen in all {
             operands.push(seen.value(graph)?.clone());
