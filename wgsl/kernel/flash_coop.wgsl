@@ -92,7 +92,7 @@ const KEYS = 32u;
 const PITCH = D + 8u; // elements of a staged row: the rows of a piece lie on different banks
 const SCORES = KEYS + 4u;
 const WEIGHTS = KEYS + 8u;
-const TILES = 512u; // the most of a split
+const TILES = 512u; // the most of a split, a multiple of 4
 const HOLD = KEYS * D / 4u / 128u; // quads of k, and of v, that a thread stages
 alias Left = coop_mat16x16<f16, A>;
 alias Right = coop_mat16x16<f16, B>;
@@ -137,6 +137,29 @@ fn seen(products: vec4<f32>, plain: bool, mask_at: u32, sight: u32, j: u32) -> v
     if plain { return s; }
     let here = vec4<u32>(j) + vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(sight);
     return select(vec4<f32>(p.hidden), masked_four(capped(s), mask_at, j), here);
+}
+
+// Whether a row's mask hides the 16 keys from j on, and whether it leaves them as they are.
+fn effect(mask_at: u32, j: u32) -> vec2<bool> {
+    let a = masked_four(vec4<f32>(), mask_at, j);
+    let b = masked_four(vec4<f32>(), mask_at, j + 4u);
+    let c = masked_four(vec4<f32>(), mask_at, j + 8u);
+    let e = masked_four(vec4<f32>(), mask_at, j + 12u);
+    let none = vec4<f32>();
+    let low = vec4<f32>(p.hidden);
+    return vec2<bool>(
+        all(a == low) && all(b == low) && all(c == low) && all(e == low),
+        all(a == none) && all(b == none) && all(c == none) && all(e == none),
+    );
+}
+
+fn note(lane: u32, t: u32, effect: vec2<bool>) {
+    let hides = subgroupAll(effect.x);
+    let keeps = subgroupAll(effect.y);
+    if lane == 0u {
+        if !hides { atomicOr(&live[t / 32u], 1u << t % 32u); }
+        if !keeps { atomicOr(&changed[t / 32u], 1u << t % 32u); }
+    }
 }
 
 // From j on, the first keys of a tile of which the mask leaves something to see.
@@ -213,21 +236,17 @@ fn main(
             atomicStore(&changed[thread], 0u);
         }
         workgroupBarrier();
-        for (var j0 = first; j0 < last; j0 += KEYS) {
-            var hidden = true;
-            var same = true;
-            for (var t = 0u; t < KEYS / 2u; t += 4u) {
-                let s = masked_four(vec4<f32>(), mask_at, j0 + half + t);
-                hidden = hidden && all(s == vec4<f32>(p.hidden));
-                same = same && all(s == vec4<f32>());
-            }
+        // Four tiles at a time: their loads are under way together.
+        for (var j0 = first; j0 < last; j0 += 4u * KEYS) {
             let t = (j0 - first) / KEYS;
-            let all_hidden = subgroupAll(hidden);
-            let all_same = subgroupAll(same);
-            if lane == 0u {
-                if !all_hidden { atomicOr(&live[t / 32u], 1u << t % 32u); }
-                if !all_same { atomicOr(&changed[t / 32u], 1u << t % 32u); }
-            }
+            let one = effect(mask_at, j0 + half);
+            let two = effect(mask_at, j0 + KEYS + half);
+            let three = effect(mask_at, j0 + 2u * KEYS + half);
+            let four = effect(mask_at, j0 + 3u * KEYS + half);
+            note(lane, t, one);
+            note(lane, t + 1u, two);
+            note(lane, t + 2u, three);
+            note(lane, t + 3u, four);
         }
     }
     workgroupBarrier();

@@ -5,7 +5,7 @@ struct Params { keys: u32, columns: u32, splits: u32, cap: f32, nan: f32, steps:
 @group(0) @binding(0) var<uniform> p: Params;
 override MASKED: u32 = 0u;
 override PARTS: u32 = 0u;
-fn masked(s: f32, i: u32) -> f32 { return s; }
+fn masked(s: vec4<f32>, at: vec4<u32>) -> vec4<f32> { return s; }
 fn utanh(x: f32) -> f32 { return tanh(x); }
 // end slots
 
@@ -23,7 +23,7 @@ fn capped(s: vec4<f32>) -> vec4<f32> {
 fn masked_four(s: vec4<f32>, mask_at: u32, j: u32) -> vec4<f32> {
     if MASKED == 0u { return s; }
     let at = vec4<u32>(mask_at) + min(vec4<u32>(j) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(p.keys - 1u)) * p.steps.w;
-    return vec4<f32>(masked(s.x, at.x), masked(s.y, at.y), masked(s.z, at.z), masked(s.w, at.w));
+    return masked(s, at);
 }
 
 // The quad of y where a row starts.

@@ -88,11 +88,16 @@ impl Params {
         }
     }
 
-    /// Whether all rows of q, k and v can be read by fours.
-    fn starts_whole(&self) -> bool {
+    /// Whether all rows of q, k and v can be read by fours, and whether those of the mask can.
+    fn starts_whole(&self) -> [bool; 2] {
+        let four = |n: &u32| n.is_multiple_of(4);
         let strides = [self.q_strides, self.k_strides, self.v_strides];
         let all = strides.as_flattened().iter().chain(&self.offsets[..3]);
-        self.steps[..3] == [1; 3] && all.into_iter().all(|s| s.is_multiple_of(4))
+        let mask = self.mask_strides.iter().chain(&self.offsets[3..]);
+        [
+            self.steps[..3] == [1; 3] && { all }.all(four),
+            self.steps[3] == 1 && { mask }.all(four),
+        ]
     }
 }
 
@@ -271,13 +276,14 @@ pub(crate) struct Merge {
 
 /// Shares the work among workgroups, and decides what `params` leaves open.
 pub(crate) fn plan(device: &Inner, (elem, mask): (Elem, Mask), mut params: Params) -> Plan {
-    let whole = params.starts_whole();
+    let [whole, whole_mask] = params.starts_whole();
     let coop = elem == Elem::F16 && whole && device.cooperative();
     let share = share(device.binding, coop, &params);
     let form = Form {
         elem,
         whole,
         mask,
+        whole_mask,
         parts: share.splits > 1,
     };
     let spec = match share.by {

@@ -146,11 +146,21 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
 /// How products become scores, and how a row is finished.
 pub(super) fn scores(spec: &Spec, text: &mut Text) {
     let masked = spec.overrides.iter().find(|(name, _)| *name == "MASKED");
-    let fill = "fill_get(p.fill_offset)";
+    let fill = "vec4<f32>(fill_get(p.fill_offset))";
+    let four = match spec.operands[3].1 {
+        Access::Quads => "mask_get4(at.x / 4u)".to_string(),
+        _ => {
+            let four = match spec.elem(3) {
+                Elem::U8 => "vec4<u32>",
+                _ => "vec4<f32>",
+            };
+            format!("{four}(mask_get(at.x), mask_get(at.y), mask_get(at.z), mask_get(at.w))")
+        }
+    };
     let seen = match masked.map(|(_, how)| *how) {
-        Some(ADD) => "s + mask_get(i)".to_string(),
-        Some(HIDE) => format!("select(s, {fill}, mask_get(i) != 0u)"),
-        Some(KEEP) => format!("select({fill}, s, mask_get(i) != 0u)"),
+        Some(ADD) => format!("s + {four}"),
+        Some(HIDE) => format!("select(s, {fill}, {four} != vec4<u32>())"),
+        Some(KEEP) => format!("select({fill}, s, {four} != vec4<u32>())"),
         _ => "s".to_string(),
     };
     if let Some(fill) = spec.kernel.bindings.get(BINDINGS.len()) {
@@ -160,7 +170,7 @@ pub(super) fn scores(spec: &Spec, text: &mut Text) {
         ));
     }
     text.line(format!(
-        "fn masked(s: f32, i: u32) -> f32 {{ return {seen}; }}"
+        "fn masked(s: vec4<f32>, at: vec4<u32>) -> vec4<f32> {{ return {seen}; }}"
     ));
     text.ops(Compute::F32);
     text.file(include_str!("../../wgsl/lib/attend.wgsl"));
@@ -190,6 +200,8 @@ pub(super) struct Form {
     /// q, k and v have rows that start at whole quads.
     pub whole: bool,
     pub mask: Mask,
+    /// So has the mask.
+    pub whole_mask: bool,
     /// y gets the sums of splits.
     pub parts: bool,
 }
@@ -204,7 +216,11 @@ impl Form {
             Mask::Fill { marked: true, .. } => (Elem::U8, HIDE),
             Mask::Fill { .. } => (Elem::U8, KEEP),
         };
-        let operands = [x, x, x, (mask, Access::Words), (y, Access::Put)];
+        let reading = match self.whole_mask && self.mask != Mask::None {
+            true => Access::Quads,
+            false => Access::Words,
+        };
+        let operands = [x, x, x, (mask, reading), (y, Access::Put)];
         let kernel = kernels[usize::from(how >= HIDE)];
         let mut spec = Spec::new(kernel, op, &operands)
             .with("MASKED", how)
@@ -257,16 +273,20 @@ pub fn catalogue() -> Vec<Spec> {
                 marked,
             }));
         }
-        for (i, mask) in (0..4).flat_map(|i| masks.iter().map(move |mask| (i, *mask))) {
-            let [whole, parts] = [i & 1, i & 2].map(|bit| bit != 0);
+        for (i, mask) in (0..8).flat_map(|i| masks.iter().map(move |mask| (i, *mask))) {
+            let [whole, parts, whole_mask] = [i & 1, i & 2, i & 4].map(|bit| bit != 0);
             // How a mask is read does not depend on how rows are.
-            if !whole && ![Mask::None, Mask::Add(elem)].contains(&mask) {
+            if !whole && (whole_mask || ![Mask::None, Mask::Add(elem)].contains(&mask)) {
+                continue;
+            }
+            if whole_mask && mask == Mask::None {
                 continue;
             }
             let form = Form {
                 elem,
                 whole,
                 mask,
+                whole_mask,
                 parts,
             };
             all.extend(TILES.iter().map(|tile| form.flash(tile)));
