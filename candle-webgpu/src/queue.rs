@@ -16,7 +16,7 @@ use crate::window::Window;
 /// alignment that WebGPU allows an adapter to ask for.
 pub(crate) const PARAMS_SLOT: u64 = 256;
 /// Ops before the first submit after a readback: early, so that the device starts to work.
-const FIRST_WINDOW: usize = 16;
+const FIRST_WINDOW: usize = 8;
 /// Ops in later submits.
 const WINDOW: usize = 64;
 /// The newest ops, which stay recorded at a submit that nothing waits for: tensors still hold what they made, as Rust's variables
