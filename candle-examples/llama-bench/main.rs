@@ -72,6 +72,11 @@ struct Args {
     #[arg(long, conflicts_with = "json")]
     profile: bool,
 
+    /// Print how long this process took to its first tokens, and measure nothing else. Run it with an empty folder in
+    /// CANDLE_WEBGPU_CACHE for what a first run takes; drivers may keep shaders of their own besides.
+    #[arg(long, conflicts_with_all = ["stats", "explain", "profile"])]
+    startup: bool,
+
     /// Print one line of JSON per measurement instead of the table
     #[arg(long)]
     json: bool,
@@ -117,7 +122,9 @@ fn run(args: &Args) -> anyhow::Result<()> {
         "--context must be above 0"
     );
 
+    let start = Instant::now();
     let device = args.device.open()?;
+    let opened = start.elapsed();
     let description = describe(&device);
     let dtype: DType = args.dtype.dtype();
     eprintln!("device: {description}");
@@ -128,10 +135,11 @@ fn run(args: &Args) -> anyhow::Result<()> {
         None => model::dense(args.shape, dtype, &device)?,
     };
     device.synchronize()?;
+    let made = start.elapsed();
     eprintln!(
         "weights of {} made in {:.1} s",
         args.shape.name,
-        start.elapsed().as_secs_f64()
+        made.as_secs_f64()
     );
 
     let mut bench = Bench {
@@ -148,6 +156,11 @@ fn run(args: &Args) -> anyhow::Result<()> {
         json: args.json,
         stats: args.stats,
     };
+    if args.startup {
+        let (first, second) = bench.first_tokens(args.prefill.max(1))?;
+        report.startup([opened, made, first, second], &bench.device);
+        return Ok(());
+    }
     report.head();
     if args.prefill > 0 {
         let before = fired(&bench.device);

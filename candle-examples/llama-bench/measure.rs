@@ -37,6 +37,15 @@ impl Bench {
         })
     }
 
+    /// How long the first token behind a prompt takes, and the one behind it.
+    pub fn first_tokens(&mut self, prompt: usize) -> anyhow::Result<(Duration, Duration)> {
+        let start = Instant::now();
+        let first = self.step(&self.prompt(prompt), 0)?;
+        let to_first = start.elapsed();
+        self.step(&[first], prompt)?;
+        Ok((to_first, start.elapsed() - to_first))
+    }
+
     /// A greedy loop over `tokens` tokens behind a prompt, which is not part of the time.
     pub fn decode(&mut self, context: usize, tokens: usize) -> anyhow::Result<Run> {
         let mut next = self.step(&self.prompt(context), 0)?;

@@ -1,11 +1,12 @@
 //! Medians and spread, as a table or as lines of JSON.
 
 use crate::measure::Run;
-use candle_core::DType;
-use candle_examples::device::{Counters, Description, KernelTime};
+use candle_core::{DType, Device};
+use candle_examples::device::{counters, Counters, Description, KernelTime};
 use candle_examples::random::Quant;
 use candle_examples::spread::Spread;
 use serde_json::json;
+use std::time::Duration;
 
 pub struct Report {
     pub shape: &'static str,
@@ -37,6 +38,29 @@ impl Report {
                 "tok/s"
             );
         }
+    }
+
+    /// Prints what a process did before its second token: opened the device, made the weights, and the two tokens.
+    pub fn startup(&self, took: [Duration; 4], device: &Device) {
+        let [opened, made, first, second] = took.map(|time| time.as_secs_f64() * 1e3);
+        let pipelines = counters(device).map(|counted| counted.pipelines);
+        let all = opened + made + first;
+        if self.json {
+            let line = json!({
+                "test": "startup", "shape": self.shape, "dtype": self.dtype.as_str(),
+                "quant": self.quant.map(|quant| quant.name),
+                "device": self.description.device, "adapter": self.description.adapter,
+                "device_ms": opened, "weights_ms": made, "first_token_ms": first,
+                "second_token_ms": second, "to_first_token_ms": all, "pipelines": pipelines,
+            });
+            println!("{line}");
+            return;
+        }
+        println!(
+            "startup: device {opened:.0} ms, weights {made:.0} ms, first token {first:.0} ms, {all:.0} ms in all; \
+             second token {second:.0} ms; pipelines {}",
+            pipelines.map_or("-".to_string(), |count| count.to_string())
+        );
     }
 
     /// Prints the measurement `test`, each run of which went over `tokens` tokens.

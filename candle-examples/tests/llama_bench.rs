@@ -45,6 +45,30 @@ fn cpu() {
     check("cpu", "f32");
 }
 
+fn check_startup(device: &str) {
+    let few = ["--shape", "tiny", "--prefill", "16", "--context", "4"];
+    let output = bench(&[&few[..], &["--device", device, "--startup"]].concat());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let line: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let ms = |key: &str| line[key].as_f64().unwrap();
+    let parts = ms("device_ms") + ms("weights_ms") + ms("first_token_ms");
+    assert!((ms("to_first_token_ms") - parts).abs() < 1e-6);
+    assert!(ms("first_token_ms") > 0. && ms("second_token_ms") > 0.);
+    assert_eq!(line["pipelines"].is_null(), device == "cpu");
+}
+
+#[test]
+fn startup_cpu() {
+    check_startup("cpu");
+}
+
+#[cfg(feature = "webgpu")]
+#[test]
+fn startup_webgpu() {
+    check_startup("webgpu");
+}
+
 /// One with blocks of 32, and one with blocks of 256.
 fn check_quantized(device: &str) {
     for quant in ["q4_0", "q6_k"] {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::adapter::{choose, AdapterReport, DOT4, IN_TURN, OPTIONAL, PACK16};
+use crate::ahead::Ahead;
 use crate::buffer::{lock, Pool, Value};
 use crate::elem::Elem;
 use crate::encode::Encoder;
@@ -74,6 +75,7 @@ pub(crate) struct Inner {
     pub binding: u64,
     pub recorder: Mutex<Recorder>,
     pub encoder: Mutex<Encoder>,
+    pub ahead: Arc<Ahead>,
     /// Encodes what is sent, where there are threads.
     pub worker: OnceLock<Worker>,
     pub staging: Mutex<Vec<wgpu::Buffer>>,
@@ -94,11 +96,15 @@ static DEVICES: Mutex<Vec<(usize, Device)>> = Mutex::new(Vec::new());
 pub struct Device(Arc<Inner>);
 
 impl Drop for Device {
-    /// A program that ends should not leave a thread in the middle of its driver. The last handles are this one, that of
-    /// [`DEVICES`], and the worker's own while it encodes.
+    /// A program that ends should not leave a thread in the middle of its driver, nor have compiled in vain. The last handles are
+    /// this one, that of [`DEVICES`], and the worker's own while it encodes.
     fn drop(&mut self) {
         if Arc::strong_count(&self.0) <= 3 {
             self.0.settle();
+            // Now the worker holds none.
+            if Arc::strong_count(&self.0) <= 2 {
+                lock(&self.0.encoder).save();
+            }
         }
     }
 }
@@ -223,6 +229,7 @@ impl Device {
         let pool = Arc::new(Pool::new(device.clone(), report.name.clone()));
         let fault = Value::logical(&pool, FAULT_BYTES);
         queue.write_buffer(&fault.block(false)?.buffer, 0, &[0; FAULT_BYTES as usize]);
+        let encoder = Encoder::new(&device, report.name.clone());
         let inner = Inner {
             id: Self::next_id(report.ordinal),
             report: report.clone(),
@@ -235,7 +242,8 @@ impl Device {
             rewrites,
             log: std::env::var(LOG_VAR).is_ok_and(|what| what == "ops"),
             recorder: Mutex::default(),
-            encoder: Mutex::new(Encoder::new(&device, report.name.clone())),
+            ahead: encoder.ahead().clone(),
+            encoder: Mutex::new(encoder),
             worker: OnceLock::new(),
             staging: Mutex::default(),
             counters: Counters::default(),

@@ -65,13 +65,18 @@ impl Disk {
         self.dirty = Some(Instant::now());
     }
 
-    /// Writes the file if pipelines were compiled and a moment has passed. A folder that cannot be
-    /// written is no error: the cache is only a shortcut.
+    /// Writes the file if pipelines were compiled and a moment has passed.
+    pub fn save_when_quiet(&mut self) {
+        if self.dirty.is_some_and(|since| since.elapsed() > QUIET) {
+            self.save();
+        }
+    }
+
+    /// Writes the file if pipelines were compiled. A folder that cannot be written is no error: the cache is only a shortcut.
     pub fn save(&mut self) {
-        if self.dirty.is_none_or(|since| since.elapsed() <= QUIET) {
+        if self.dirty.take().is_none() {
             return;
         }
-        self.dirty = None;
         let (Some(data), Some(folder)) = (self.cache.get_data(), self.path.parent()) else {
             return;
         };

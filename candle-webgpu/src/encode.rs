@@ -3,14 +3,17 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::ahead::Ahead;
 use crate::buffer::{lock, Value};
+use crate::compile::Signature;
 use crate::device::Inner;
 use crate::error::{Error, Result};
 use crate::hash::Map;
-use crate::pipeline::{Pipelines, Signature};
+use crate::pipeline::Pipelines;
 use crate::profile::Timer;
 use crate::queue::{Op, Ops, MOST_OPS, PARAMS_SLOT};
 use crate::readback::Copy;
@@ -58,8 +61,18 @@ impl Encoder {
         }
     }
 
+    /// Compiles what will be asked for.
+    pub fn ahead(&self) -> &Arc<Ahead> {
+        self.pipelines.ahead()
+    }
+
     pub fn pipelines(&self) -> usize {
         self.pipelines.len()
+    }
+
+    /// Keeps what was compiled for the next run.
+    pub fn save(&mut self) {
+        self.pipelines.save();
     }
 
     pub fn pack_f16(&mut self, packs: bool) {
@@ -138,9 +151,11 @@ impl Inner {
                 timer.open(&self.device);
             }
             let mut pass = begin(&mut commands, timer.as_ref());
-            for op in ops.iter_mut() {
+            for at in 0..ops.len() {
                 let slot = params_data.len() as u32;
-                match self.encode(encoder, &mut pass, op, slot) {
+                let encoded = self.encode(encoder, &mut pass, &ops[at..], slot);
+                let op = &mut ops[at];
+                match encoded {
                     Ok(()) => {
                         params_data.extend_from_slice(&op.params);
                         dispatches += 1;
@@ -156,6 +171,7 @@ impl Inner {
                 op.operands.retain(|(value, _)| value.retire());
             }
             drop(pass);
+            encoder.pipelines.encoded();
             if let Some(timer) = &timer {
                 timer.close(&self.device, &mut commands);
             }
@@ -187,7 +203,7 @@ impl Inner {
         }
         if !copies.is_empty() {
             encoder.in_flight.clear();
-            encoder.pipelines.save();
+            encoder.pipelines.save_when_quiet();
         }
         match failed.or_else(|| self.take_error()) {
             Some(error) => Err(error),
@@ -195,14 +211,19 @@ impl Inner {
         }
     }
 
+    /// Encodes the first of `ops`; the others are to follow.
     fn encode(
         &self,
         encoder: &mut Encoder,
         pass: &mut wgpu::ComputePass<'_>,
-        op: &Op,
+        ops: &[Box<Op>],
         slot: u32,
     ) -> Result<()> {
-        let pipeline = encoder.pipelines.get(&op.spec)?;
+        let Some((op, behind)) = ops.split_first() else {
+            return Ok(());
+        };
+        let behind = behind.iter().map(|op| &op.spec);
+        let pipeline = encoder.pipelines.get(&op.spec, behind)?;
         let mut ids = Bound::new();
         for (value, start) in &op.operands {
             self.reserve(encoder, value, false)?;
@@ -254,7 +275,7 @@ impl Inner {
         }
         Ok(self.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
-            layout: encoder.pipelines.bind_group_layout(signature),
+            layout: &encoder.pipelines.bind_group_layout(signature),
             entries: &entries,
         }))
     }

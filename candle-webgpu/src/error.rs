@@ -88,3 +88,12 @@ pub enum Error {
     #[error("reading back from {adapter} failed: {message}")]
     Readback { adapter: String, message: String },
 }
+
+impl Error {
+    /// What a thread of ours stumbled over, in place of unwinding into its caller.
+    pub(crate) fn of_panic(panic: Box<dyn std::any::Any + Send>) -> Self {
+        let texts = (panic.downcast_ref(), panic.downcast_ref::<&str>());
+        let text = texts.0.cloned().or(texts.1.map(|text| text.to_string()));
+        Error::Validation(text.unwrap_or_default())
+    }
+}

@@ -4,9 +4,11 @@
 //! rows in [`kernel`]. Everything is asynchronous: an op records a dispatch and returns; only reading back waits.
 
 pub mod adapter;
+mod ahead;
 #[cfg(target_arch = "wasm32")]
 mod browser;
 mod buffer;
+mod compile;
 mod cut;
 mod device;
 mod disk;
@@ -34,12 +36,12 @@ mod worker;
 
 pub use adapter::{adapters, adapters_async, AdapterReport, ADAPTER_VAR};
 pub use buffer::Value;
+pub use compile::CHECKED_VAR;
 pub use device::{Device, Stats, DISABLE_VAR, ENABLE_VAR};
 pub use disk::CACHE_VAR;
 pub use elem::Elem;
 pub use error::{Error, Result};
 pub use layout::View;
-pub use pipeline::CHECKED_VAR;
 pub use profile::{Profile, Timing};
 pub use quant::Quant;
 pub use queue::{Grid, LOG_VAR};

@@ -188,11 +188,19 @@ impl Inner {
             let sent = self.submit(&mut lock(&self.encoder), &mut ops, &[]);
             return sent.map(|_| ());
         };
+        self.compile_ahead(&ops);
         for op in &ops {
             op.operands.iter().for_each(|(value, _)| value.note_sent());
         }
         worker.send(ops);
         self.take_error().map_or(Ok(()), Err)
+    }
+
+    /// Has pipelines compiled while ops that were sent before are encoded.
+    fn compile_ahead(&self, ops: &Ops) {
+        if self.ahead.is_cold() {
+            self.ahead.want(ops.iter().map(|op| &op.spec));
+        }
     }
 
     /// Waits until all that was sent is submitted.
@@ -217,6 +225,7 @@ impl Inner {
             recorder.window = FIRST_WINDOW;
         }
         let mut ops = self.rewrite(recorder, 0);
+        self.compile_ahead(&ops);
         self.settle();
         self.submit(&mut lock(&self.encoder), &mut ops, copies)
     }

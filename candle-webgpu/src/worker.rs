@@ -93,11 +93,7 @@ fn encode(device: &Inner, ops: &mut Ops) {
     match catch_unwind(AssertUnwindSafe(submit)) {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => device.keep_error(error),
-        Err(panic) => {
-            let texts = (panic.downcast_ref(), panic.downcast_ref::<&str>());
-            let text = texts.0.cloned().or(texts.1.map(|text| text.to_string()));
-            device.keep_error(Error::Validation(text.unwrap_or_default()));
-        }
+        Err(panic) => device.keep_error(Error::of_panic(panic)),
     }
 }
 
