@@ -49,6 +49,18 @@ pub fn report(old: &Results, new: &Results) -> Result<String> {
             "geometric mean of {count}: {mean:.3}; above 1 the new one is faster"
         )?;
     }
+    let clocks = |(old, new): &&(&Row, &Row)| Some(old.timed()?.clock != new.timed()?.clock);
+    let other = pairs
+        .iter()
+        .filter_map(|pair| clocks(&pair))
+        .filter(|other| *other);
+    let other = other.count();
+    if other > 0 {
+        writeln!(
+            text,
+            "rows by the wall clock in one file and by the GPU's in the other: {other}"
+        )?;
+    }
     let alone = old.rows.len() + new.rows.len() - 2 * pairs.len();
     if alone > 0 {
         writeln!(text, "rows that only one of the two has: {alone}")?;
@@ -83,7 +95,9 @@ fn works(row: &Row) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::Clock;
     use crate::results::tests::{failed, results, timed};
+    use crate::results::Outcome;
 
     #[test]
     fn the_worst_is_first() {
@@ -113,6 +127,17 @@ mod tests {
         assert!(sin.starts_with("sin ") && sin.ends_with("works now"));
         assert!(mean.starts_with("geometric mean of 2: 0.707;"));
         assert!(alone.ends_with(": 1"));
+    }
+
+    #[test]
+    fn other_clocks_are_told() {
+        let (old, mut new) = (timed("add 2x3 f32", 1.), timed("add 2x3 f32", 1.));
+        let Outcome::Timed(row) = &mut new.outcome else {
+            panic!("it was timed");
+        };
+        row.clock = Clock::Wall;
+        let text = report(&results(vec![old]), &results(vec![new])).unwrap();
+        assert!(text.ends_with("in the other: 1\n"), "{text}");
     }
 
     #[test]

@@ -20,10 +20,13 @@ use workload::Scale;
 
 /// Times single ops, and states their rates in GB/s or TFLOP/s.
 ///
-/// An op is run again and again without waiting, for 20 ms or more a sample, after 50 ms of warming up. Its rate is what
-/// it has to do at least (each byte of its inputs read once, each byte of the result written once; or the arithmetic of
-/// a product) over the median of the samples. "of best" compares that with what the same device reaches at a plain copy,
-/// or at a product in f32. A row whose op fails prints the error.
+/// An op is run again and again without waiting, for 20 ms or more a sample, after 50 ms of warming up. Where a WebGPU
+/// adapter has timestamps, "us" is the GPU's time: from the first dispatch to the end of the last in each submit of some
+/// 64, what is between them included, so that the host's time for small ops does not count; else, and with --wall, it is
+/// the wall clock's, which "wall us" always is. The rate is what an op has to do at least (each byte of its inputs read
+/// once, each byte of the result written once; or the arithmetic of a product) over the median of the samples. "of best"
+/// compares that with what the same device reaches at a plain copy, or at a product in f32. A row whose op fails prints
+/// the error.
 #[derive(Parser, Debug)]
 #[command(
     version,
@@ -74,6 +77,10 @@ struct BenchArgs {
     /// Samples of each row
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     samples: u32,
+
+    /// Take times and rates from the wall clock, also where the adapter has timestamps
+    #[arg(long)]
+    wall: bool,
 
     /// Print the names of the rows and measure nothing; those of --scale full, but for --device cpu or --scale small
     #[arg(long)]

@@ -2,8 +2,9 @@
 
 use crate::workload::{At, Case, Scale, Work, Workload};
 use candle_core::{DType, Device, Result};
-use candle_examples::device::counters;
+use candle_examples::device::{counters, has_clock, on_gpu};
 use candle_examples::spread::Spread;
+use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
 /// GPU clocks rise only under load.
@@ -19,12 +20,51 @@ pub struct Bench {
     pub device: Device,
     pub scale: Scale,
     pub samples: u32,
+    /// Whose time counts.
+    pub clock: Clock,
+}
+
+impl Bench {
+    /// By the GPU's clock, if `wall` does not ask otherwise and the adapter has one.
+    pub fn new(device: Device, scale: Scale, samples: u32, wall: bool) -> Self {
+        let clock = match !wall && has_clock(&device) {
+            true => Clock::Gpu,
+            false => Clock::Wall,
+        };
+        Self {
+            device,
+            scale,
+            samples,
+            clock,
+        }
+    }
+}
+
+/// Who tells the time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Clock {
+    /// The GPU, from the first to the last dispatch of each submit.
+    Gpu,
+    /// The host, from the first op recorded to the end of the last.
+    #[default]
+    Wall,
+}
+
+/// What some runs of an op took.
+struct Sample {
+    wall: Duration,
+    /// By the clock that counts.
+    time: Duration,
 }
 
 /// What one op took.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
+    /// By the clock that counts.
     pub seconds: Spread,
+    pub clock: Clock,
+    pub wall: Spread,
     pub work: Work,
     /// Per run of the op, where the device counts.
     pub dispatches: Option<f64>,
@@ -42,16 +82,20 @@ impl Bench {
         let runs = self.warm_up(&case)?;
         let dispatches = || counters(&self.device).map(|c| c.dispatches);
         let before = dispatches();
-        let mut seconds = Vec::new();
+        let (mut seconds, mut wall) = (Vec::new(), Vec::new());
         for _ in 0..self.samples {
-            let time = self.sample(&case, runs)?;
-            seconds.push(time.as_secs_f64() / f64::from(runs));
+            let sample = self.sample(&case, runs)?;
+            let each = |time: Duration| time.as_secs_f64() / f64::from(runs);
+            seconds.push(each(sample.time));
+            wall.push(each(sample.wall));
         }
         let all = f64::from(runs) * f64::from(self.samples);
         let count = before.zip(dispatches());
         let nothing = || candle_core::Error::Msg("no samples".to_string());
         Ok(Measured {
             seconds: Spread::of(seconds).ok_or_else(nothing)?,
+            clock: self.clock,
+            wall: Spread::of(wall).ok_or_else(nothing)?,
             work,
             dispatches: count.map(|(before, after)| after.saturating_sub(before) as f64 / all),
         })
@@ -64,7 +108,7 @@ impl Bench {
         let start = Instant::now();
         let mut runs = 1;
         loop {
-            let time = self.sample(case, runs)?;
+            let time = self.sample(case, runs)?.wall;
             if runs >= MOST || (time >= SAMPLE && start.elapsed() >= WARM_UP) {
                 return Ok(runs);
             }
@@ -73,13 +117,25 @@ impl Bench {
     }
 
     /// Records the op that many times, each result let go at once, and waits for the last.
-    fn sample(&self, case: &Case, runs: u32) -> Result<Duration> {
-        let start = Instant::now();
-        for _ in 0..runs {
-            drop(case.run()?);
-        }
-        self.device.synchronize()?;
-        Ok(start.elapsed())
+    fn sample(&self, case: &Case, runs: u32) -> Result<Sample> {
+        let mut wall = Duration::ZERO;
+        let mut work = || {
+            let start = Instant::now();
+            for _ in 0..runs {
+                drop(case.run()?);
+            }
+            self.device.synchronize()?;
+            wall = start.elapsed();
+            Ok(())
+        };
+        let gpu = match self.clock {
+            Clock::Gpu => Some(on_gpu(&self.device, work)?),
+            Clock::Wall => work().map(|()| None)?,
+        };
+        Ok(Sample {
+            wall,
+            time: gpu.unwrap_or(wall),
+        })
     }
 }
 

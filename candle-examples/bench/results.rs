@@ -1,6 +1,6 @@
 //! What a run found out, and the files that keep it.
 
-use crate::measure::Measured;
+use crate::measure::{Clock, Measured};
 use crate::workload::{size, Scale, Unit, Workload};
 use anyhow::{anyhow, Result};
 use candle_core::DType;
@@ -52,6 +52,12 @@ pub enum Outcome {
 pub struct Timed {
     /// Of one run of the op.
     pub seconds: Spread,
+    /// That told the seconds. Files of earlier versions are by the wall clock.
+    #[serde(default)]
+    pub clock: Clock,
+    /// By the wall clock, where that is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall: Option<Spread>,
     /// At the median.
     pub rate: f64,
     pub unit: Unit,
@@ -72,12 +78,16 @@ impl Yardsticks {
     pub fn judge(&self, measured: &Measured) -> Timed {
         let Measured {
             seconds,
+            clock,
+            wall,
             work,
             dispatches,
         } = *measured;
         let rate = work.rate(seconds.median);
         Timed {
             seconds,
+            clock,
+            wall: (clock != Clock::Wall).then_some(wall),
             rate,
             unit: work.unit,
             ratio: self.of(work.unit).map(|best| rate / best),
@@ -194,6 +204,12 @@ pub mod tests {
                 min: seconds / 2.,
                 max: seconds * 2.,
             },
+            clock: Clock::Gpu,
+            wall: Some(Spread {
+                median: seconds * 1.5,
+                min: seconds,
+                max: seconds * 3.,
+            }),
             rate: 2. / seconds,
             unit: Unit::Bytes,
             ratio: Some(2. / seconds / 512.),

@@ -22,11 +22,7 @@ pub fn main(args: &BenchArgs) -> Result<()> {
     let chosen = choose(args, scale)?;
     let description = describe(&device);
     eprintln!("device: {description}");
-    let bench = Bench {
-        device,
-        scale,
-        samples: args.samples,
-    };
+    let bench = Bench::new(device, scale, args.samples, args.wall);
     let mut results = Results {
         date: jiff::Zoned::now().date().to_string(),
         device: description.device,

@@ -16,7 +16,7 @@ pub fn head(results: &Results) -> String {
             .unwrap_or_default()
     };
     format!(
-        "{}\nscale {}, {samples} samples{}{}\n{:<WIDTH$} {:>10} {:>25} {:>9} {:<7} {:>7} {:>10}",
+        "{}\nscale {}, {samples} samples{}{}\n{:<WIDTH$} {:>10} {:>25} {:>9} {:<7} {:>7} {:>10} {:>10}",
         results.title(),
         format!("{scale:?}").to_lowercase(),
         yardstick("copy", yardsticks.copy, Unit::Bytes),
@@ -27,7 +27,8 @@ pub fn head(results: &Results) -> String {
         "rate",
         "",
         "of best",
-        "dispatches"
+        "dispatches",
+        "wall us"
     )
 }
 
@@ -51,13 +52,15 @@ fn cells(timed: &Timed) -> String {
     let spread = format!("{} .. {}", us(seconds.min), us(seconds.max));
     let ratio = timed.ratio.map(|ratio| format!("{:.0} %", ratio * 100.));
     let dispatches = timed.dispatches.map(|count| format!("{count:.1}"));
+    let wall = timed.wall.unwrap_or(*seconds);
     let cells = format!(
-        "{:>10} {spread:>25} {:>9} {:<7} {:>7} {:>10}",
+        "{:>10} {spread:>25} {:>9} {:<7} {:>7} {:>10} {:>10}",
         us(seconds.median),
         figures(timed.rate),
         timed.unit,
         ratio.unwrap_or_default(),
-        dispatches.unwrap_or_default()
+        dispatches.unwrap_or_default(),
+        us(wall.median)
     );
     cells.trim_end().to_string()
 }
@@ -103,7 +106,7 @@ mod tests {
         let line = line(&row);
         assert_eq!(
             line.split_whitespace().collect::<Vec<_>>().join(" "),
-            "add 4096x4096 f32 12500 6250 .. 25000 160.0 GB/s 31 % 1.5"
+            "add 4096x4096 f32 12500 6250 .. 25000 160.0 GB/s 31 % 1.5 18750"
         );
         assert_eq!(line.len(), lines[2].len());
         let end = |text: &str, word: &str| text.find(word).unwrap() + word.len();

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use candle_core::{DType, Device};
 use clap::ValueEnum;
 use serde::Serialize;
+use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub enum DeviceKind {
@@ -153,7 +154,7 @@ pub struct KernelTime {
     pub seconds: f64,
 }
 
-pub use webgpu::{counters, fired, is_software, profiled};
+pub use webgpu::{counters, fired, has_clock, is_software, on_gpu, profiled};
 
 #[cfg(feature = "webgpu")]
 mod webgpu {
@@ -222,6 +223,22 @@ mod webgpu {
         Ok(all)
     }
 
+    /// Whether the device can tell the time that work takes the GPU.
+    pub fn has_clock(device: &Device) -> bool {
+        let device = device.as_webgpu_device();
+        device.is_ok_and(|device| device.runtime().stopwatch().is_ok())
+    }
+
+    /// Does the work, and tells for how long the GPU was at it: the time of its submits, without what is between them.
+    pub fn on_gpu(
+        device: &Device,
+        work: impl FnOnce() -> candle_core::Result<()>,
+    ) -> candle_core::Result<Duration> {
+        let watch = device.as_webgpu_device()?.runtime().stopwatch()?;
+        work()?;
+        Ok(watch.finish()?)
+    }
+
     pub fn fired(device: &Device) -> Vec<Fired> {
         let rules = device.as_webgpu_device().map(|d| d.runtime().rewrites());
         let each = rules.unwrap_or_default().into_iter();
@@ -264,6 +281,17 @@ mod webgpu {
         _: impl FnOnce() -> std::result::Result<(), E>,
     ) -> std::result::Result<Vec<KernelTime>, E> {
         Err(Error::NotCompiled("webgpu").into())
+    }
+
+    pub fn has_clock(_: &Device) -> bool {
+        false
+    }
+
+    pub fn on_gpu(
+        _: &Device,
+        _: impl FnOnce() -> candle_core::Result<()>,
+    ) -> candle_core::Result<Duration> {
+        candle_core::bail!("no WebGPU device is compiled in")
     }
 
     pub fn fired(_: &Device) -> Vec<Fired> {

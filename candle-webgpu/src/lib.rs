@@ -42,7 +42,7 @@ pub use disk::CACHE_VAR;
 pub use elem::Elem;
 pub use error::{Error, Result};
 pub use layout::View;
-pub use profile::{Profile, Timing};
+pub use profile::{Profile, Stopwatch, Timing};
 pub use quant::Quant;
 pub use queue::{Grid, LOG_VAR};
 pub use readback::Reading;

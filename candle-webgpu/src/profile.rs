@@ -1,5 +1,7 @@
-//! Times of kernels by the GPU's own clock. While a device is profiled each op is a pass of its own between two timestamps, and a
-//! submit's timestamps are copied to where the host can read them.
+//! Times by the GPU's own clock, of each kernel or of each submit. Passes write timestamps, which are copied to where the host can
+//! read them when the profile is finished.
+
+use std::time::Duration;
 
 use crate::buffer::lock;
 use crate::device::{Device, Inner};
@@ -10,7 +12,9 @@ use crate::wait::{block_on, may_block, until, Call};
 
 const FINISH: Call = ("Profile::finish", "Profile::finish_async");
 /// Bytes of a timestamp.
-const TICKS: u64 = 8;
+pub(crate) const TICKS: u64 = 8;
+/// The most timestamps that WebGPU allows a query set.
+const MOST_QUERIES: u32 = 4096;
 
 /// A dispatch that was timed.
 #[derive(Debug, Clone)]
@@ -30,41 +34,67 @@ pub struct Profile {
     device: Device,
 }
 
-/// Timestamps of one submit.
+/// Times what a device does while it lives, from the first dispatch of each submit to the end of its last: nothing runs otherwise
+/// than it would without.
+#[must_use = "it ends when it is dropped"]
+pub struct Stopwatch(Profile);
+
+/// What has its own pass between two timestamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Grain {
+    Op,
+    Submit,
+}
+
+/// Timestamps, two for each pass.
 struct Timed {
-    ops: Vec<(String, [u32; 3])>,
     queries: wgpu::QuerySet,
-    ticks: wgpu::Buffer,
+    /// The op of a pass, or the first of it.
+    ops: Vec<(String, [u32; 3])>,
 }
 
 /// What the encoder keeps while the device is profiled.
-#[derive(Default)]
-pub(crate) struct Timer(Vec<Timed>);
+pub(crate) struct Timer {
+    grain: Grain,
+    timed: Vec<Timed>,
+    /// The pass of this submit, if it has only one, has an op.
+    begun: bool,
+}
 
 impl Timer {
-    /// Timestamps for the ops of a submit.
+    fn new(grain: Grain) -> Self {
+        Timer {
+            grain,
+            timed: Vec::new(),
+            begun: false,
+        }
+    }
+
+    /// Makes room for the timestamps of a submit.
     pub fn open(&mut self, device: &wgpu::Device) {
+        self.begun = false;
         // The pass behind the last op has some, too.
-        let count = 2 * (MOST_OPS as u32 + 1);
-        self.0.push(Timed {
+        let passes = match self.grain {
+            Grain::Op => MOST_OPS + 1,
+            Grain::Submit => 1,
+        };
+        let room = MOST_QUERIES as usize / 2 - passes;
+        if self.timed.last().is_some_and(|t| t.ops.len() <= room) {
+            return;
+        }
+        self.timed.push(Timed {
             ops: Vec::new(),
             queries: device.create_query_set(&wgpu::QuerySetDescriptor {
                 label: Some("profile"),
                 ty: wgpu::QueryType::Timestamp,
-                count,
-            }),
-            ticks: device.create_buffer(&wgpu::BufferDescriptor {
-                label: Some("profile"),
-                size: u64::from(count) * TICKS,
-                usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
-                mapped_at_creation: false,
+                count: MOST_QUERIES,
             }),
         });
     }
 
-    /// Where the pass of the next op writes its timestamps.
+    /// Where the next pass writes its timestamps.
     pub fn writes(&self) -> Option<wgpu::ComputePassTimestampWrites<'_>> {
-        let timed = self.0.last()?;
+        let timed = self.timed.last()?;
         let at = 2 * timed.ops.len() as u32;
         Some(wgpu::ComputePassTimestampWrites {
             query_set: &timed.queries,
@@ -73,37 +103,34 @@ impl Timer {
         })
     }
 
-    /// The pass went to this op.
-    pub fn note(&mut self, op: &Op) {
-        if let Some(timed) = self.0.last_mut() {
-            timed.ops.push((op.spec.name(), op.grid));
+    /// The pass has this op; says whether it is over with it.
+    pub fn note(&mut self, op: &Op) -> bool {
+        let ends = self.grain == Grain::Op;
+        if ends || !self.begun {
+            self.begun = true;
+            if let Some(timed) = self.timed.last_mut() {
+                timed.ops.push((op.spec.name(), op.grid));
+            }
         }
-    }
-
-    /// Behind the passes of a submit.
-    pub fn close(&self, device: &wgpu::Device, commands: &mut wgpu::CommandEncoder) {
-        let Some(timed) = self.0.last().filter(|timed| !timed.ops.is_empty()) else {
-            return;
-        };
-        let count = 2 * timed.ops.len() as u32;
-        let bytes = u64::from(count) * TICKS;
-        let resolved = device.create_buffer(&wgpu::BufferDescriptor {
-            label: Some("profile"),
-            size: bytes,
-            usage: wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC,
-            mapped_at_creation: false,
-        });
-        commands.resolve_query_set(&timed.queries, 0..count, &resolved, 0);
-        commands.copy_buffer_to_buffer(&resolved, 0, &timed.ticks, 0, bytes);
+        ends
     }
 }
 
 impl Device {
-    /// Times all dispatches from now on. Needs timestamps of the adapter; one profile at a time.
+    /// Times all dispatches from now on, each by itself. Needs timestamps of the adapter; one profile or stopwatch at a time.
     pub fn profile(&self) -> Result<Profile> {
+        self.timing("profile", Grain::Op)
+    }
+
+    /// Times what is submitted from now on. Needs timestamps of the adapter; one profile or stopwatch at a time.
+    pub fn stopwatch(&self) -> Result<Stopwatch> {
+        self.timing("stopwatch", Grain::Submit).map(Stopwatch)
+    }
+
+    fn timing(&self, op: &'static str, grain: Grain) -> Result<Profile> {
         let inner = self.inner();
         let refused = |message: &str| Error::Invalid {
-            op: "profile",
+            op,
             message: format!("{message} ({})", inner.report.name),
         };
         if !inner.features.contains(wgpu::Features::TIMESTAMP_QUERY) {
@@ -114,10 +141,20 @@ impl Device {
         if encoder.timer.is_some() {
             return Err(refused("the device is being profiled"));
         }
-        encoder.timer = Some(Timer::default());
+        encoder.timer = Some(Timer::new(grain));
         Ok(Profile {
             device: self.clone(),
         })
+    }
+}
+
+impl Stopwatch {
+    /// Waits for everything recorded so far. Gives the time that its submits took the GPU, without what was between them.
+    pub fn finish(self) -> Result<Duration> {
+        let submits = self.0.finish()?;
+        Ok(Duration::from_nanos(
+            submits.iter().map(|s| s.duration).sum(),
+        ))
     }
 }
 
@@ -132,11 +169,14 @@ impl Profile {
     pub async fn finish_async(self) -> Result<Vec<Timing>> {
         let inner = self.device.inner();
         inner.submit_recorded()?;
-        let timer = lock(&inner.encoder).timer.take().unwrap_or_default();
+        let timer = lock(&inner.encoder).timer.take();
         let period = f64::from(inner.queue.get_timestamp_period());
         let mut timings = Vec::new();
         let mut first = None;
-        for timed in timer.0.into_iter().filter(|timed| !timed.ops.is_empty()) {
+        for timed in timer.into_iter().flat_map(|timer| timer.timed) {
+            if timed.ops.is_empty() {
+                continue;
+            }
             let ticks = read(inner, &timed).await?;
             for ((kernel, workgroups), ticks) in timed.ops.into_iter().zip(ticks.chunks(2)) {
                 let nanoseconds =
@@ -161,9 +201,10 @@ impl Drop for Profile {
 }
 
 async fn read(inner: &Inner, timed: &Timed) -> Result<Vec<u64>> {
+    let ticks = inner.timestamps(&timed.queries, 2 * timed.ops.len() as u32);
     let ready = Ready::default();
     let done = ready.clone();
-    let slice = timed.ticks.slice(..2 * timed.ops.len() as u64 * TICKS);
+    let slice = ticks.slice(..);
     slice.map_async(wgpu::MapMode::Read, move |result| {
         done.finish(result.is_ok())
     });
@@ -208,5 +249,28 @@ mod tests {
         assert!(timings.is_sorted_by_key(|t| t.begin));
         b.device.synchronize().expect("no error");
         drop(b.device.profile().expect("the one before is over"));
+    }
+
+    #[test]
+    fn a_stopwatch_adds_up_submits() {
+        let b = Bench::new("-all");
+        let x = b.floats(&[1 << 16]);
+        let time = |runs: usize| {
+            let watch = b.device.stopwatch().ok()?;
+            assert!(b.device.profile().is_err(), "one at a time");
+            for _ in 0..runs {
+                b.map("uexp", &x);
+            }
+            Some(watch.finish().expect("a time"))
+        };
+        let Some(nothing) = time(0) else {
+            return;
+        };
+        assert!(nothing.is_zero());
+        let (short, long) = (time(100), time(2000));
+        assert!(
+            short.is_some_and(|t| !t.is_zero()) && long > short,
+            "{short:?} {long:?}"
+        );
     }
 }
