@@ -1,9 +1,12 @@
-//! Layers: embeddings, rotations, convolutions.
+//! Layers: embeddings, rotations, attention, convolutions.
 
-use super::{row, TWO};
+use super::{row, ONLY_F16, TWO};
 use crate::workload::{bytes, At, Case, Make::Other, Workload};
 use candle_core::{Result, Tensor};
+use candle_examples::random::weights;
+use candle_nn::ops::sdpa;
 use candle_nn::rotary_emb::rope as rotate;
+use candle_transformers::models::stable_diffusion::resnet::{ResnetBlock2D, ResnetBlock2DConfig};
 
 #[rustfmt::skip]
 pub const TABLE: &[Workload] = &[
@@ -11,9 +14,21 @@ pub const TABLE: &[Workload] = &[
     row("embedding", TWO, [512, 32000, 2048], [64, 4000, 256], Other(embedding)),
     // heads, tokens, width of a head
     row("rope",      TWO, [32, 512, 64],      [8, 64, 64],     Other(rope)),
+    // queries, keys, width of a head; 32 heads of queries, 4 of keys, causal
+    row("sdpa",      ONLY_F16, [512, 512, 64],    [64, 64, 64],   Other(attention)),
+    row("sdpa",      ONLY_F16, [512, 512, 128],   [64, 64, 128],  Other(attention)),
+    row("sdpa",      ONLY_F16, [2048, 2048, 64],  [128, 128, 64], Other(attention)),
+    row("sdpa",      ONLY_F16, [2048, 2048, 128], [96, 96, 128],  Other(attention)),
+    row("sdpa",      ONLY_F16, [1, 1024, 64],     [1, 128, 64],   Other(heads)),
+    row("sdpa",      ONLY_F16, [1, 1024, 128],    [1, 128, 128],  Other(heads)),
     // channels in and out, length or side, length or side of the kernel
     row("conv1d",    TWO, [384, 3000, 3],     [32, 256, 3],    Other(conv1d)),
     row("conv2d",    TWO, [320, 64, 3],       [32, 16, 3],     Other(conv2d)),
+    // The same convolution twice, as a UNet of Stable Diffusion has it: behind group_norm and silu.
+    row("unet_block", TWO, [320, 64, 3],      [32, 16, 3],     Other(unet_block)),
+    // A group for each channel.
+    row("depthwise1d", TWO, [512, 3000, 4],   [32, 256, 4],    Other(depthwise1d)),
+    row("depthwise2d", TWO, [512, 64, 3],     [32, 16, 3],     Other(depthwise2d)),
 ];
 
 /// Only the rows that the ids name are read.
@@ -54,4 +69,60 @@ fn conv2d(at: &At) -> Result<Case> {
     let w = at.random((channels, channels, kernel, kernel))?;
     let flops = 2 * side * side * channels * channels * kernel * kernel;
     Ok(Case::new(&[], move || x.conv2d(&w, kernel / 2, 1, 1, 1)).flops(flops))
+}
+
+const HEADS: usize = 32;
+const KV_HEADS: usize = 4;
+
+/// Attention whose work is to read keys and values.
+fn heads(at: &At) -> Result<Case> {
+    let [queries, keys, width] = at.dims;
+    let q = at.random((1, HEADS, queries, width))?;
+    let k = at.random((1, KV_HEADS, keys, width))?;
+    let v = at.random((1, KV_HEADS, keys, width))?;
+    let inputs = [&q.clone(), &k.clone(), &v.clone()];
+    let scale = (width as f32).sqrt().recip();
+    Ok(Case::new(&inputs, move || {
+        sdpa(&q, &k, &v, None, true, scale, 1.)
+    }))
+}
+
+/// Only the products with what a query sees count.
+fn attention(at: &At) -> Result<Case> {
+    let [queries, keys, width] = at.dims;
+    let seen = queries * keys - queries * (queries - 1) / 2;
+    Ok(heads(at)?.flops(4 * HEADS * seen * width))
+}
+
+/// Without an embedding of the time. Only the convolutions' arithmetic counts.
+fn unet_block(at: &At) -> Result<Case> {
+    let [channels, side, kernel] = at.dims;
+    let x = at.random((1, channels, side, side))?;
+    let config = ResnetBlock2DConfig {
+        temb_channels: None,
+        ..Default::default()
+    };
+    let block = ResnetBlock2D::new(weights(at.dtype, at.device), channels, config)?;
+    let flops = 4 * side * side * channels * channels * kernel * kernel;
+    Ok(Case::new(&[], move || block.forward(&x, None)).flops(flops))
+}
+
+fn depthwise1d(at: &At) -> Result<Case> {
+    let [channels, length, kernel] = at.dims;
+    let x = at.random((1, channels, length))?;
+    let w = at.random((channels, 1, kernel))?;
+    let inputs = [&x.clone(), &w.clone()];
+    Ok(Case::new(&inputs, move || {
+        x.conv1d(&w, kernel - 1, 1, 1, channels)
+    }))
+}
+
+fn depthwise2d(at: &At) -> Result<Case> {
+    let [channels, side, kernel] = at.dims;
+    let x = at.random((1, channels, side, side))?;
+    let w = at.random((channels, 1, kernel, kernel))?;
+    let inputs = [&x.clone(), &w.clone()];
+    Ok(Case::new(&inputs, move || {
+        x.conv2d(&w, kernel / 2, 1, 1, channels)
+    }))
 }
