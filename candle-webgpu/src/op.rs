@@ -127,6 +127,20 @@ pub(crate) fn op_source(compute: Compute) -> &'static str {
     }
 }
 
+/// Functions of fewer operations for what is stored in 16 bits.
+pub(crate) const SHORT: &str = include_str!("../wgsl/op/f32_short.wgsl");
+
+/// The function of [`SHORT`] that computes an op on `elem`, if there is one.
+pub(crate) fn short(op: &str, elem: Elem) -> Option<&'static str> {
+    match op {
+        _ if ![F16, Bf16].contains(&elem) => None,
+        "usigmoid" => Some("usigmoid_short"),
+        "usilu" => Some("usilu_short"),
+        "ugelu" => Some("ugelu_short"),
+        _ => None,
+    }
+}
+
 /// Conversions between compute types.
 pub(crate) const CAST: &str = include_str!("../wgsl/op/cast.wgsl");
 

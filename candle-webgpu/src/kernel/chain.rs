@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::kernel::map::{self, apply};
 use crate::kernel::{span_slot, WORKGROUP};
 use crate::link::{read, write, Access, Kernel, Spec, Text};
-use crate::op::{Family, OPS};
+use crate::op::{short, Family, OPS, SHORT};
 
 /// The most operands; there is one output, and 8 storage buffers everywhere.
 pub(crate) const MAX_READS: usize = 6;
@@ -216,6 +216,7 @@ fn body(spec: &Spec, text: &mut Text) -> Result<()> {
         match step.op {
             "cast" => text.file(crate::op::CAST),
             PICK => {}
+            op if short(op, from).is_some() => text.file(SHORT),
             _ => text.ops(from.row(OP)?.compute),
         }
         files.push(step.out);

@@ -9,7 +9,7 @@ use crate::f8e4m3;
 use crate::kernel::{span_slot, spans, Strided, WORKGROUP};
 use crate::layout::{merge, to_u32, View};
 use crate::link::{read, write, Access, Kernel, Spec, Text};
-use crate::op::{cast, Family, Op, CAST, OPS};
+use crate::op::{cast, short, Family, Op, CAST, OPS, SHORT};
 
 pub static MAP: Kernel = Kernel {
     name: "map",
@@ -48,6 +48,9 @@ pub(crate) fn apply(
             None => v.to_string(),
         });
     }
+    if let Some(op) = short(op, from) {
+        return Ok(format!("{op}({v})"));
+    }
     let [a, b] = scalars.map(|s| match compute {
         Compute::F32 => format!("bitcast<f32>({s}.x)"),
         Compute::U32 => format!("{s}.x"),
@@ -67,6 +70,7 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
     match spec.op {
         COPY => {}
         CAST_OP => text.file(CAST),
+        op if short(op, spec.elem(0)).is_some() => text.file(SHORT),
         _ => text.ops(compute),
     }
     let call = match spec.op {

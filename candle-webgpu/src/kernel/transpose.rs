@@ -20,16 +20,33 @@ pub static TRANSPOSE: Kernel = Kernel {
     slots: |_, _| Ok(()),
 };
 
-fn spec(elem: Elem) -> Spec {
-    Spec::new(
-        &TRANSPOSE,
-        "",
-        &[(elem, Access::Quads), (elem, Access::Put)],
-    )
+/// Elements of a tile of 16 bits along either.
+const TILE_16: u32 = 64;
+
+/// The same of elements of 16 bits, two of which share a word of the tile: as many bytes under way as of 32 bits, for as much
+/// workgroup memory. On an NVIDIA H200 that memory is what limits the workgroups of a multiprocessor.
+pub static TRANSPOSE_16: Kernel = Kernel {
+    name: "transpose16",
+    source: include_str!("../../wgsl/kernel/transpose16.wgsl"),
+    bindings: &[read("x"), write("y")],
+    workgroup: 128,
+    shared: |_| (33 * TILE_16 + 2) * 4,
+    features: wgpu::Features::empty(),
+    slots: |_, _| Ok(()),
+};
+
+/// The kernel for a size of elements, and its tile.
+fn spec(elem: Elem) -> (Spec, [u32; 2]) {
+    if elem.size() == 2 {
+        let operands = [(elem, Access::Raw), (elem, Access::Raw)];
+        return (Spec::new(&TRANSPOSE_16, "", &operands), [TILE_16; 2]);
+    }
+    let operands = [(elem, Access::Quads), (elem, Access::Put)];
+    (Spec::new(&TRANSPOSE, "", &operands), TILE)
 }
 
 pub fn catalogue() -> Vec<Spec> {
-    BITS.map(spec).into()
+    BITS.map(|elem| spec(elem).0).into()
 }
 
 #[repr(C)]
@@ -71,9 +88,10 @@ pub(crate) fn plan(elem: Elem, copy: &Strided<2>) -> Option<(Spec, Params, Grid)
     if !fits {
         return None;
     }
+    let (spec, tile) = spec(elem);
     let sizes = [dims[k], dims[l]];
     let mut params = Params {
-        tiles: [0, 1].map(|i| sizes[i].div_ceil(TILE[i])),
+        tiles: [0, 1].map(|i| sizes[i].div_ceil(tile[i])),
         batch: 1,
         rank: 0,
         sizes,
@@ -96,5 +114,5 @@ pub(crate) fn plan(elem: Elem, copy: &Strided<2>) -> Option<(Spec, Params, Grid)
     }
     let tiles = u64::from(params.tiles[0]) * u64::from(params.tiles[1]);
     let grid = Grid::Linear(tiles * u64::from(params.batch));
-    Some((spec(elem), params, grid))
+    Some((spec, params, grid))
 }
