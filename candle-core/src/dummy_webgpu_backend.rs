@@ -40,6 +40,16 @@ impl WebGpuStorage {
         self.never()
     }
 
+    pub(crate) fn grouped_conv(
+        &self,
+        _: &Layout,
+        _: (&Self, &Layout),
+        _: usize,
+        _: [usize; 3],
+    ) -> Result<Option<Self>> {
+        self.never()
+    }
+
     fn never<T>(&self) -> T {
         self.0.never()
     }

@@ -3,7 +3,9 @@
 mod readback;
 
 use crate::backend::BackendDevice;
-use crate::{CpuStorage, DType, Device, Error, Result, Storage, WebGpuDevice};
+use crate::op::BackpropOp;
+use crate::tensor::from_storage;
+use crate::{CpuStorage, DType, Device, Error, Result, Storage, Tensor, WebGpuDevice};
 
 /// The bytes of a dtype without arithmetic, as they come from a file.
 pub(crate) fn raw_storage(device: &WebGpuDevice, dtype: DType, bytes: &[u8]) -> Result<Storage> {
@@ -17,6 +19,34 @@ pub(crate) fn raw_storage(device: &WebGpuDevice, dtype: DType, bytes: &[u8]) -> 
     Ok(Storage::WebGpu(
         device.storage_from_cpu_storage_owned(storage)?,
     ))
+}
+
+/// A convolution in groups as one op; `out` tells the dims of a group's, and what moves the kernel is padding, stride and dilation.
+/// None where candle-core's convolution for each group stays: on other devices, in large groups, and where gradients may be asked for,
+/// since those of a convolution know no groups.
+pub(crate) fn grouped_conv(
+    x: &Tensor,
+    w: &Tensor,
+    groups: usize,
+    out: impl FnOnce() -> Vec<usize>,
+    moves: [usize; 3],
+) -> Result<Option<Tensor>> {
+    let whole = groups > 1 && w.dim(0)?.is_multiple_of(groups);
+    let same = x.device().same_device(w.device()) && x.dtype() == w.dtype();
+    if !whole || !same || x.track_op() || w.track_op() {
+        return Ok(None);
+    }
+    let (Storage::WebGpu(x_storage), Storage::WebGpu(w_storage)) = (&*x.storage(), &*w.storage())
+    else {
+        return Ok(None);
+    };
+    let kernel = (w_storage, w.layout());
+    let y = x_storage.grouped_conv(x.layout(), kernel, groups, moves)?;
+    Ok(y.map(|y| {
+        let mut dims = out();
+        dims[1] *= groups;
+        from_storage(Storage::WebGpu(y), dims, BackpropOp::none(), false)
+    }))
 }
 
 impl Device {

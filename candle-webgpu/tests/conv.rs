@@ -4,7 +4,7 @@
 mod table;
 
 use candle_webgpu::kernel::conv::Window;
-use candle_webgpu::{Device, Elem, Error};
+use candle_webgpu::{Device, Elem, Error, View};
 use table::{decode, device, encode, read, Table};
 
 const FLOATS: [Elem; 3] = [Elem::F32, Elem::F16, Elem::Bf16];
@@ -313,4 +313,58 @@ fn what_does_not_fit_is_an_error() {
             elem: Elem::U32
         })
     ));
+}
+
+/// A convolution in groups is that of each, unless groups are wide.
+#[test]
+fn groups() {
+    let d = device();
+    // Channels in, channels out, groups.
+    let cases = [[6, 6, 6], [4, 8, 2], [6, 9, 3], [5, 5, 5], [4, 64, 2]];
+    for elem in FLOATS.into_iter().chain([Elem::F64]) {
+        for [c, o, groups] in cases {
+            for (x, k) in [
+                (vec![2, c, 9], vec![o, c / groups, 3]),
+                (vec![2, c, 5, 7], vec![o, c / groups, 2, 3]),
+            ] {
+                let what = format!("{elem} {x:?} by {k:?} in {groups}");
+                let w = window((2, 1, 1, 0));
+                let (inputs, kernels) = (layouts(&d, elem, 1, &x), layouts(&d, elem, 11, &k));
+                for (x, k) in inputs.iter().zip(&kernels).take(3) {
+                    let whole = d.conv_grouped(x.view(), k.view(), w, groups).unwrap();
+                    let Some(whole) = whole else {
+                        assert_eq!(o / groups, 32, "{what}");
+                        continue;
+                    };
+                    let (mut parts, batch) = (vec![Vec::new(); 2], 2);
+                    for group in 0..groups {
+                        let part = |t: &Table, dim: usize| {
+                            let len = t.dims[dim] / groups;
+                            let strides = t.strides.clone();
+                            let mut dims = t.dims.clone();
+                            dims[dim] = len;
+                            (dims, strides, t.offset + group * len * t.strides[dim])
+                        };
+                        let ((xd, xs, xo), (kd, ks, ko)) = (part(x, 1), part(k, 0));
+                        let view = |t, dims, strides, offset| View {
+                            dims,
+                            strides,
+                            offset,
+                            ..Table::view(t)
+                        };
+                        let y = d.conv(view(x, &xd, &xs, xo), view(k, &kd, &ks, ko), w);
+                        let y = read(&d, elem, &y.unwrap());
+                        for (b, of) in y.chunks(y.len() / batch).enumerate() {
+                            parts[b].extend(of);
+                        }
+                    }
+                    compare(&what, &d, elem, whole, &parts.concat());
+                }
+            }
+        }
+    }
+    let x = Table::whole(&d, Elem::F32, 1, &[1, 4, 8], 2);
+    let w = Table::whole(&d, Elem::F32, 2, &[3, 2, 3], 2);
+    let refused = d.conv_grouped(x.view(), w.view(), window((1, 0, 1, 0)), 2);
+    assert!(matches!(refused, Err(Error::Invalid { .. })));
 }

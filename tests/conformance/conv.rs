@@ -21,6 +21,8 @@ const LINES: &[Line] = &[
     [3, 8, 5, 20, 1, 0, 1, 1, 1],
     [1, 5, 7, 33, 7, 3, 3, 1, 1],
     [1, 80, 64, 30, 3, 1, 2, 1, 1],
+    [2, 9, 18, 17, 4, 1, 1, 1, 3],
+    [1, 4, 64, 11, 3, 1, 1, 1, 2],
 ];
 
 /// Batch, channels in, channels out, height, width, taps, padding, stride, dilation, groups.
@@ -35,6 +37,8 @@ const PLANES: &[Plane] = &[
     [2, 5, 3, 8, 8,   1, 0, 1, 1, 1],
     [1, 3, 16, 28, 28, 4, 0, 4, 1, 1],
     [1, 32, 40, 9, 10, 3, 1, 1, 1, 1],
+    [2, 8, 12, 7, 9, 3, 1, 1, 1, 4],
+    [1, 12, 12, 10, 6, 5, 2, 1, 1, 12],
 ];
 
 /// Views that keep their shape but not their place in memory.

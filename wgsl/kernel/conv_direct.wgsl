@@ -1,5 +1,5 @@
 // y[b, o, i] = sum over c, t of w[o, c, t] x[b, c, source(i, t)], a convolution or a transposed one. A thread owns a
-// word of y: for few output channels, and for integers.
+// word of y: for few output channels, for integers, and for groups, whose sums are over their own c_in channels c.
 
 // slots: as it stands this file is the f32 convolution.
 alias W = f32;
@@ -17,7 +17,7 @@ fn more(sum: YV, a: YV, b: YV) -> YV { return sum + a * b; }
 // end slots
 
 struct Params {
-    c_in: u32,
+    c_in: u32, // of a group
     c_out: u32,
     k: u32,
     columns: u32,
@@ -33,6 +33,7 @@ struct Params {
     w_offset: u32,
     rows: u32,
     n: u32,
+    group: u32, // channels o of a group
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> w: array<W>;
@@ -45,8 +46,9 @@ fn convolve(n: u32) -> YV {
     let plane = row / p.out.x;
     let b = plane / p.c_out;
     let i = vec2<u32>(row - plane * p.out.x, n - row * p.out.y);
-    let x_base = p.x_offset + b * p.x_strides.x;
-    let w_base = p.w_offset + (plane - b * p.c_out) * p.w_strides.x;
+    let o = plane - b * p.c_out;
+    let x_base = p.x_offset + b * p.x_strides.x + o / p.group * p.c_in * p.x_strides.y;
+    let w_base = p.w_offset + o * p.w_strides.x;
     var sum: YV;
     for (var h = 0u; h < p.taps.x; h++) {
         for (var v = 0u; v < p.taps.y; v++) {

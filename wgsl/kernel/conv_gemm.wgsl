@@ -40,6 +40,7 @@ struct Params {
     w_offset: u32,
     rows: u32, // tiles along o
     n: u32,
+    group: u32, // channels o of a group
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> w: array<W>;

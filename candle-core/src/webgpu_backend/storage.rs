@@ -66,6 +66,27 @@ impl WebGpuStorage {
         Ok(self.seen(elem, l))
     }
 
+    /// A convolution in groups, `k` being (o, c / groups, ...) and what moves it padding, stride and dilation. None where one for
+    /// each group is better.
+    pub(crate) fn grouped_conv(
+        &self,
+        l: &Layout,
+        (k, k_l): (&Self, &Layout),
+        groups: usize,
+        [padding, stride, dilation]: [usize; 3],
+    ) -> Result<Option<Self>> {
+        let op = if l.dims().len() == 3 {
+            "conv1d"
+        } else {
+            "conv2d"
+        };
+        let (x, w) = (self.view(op, l)?, k.view(op, k_l)?);
+        let window = window(stride, padding, dilation, 0);
+        let runtime = self.device.runtime();
+        let value = runtime.conv_grouped(x, w, window, groups)?;
+        Ok(value.map(|value| self.all_of(value)))
+    }
+
     /// A new storage of `count` elements.
     pub(crate) fn with(&self, value: Value, dtype: DType, count: usize) -> Self {
         Self::new(value, self.device.clone(), dtype, count)

@@ -18,6 +18,8 @@ use crate::queue::Grid;
 const BUSY: u64 = 96;
 /// Output channels from which most of the smallest tile is in use.
 const GEMM_CHANNELS: usize = 5;
+/// Output channels of a group from which tiles of the group are better than a thread for each output.
+const GROUP_CHANNELS: usize = 32;
 /// Positions of an image from which a pointwise convolution is one product of matrices per image.
 const GEMM_POSITIONS: usize = 32;
 
@@ -50,12 +52,16 @@ struct Params {
     w_offset: u32,
     rows: u32,
     n: u32,
+    /// Output channels of a group.
+    group: u32,
 }
 
 pub(crate) struct Problem<'a> {
     op: &'static str,
     elem: Elem,
     transposed: bool,
+    /// Each takes its part of the channels of x to its part of the output channels.
+    groups: usize,
     pub x: Image<'a>,
     /// Its dims are (output channels, input channels, h, w), whatever the order in memory.
     pub w: Image<'a>,
@@ -80,6 +86,33 @@ impl Device {
         self.convolve(op, x, w, window, false)
     }
 
+    /// The same in groups, `w` being (o, c / groups, ...): the first of them takes the first channels of `x` to the first output
+    /// channels. None where a convolution for each group is better, or one binding does not show all.
+    pub fn conv_grouped(
+        &self,
+        x: View<'_>,
+        w: View<'_>,
+        window: Window,
+        groups: usize,
+    ) -> Result<Option<Value>> {
+        let op = if x.dims.len() == 3 {
+            "conv1d"
+        } else {
+            "conv2d"
+        };
+        if !conv_spec::PLAIN.contains(&x.elem) {
+            return Err(Error::Unsupported { op, elem: x.elem });
+        }
+        let problem = Problem::grouped(op, [x, w], window, false, groups)?;
+        let bytes = problem.outputs().saturating_mul(x.elem.size()) as u64;
+        let fits = self.fits(x) && self.fits(w) && bytes <= self.binding_limit();
+        let narrow = problem.w.dims[0] / groups < GROUP_CHANNELS;
+        if !narrow || !fits || problem.k() > problem.most_terms() {
+            return Ok(None);
+        }
+        problem.run(self).map(Some)
+    }
+
     /// Transposed convolution of `x` (b, c, h, w) with `w` (c, o, kh, kw), or of (b, c, l) with (c, o, k).
     pub fn conv_transpose(&self, x: View<'_>, w: View<'_>, window: Window) -> Result<Value> {
         let op = if x.dims.len() == 3 {
@@ -102,6 +135,16 @@ impl<'a> Problem<'a> {
         window: Window,
         transposed: bool,
     ) -> Result<Self> {
+        Self::grouped(op, [x, w], window, transposed, 1)
+    }
+
+    fn grouped(
+        op: &'static str,
+        [x, w]: [View<'a>; 2],
+        window: Window,
+        transposed: bool,
+        groups: usize,
+    ) -> Result<Self> {
         let invalid = |message: String| Error::Invalid { op, message };
         let lines = x.dims.len() == 3;
         let (image, mut kernel) = (Image::new(op, x)?, Image::new(op, w)?);
@@ -110,9 +153,11 @@ impl<'a> Problem<'a> {
             kernel.strides.swap(0, 1);
         }
         let fits = x.elem == w.elem && x.dims.len() == w.dims.len();
-        if !fits || image.dims[1] != kernel.dims[1] {
+        let channels = kernel.dims[1].checked_mul(groups);
+        let whole = groups > 0 && kernel.dims[0].is_multiple_of(groups);
+        if !fits || !whole || channels != Some(image.dims[1]) {
             return Err(invalid(format!(
-                "a kernel {:?} {} for an input {:?} {}",
+                "a kernel {:?} {} for an input {:?} {} in groups: {groups}",
                 w.dims, w.elem, x.dims, x.elem
             )));
         }
@@ -145,6 +190,7 @@ impl<'a> Problem<'a> {
             op,
             elem: x.elem,
             transposed,
+            groups,
             x: image,
             w: kernel,
             stride,
@@ -171,7 +217,7 @@ impl<'a> Problem<'a> {
 
     /// Whether a thread adds up its sum on its own, without tiles.
     fn is_direct(&self) -> bool {
-        !FLOATS.contains(&self.elem) || self.w.dims[0] < GEMM_CHANNELS
+        self.groups > 1 || !FLOATS.contains(&self.elem) || self.w.dims[0] < GEMM_CHANNELS
     }
 
     /// The most terms of a sum that the kernel takes.
@@ -204,7 +250,7 @@ impl<'a> Problem<'a> {
         let (spec, rows, grid) = self.plan(device, n)?;
         let pair = |v: [usize; 2]| v.map(|v| v as u32);
         let params = Params {
-            c_in: self.x.dims[1] as u32,
+            c_in: self.w.dims[1] as u32,
             c_out: c_out as u32,
             k: to_u32(self.op, self.k())?,
             columns: to_u32(self.op, self.columns())?,
@@ -220,6 +266,7 @@ impl<'a> Problem<'a> {
             w_offset,
             rows,
             n: n as u32,
+            group: (c_out / self.groups) as u32,
         };
         let y = device.output(self.op, n, self.elem)?;
         let windows = [w_window, x_window, (&y).into()];
@@ -232,7 +279,12 @@ impl<'a> Problem<'a> {
         let [batch, c_in, ..] = self.x.dims;
         let [c_out, .., kh, kw] = self.w.dims;
         let moves = self.transposed && (self.stride != [1; 2] || self.out != self.x.dims[2..]);
-        if [kh, kw] != [1; 2] || self.padding != [0; 2] || moves || !FLOATS.contains(&self.elem) {
+        if self.groups > 1
+            || [kh, kw] != [1; 2]
+            || self.padding != [0; 2]
+            || moves
+            || !FLOATS.contains(&self.elem)
+        {
             return Ok(None);
         }
         let [x_b, x_c, x_h, x_w] = self.x.strides;
