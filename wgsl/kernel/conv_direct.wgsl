@@ -1,16 +1,15 @@
-// y[b, o, i] = sum over c, t of w[o, c, t] x[b, c, source(i, t)], a convolution or a transposed one. A thread owns a
-// word of y: for few output channels, for integers, and for groups, whose sums are over their own c_in channels c.
+// y[b, o, i] = sum over c, t of w[o, c, t] x[b, c, source(i, t)], a convolution or a transposed one. A thread owns four
+// elements of y: for few output channels, for integers, and for groups, whose sums are over their own c_in channels c.
 
 // slots: as it stands this file is the f32 convolution.
 alias W = f32;
 alias X = f32;
-alias Y = f32;
+alias Y = vec4<f32>;
 alias YV = f32;
 alias YL = vec4<f32>;
-const Y_LANES = 1u;
 fn w_get(at: u32) -> f32 { return w[at]; }
 fn x_get(at: u32) -> f32 { return x[at]; }
-fn y_word_put(i: u32, v: YL) { y[i] = v.x; }
+fn y_quad_put(q: u32, v: YL) { y[q] = v; }
 // Where a tap of position i reads x, past the end for nowhere.
 fn source(i: vec2<u32>, tap: vec2<u32>) -> vec2<u32> { return i * p.stride + tap * p.dilation - p.padding; }
 fn more(sum: YV, a: YV, b: YV) -> YV { return sum + a * b; }
@@ -41,40 +40,65 @@ struct Params {
 @group(0) @binding(3) var<storage, read_write> y: array<Y>;
 override WORKGROUP: u32 = 128u;
 
-fn convolve(n: u32) -> YV {
+// Element n of y, and the three behind it, which lie in the same line if `four`; else they are 0.
+fn convolve(n: u32, four: bool) -> YL {
     let row = n / p.out.y;
     let plane = row / p.out.x;
     let b = plane / p.c_out;
-    let i = vec2<u32>(row - plane * p.out.x, n - row * p.out.y);
     let o = plane - b * p.c_out;
+    let i = vec2<u32>(row - plane * p.out.x, n - row * p.out.y);
     let x_base = p.x_offset + b * p.x_strides.x + o / p.group * p.c_in * p.x_strides.y;
     let w_base = p.w_offset + o * p.w_strides.x;
-    var sum: YV;
+    var sum0: YV;
+    var sum1: YV;
+    var sum2: YV;
+    var sum3: YV;
     for (var h = 0u; h < p.taps.x; h++) {
         for (var v = 0u; v < p.taps.y; v++) {
-            let at = source(i, vec2<u32>(h, v));
-            if all(at < p.size) {
-                var x_at = x_base + at.x * p.x_strides.z + at.y * p.x_strides.w;
-                var w_at = w_base + h * p.w_strides.z + v * p.w_strides.w;
-                for (var c = 0u; c < p.c_in; c++) {
-                    sum = more(sum, x_get(x_at), w_get(w_at));
-                    x_at += p.x_strides.y;
-                    w_at += p.w_strides.y;
-                }
+            let tap = vec2<u32>(h, v);
+            let at0 = source(i, tap);
+            let at1 = source(i + vec2<u32>(0u, 1u), tap);
+            let at2 = source(i + vec2<u32>(0u, 2u), tap);
+            let at3 = source(i + vec2<u32>(0u, 3u), tap);
+            let hit0 = all(at0 < p.size);
+            let hit1 = four && all(at1 < p.size);
+            let hit2 = four && all(at2 < p.size);
+            let hit3 = four && all(at3 < p.size);
+            var w_at = w_base + h * p.w_strides.z + v * p.w_strides.w;
+            var x_at = x_base;
+            for (var c = 0u; c < p.c_in; c++) {
+                // What is not hit is read all the same, from the first place of all, so that no load waits for a branch.
+                let x0 = x_get(x_at + select(0u, place(at0), hit0));
+                let x1 = x_get(x_at + select(0u, place(at1), hit1));
+                let x2 = x_get(x_at + select(0u, place(at2), hit2));
+                let x3 = x_get(x_at + select(0u, place(at3), hit3));
+                let tap_w = w_get(w_at);
+                sum0 = select(sum0, more(sum0, x0, tap_w), hit0);
+                sum1 = select(sum1, more(sum1, x1, tap_w), hit1);
+                sum2 = select(sum2, more(sum2, x2, tap_w), hit2);
+                sum3 = select(sum3, more(sum3, x3, tap_w), hit3);
+                x_at += p.x_strides.y;
+                w_at += p.w_strides.y;
             }
         }
     }
-    return sum;
+    return YL(sum0, sum1, sum2, sum3);
 }
+
+// How far a place of an image lies from its first.
+fn place(at: vec2<u32>) -> u32 { return at.x * p.x_strides.z + at.y * p.x_strides.w; }
 
 @compute @workgroup_size(WORKGROUP)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-    let word = id.x + id.y * groups.x * WORKGROUP;
-    if word >= (p.n + Y_LANES - 1u) / Y_LANES { return; }
-    var out: YL;
-    for (var lane = 0u; lane < Y_LANES; lane++) {
-        let i = word * Y_LANES + lane;
-        if i < p.n { out[lane] = convolve(i); }
+    let quad = id.x + id.y * groups.x * WORKGROUP;
+    let n = quad * 4u;
+    if n >= p.n { return; }
+    let four = n % p.out.y + 4u <= p.out.y;
+    var out = convolve(n, four);
+    if !four {
+        for (var lane = 1u; lane < min(4u, p.n - n); lane++) {
+            out[lane] = convolve(n + lane, false)[0];
+        }
     }
-    y_word_put(word, out);
+    y_quad_put(quad, out);
 }

@@ -336,8 +336,7 @@ impl<'a> Problem<'a> {
         let c_out = self.w.dims[0];
         if self.is_direct() {
             let spec = conv_spec::direct(self.elem, self.transposed);
-            let words = n.div_ceil(self.elem.row(self.op)?.lanes as usize);
-            return Ok((spec, 0, threads(words)));
+            return Ok((spec, 0, threads(n.div_ceil(4))));
         }
         let columns = self.columns();
         let limit = device.limits().max_compute_workgroup_storage_size;

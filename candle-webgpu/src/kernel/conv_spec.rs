@@ -99,7 +99,7 @@ pub(crate) fn direct(elem: Elem, transposed: bool) -> Spec {
         &[
             (elem, Access::Words),
             (elem, Access::Words),
-            (elem, Access::PutWord),
+            (elem, Access::Put),
         ],
     )
 }
