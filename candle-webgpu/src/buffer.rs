@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::error::{Error, Result};
+use crate::error::{Budget, Error, Result};
 use crate::wait::scoped;
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -26,6 +26,8 @@ pub(crate) struct Pool {
     device: wgpu::Device,
     adapter: String,
     limit: u64,
+    /// The most bytes that all blocks may have together.
+    budget: Option<u64>,
     free: Mutex<BTreeMap<u64, Vec<Block>>>,
     next_id: AtomicU64,
     allocated: AtomicU64,
@@ -40,8 +42,9 @@ pub(crate) struct Pool {
 pub(crate) const GRAIN: u64 = 256;
 
 impl Pool {
-    pub fn new(device: wgpu::Device, adapter: String) -> Self {
+    pub fn new(device: wgpu::Device, adapter: String, budget: Option<u64>) -> Self {
         Pool {
+            budget,
             limit: device.limits().max_buffer_size & !(GRAIN - 1),
             device,
             adapter,
@@ -84,7 +87,7 @@ impl Pool {
         bytes.next_multiple_of(step)
     }
 
-    /// A block of at least `bytes` bytes. `exact` keeps long-lived data (weights) from being rounded up.
+    /// A block of at least `bytes` bytes, or [`Error::OutOfMemory`]. `exact` keeps long-lived data (weights) from being rounded up.
     pub fn take(&self, bytes: u64, exact: bool) -> Result<Block> {
         let class = Self::class(bytes);
         let want = if exact {
@@ -113,14 +116,38 @@ impl Pool {
         } else {
             want
         };
-        self.create(want).ok_or_else(|| Error::OutOfMemory {
-            bytes,
-            in_use: self.allocated.load(Ordering::Relaxed),
+        self.create(want).ok_or_else(|| self.out_of_memory(want, 0))
+    }
+
+    /// The error of an allocation that failed though `pooled` idle bytes were given back.
+    pub fn out_of_memory(&self, requested: u64, pooled: u64) -> Error {
+        let (allocated, idle) = (&self.allocated, &self.idle);
+        Error::OutOfMemory {
+            requested,
+            in_use: allocated
+                .load(Ordering::Relaxed)
+                .saturating_sub(idle.load(Ordering::Relaxed)),
+            pooled,
+            budget: Budget(self.budget),
             adapter: self.adapter.clone(),
-        })
+        }
+    }
+
+    /// Counts a block that is about to be made, unless it goes beyond the budget.
+    fn count(&self, size: u64) -> bool {
+        let most = self.budget.unwrap_or(u64::MAX);
+        let counted = self
+            .allocated
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |all| {
+                all.checked_add(size).filter(|all| *all <= most)
+            });
+        counted.is_ok()
     }
 
     fn create(&self, size: u64) -> Option<Block> {
+        if !self.count(size) {
+            return None;
+        }
         let make = || {
             self.device.create_buffer(&wgpu::BufferDescriptor {
                 label: None,
@@ -133,10 +160,11 @@ impl Pool {
         };
         let (buffer, error) = scoped(&self.device, wgpu::ErrorFilter::OutOfMemory, make);
         if error.is_some() {
+            self.allocated.fetch_sub(size, Ordering::Relaxed);
             return None;
         }
-        let now = self.allocated.fetch_add(size, Ordering::Relaxed) + size;
-        self.peak.fetch_max(now, Ordering::Relaxed);
+        self.peak
+            .fetch_max(self.allocated.load(Ordering::Relaxed), Ordering::Relaxed);
         Some(Block {
             buffer,
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
@@ -149,13 +177,14 @@ impl Pool {
         lock(&self.free).entry(block.size).or_default().push(block);
     }
 
-    /// Gives all idle memory back to the driver.
-    pub fn trim(&self) {
+    /// Gives all idle memory back to the driver; tells how much.
+    pub fn trim(&self) -> u64 {
         let idle = std::mem::take(&mut *lock(&self.free));
         let bytes: u64 = idle.values().flatten().map(|b| b.size).sum();
         self.idle.fetch_sub(bytes, Ordering::Relaxed);
         self.allocated.fetch_sub(bytes, Ordering::Relaxed);
         self.generation.fetch_add(1, Ordering::Relaxed);
+        bytes
     }
 }
 
@@ -172,6 +201,8 @@ struct Inner {
     block: OnceLock<Block>,
     /// An op that binds it was handed over to be encoded.
     sent: AtomicBool,
+    /// An op that was to write it failed: nobody may take its contents for what they should be.
+    error: OnceLock<Arc<Error>>,
     pool: Arc<Pool>,
 }
 
@@ -194,6 +225,7 @@ impl Value {
             bytes,
             block: OnceLock::new(),
             sent: AtomicBool::new(false),
+            error: OnceLock::new(),
             pool: pool.clone(),
         }))
     }
@@ -203,8 +235,11 @@ impl Value {
         self.0.bytes
     }
 
-    /// The memory, assigned now if there was none.
+    /// The memory, assigned now if there was none. An error where an op that was to write it failed.
     pub(crate) fn block(&self, exact: bool) -> Result<&Block> {
+        if let Some(error) = self.0.error.get() {
+            return Err(Error::clone(error));
+        }
         if let Some(block) = self.0.block.get() {
             return Ok(block);
         }
@@ -228,6 +263,15 @@ impl Value {
             value.pool.give(block);
         }
         true
+    }
+
+    /// Nothing can be done with it any more, since the op that was to write it failed.
+    pub(crate) fn fail(&self, error: &Arc<Error>) {
+        let _ = self.0.error.set(error.clone());
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.0.error.get().is_some()
     }
 
     pub(crate) fn note_sent(&self) {

@@ -1,7 +1,8 @@
 //! A logical device: one per adapter and process, shared by cloning.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 use crate::adapter::{choose, AdapterReport, DOT4, IN_TURN, OPTIONAL, PACK16};
 use crate::ahead::Ahead;
@@ -9,6 +10,7 @@ use crate::buffer::{lock, Pool, Value};
 use crate::elem::Elem;
 use crate::encode::Encoder;
 use crate::error::{Error, Result};
+use crate::flight::Flight;
 use crate::kernel::copy::Run;
 use crate::kernel::gemm_coop;
 use crate::link::Spec;
@@ -16,7 +18,8 @@ use crate::packing;
 use crate::queue::{Grid, Recorder, LOG_VAR};
 use crate::readback::{Reading, FAULT_BYTES};
 use crate::rewrite::{Fired, Rewrites};
-use crate::wait::{block_on, may_block, Call};
+use crate::settings::Settings;
+use crate::wait::{block_on, may_block, poll, Call};
 use crate::window::{binding_limit, Window};
 use crate::worker::Worker;
 
@@ -65,6 +68,8 @@ pub(crate) struct Inner {
     pub features: wgpu::Features,
     pub dot4: bool,
     pub in_turn: bool,
+    /// How long a wait goes on while no submit is finished.
+    pub timeout: Option<Duration>,
     pub rewrites: Rewrites,
     /// Ops are named on stderr as they are encoded.
     pub log: bool,
@@ -78,14 +83,17 @@ pub(crate) struct Inner {
     pub ahead: Arc<Ahead>,
     /// Encodes what is sent, where there are threads.
     pub worker: OnceLock<Worker>,
+    pub flight: Mutex<Flight>,
     pub staging: Mutex<Vec<wgpu::Buffer>>,
     pub counters: Counters,
     pub fault: Value,
     pub fault_ops: Mutex<Vec<&'static str>>,
     rng: Mutex<Rng>,
     error: Arc<Mutex<Option<Error>>>,
-    lost: Arc<Mutex<Option<Error>>>,
-    is_lost: Arc<AtomicBool>,
+    /// What wgpu refused to do, until it is known why.
+    refused: Arc<Mutex<Option<Error>>>,
+    /// Why it takes no more work, once it does not.
+    broken: Arc<OnceLock<Error>>,
 }
 
 /// The devices of this process, by their adapters.
@@ -167,7 +175,15 @@ impl Device {
     /// The device on this adapter, if there is one that is not lost.
     fn made(ordinal: usize) -> Option<Device> {
         let mut devices = lock(&DEVICES);
-        devices.retain(|(_, device)| device.0.check_lost().is_ok());
+        devices.retain(|(_, device)| {
+            let _ = poll(&device.0.device, None, Some(Duration::ZERO));
+            let well = device.0.check_lost().is_ok();
+            if !well {
+                // wgpu 30 waits for the queue when it is dropped, which may be for ever, or panics (`Queue::drop`).
+                std::mem::forget((device.0.device.clone(), device.0.queue.clone()));
+            }
+            well
+        });
         let found = devices.iter().find(|(of, _)| *of == ordinal);
         found.map(|(_, device)| device.clone())
     }
@@ -224,9 +240,14 @@ impl Device {
             adapter: report.name.clone(),
             message,
         };
+        let settings = Settings::from_env(report.features.contains(&IN_TURN))?;
         let request = request.ok_or_else(|| failed("it was not asked for".into()))?;
         let (device, queue) = request.await.map_err(|e| failed(e.to_string()))?;
-        let pool = Arc::new(Pool::new(device.clone(), report.name.clone()));
+        let pool = Arc::new(Pool::new(
+            device.clone(),
+            report.name.clone(),
+            settings.memory,
+        ));
         let fault = Value::logical(&pool, FAULT_BYTES);
         queue.write_buffer(&fault.block(false)?.buffer, 0, &[0; FAULT_BYTES as usize]);
         let encoder = Encoder::new(&device, report.name.clone());
@@ -238,6 +259,7 @@ impl Device {
             features,
             dot4: has(DOT4),
             in_turn: has(IN_TURN),
+            timeout: settings.timeout,
             cooperative: OnceLock::new(),
             rewrites,
             log: std::env::var(LOG_VAR).is_ok_and(|what| what == "ops"),
@@ -245,6 +267,7 @@ impl Device {
             ahead: encoder.ahead().clone(),
             encoder: Mutex::new(encoder),
             worker: OnceLock::new(),
+            flight: Mutex::default(),
             staging: Mutex::default(),
             counters: Counters::default(),
             fault,
@@ -254,14 +277,14 @@ impl Device {
                 counter: 0,
             }),
             error: Arc::default(),
-            lost: Arc::default(),
-            is_lost: Arc::default(),
+            refused: Arc::default(),
+            broken: Arc::default(),
             pool,
             device,
             queue,
         };
-        inner.watch();
         let device = Device(Arc::new(inner));
+        device.0.watch();
         if let Some(worker) = Worker::start(Arc::downgrade(&device.0)) {
             let _ = device.0.worker.set(worker);
         }
@@ -482,35 +505,34 @@ impl Inner {
         self.report.subgroup.filter(|_| usable)
     }
 
-    /// Keeps errors that wgpu reports outside of a call.
+    /// Keeps errors that wgpu reports outside of a call. In a browser pipelines and buffers are refused in this way, too, and not
+    /// only parts of a submit.
     fn watch(&self) {
-        let error = self.error.clone();
+        let (error, refused) = (self.error.clone(), self.refused.clone());
         self.device
             .on_uncaptured_error(Arc::new(move |e: wgpu::Error| {
-                lock(&error).get_or_insert(Error::Validation(e.to_string()));
+                let memory = matches!(e, wgpu::Error::OutOfMemory { .. });
+                let slot = match memory || cfg!(target_arch = "wasm32") {
+                    true => &error,
+                    false => &refused,
+                };
+                lock(slot).get_or_insert(Error::Validation(e.to_string()));
             }));
-        let (lost, is_lost, adapter) = (
-            self.lost.clone(),
-            self.is_lost.clone(),
-            self.report.name.clone(),
-        );
+        let (broken, adapter) = (self.broken.clone(), self.report.name.clone());
         self.device.set_device_lost_callback(move |_, reason| {
-            *lock(&lost) = Some(Error::Lost {
-                adapter: adapter.clone(),
-                reason,
-            });
-            is_lost.store(true, Ordering::Release);
+            let adapter = adapter.clone();
+            let _ = broken.set(Error::Lost { adapter, reason });
         });
     }
 
+    /// Takes no more work; `error` says why, from now on. The first cause stays.
+    pub fn give_up(&self, error: Error) {
+        let _ = self.broken.set(error);
+    }
+
+    /// The cause, if the device takes no more work.
     pub fn check_lost(&self) -> Result<()> {
-        if !self.is_lost.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        Err(lock(&self.lost).clone().unwrap_or_else(|| Error::Lost {
-            adapter: self.report.name.clone(),
-            reason: String::new(),
-        }))
+        self.broken.get().map_or(Ok(()), |cause| Err(cause.clone()))
     }
 
     /// Keeps an error for the next call that can return it.
@@ -518,7 +540,67 @@ impl Inner {
         lock(&self.error).get_or_insert(error);
     }
 
+    /// What went wrong since it was asked last. Where wgpu refused something, values are not what they should be, so the device
+    /// takes no more work then.
     pub fn take_error(&self) -> Option<Error> {
+        let refused = lock(&self.refused).take();
+        if let Some(refused) = refused {
+            let cause = self.cause(refused);
+            self.give_up(cause.clone());
+            return Some(cause);
+        }
         lock(&self.error).take()
+    }
+
+    /// Waits for a submit, or for all of them.
+    pub fn wait(&self, index: Option<wgpu::SubmissionIndex>) -> Result<()> {
+        let mut before = usize::MAX;
+        loop {
+            match poll(&self.device, index.clone(), self.timeout) {
+                Ok(true) => return self.check_lost(),
+                Ok(false) => self.check_lost()?,
+                Err(error) => {
+                    let error = self.cause(error);
+                    self.give_up(error.clone());
+                    return Err(error);
+                }
+            }
+            let (left, kernels) = self.unfinished();
+            if left >= before {
+                return Err(self.hung(kernels));
+            }
+            before = left;
+        }
+    }
+
+    /// Why something failed: what has become of the device, else `otherwise`.
+    pub fn cause(&self, otherwise: Error) -> Error {
+        // wgpu may tell only now that the device is lost.
+        let _ = poll(&self.device, None, self.timeout);
+        if let Err(lost) = self.check_lost() {
+            return lost;
+        }
+        match self.unfinished() {
+            (0, _) => otherwise,
+            (_, kernels) => self.hung(kernels),
+        }
+    }
+
+    fn unfinished(&self) -> (usize, String) {
+        let now = Some(Duration::ZERO);
+        let is_done = |index: &wgpu::SubmissionIndex| {
+            poll(&self.device, Some(index.clone()), now).unwrap_or(true)
+        };
+        lock(&self.flight).unfinished(is_done)
+    }
+
+    fn hung(&self, kernels: String) -> Error {
+        let error = Error::Timeout {
+            adapter: self.report.name.clone(),
+            seconds: self.timeout.unwrap_or_default().as_secs_f64(),
+            kernels,
+        };
+        self.give_up(error.clone());
+        error
     }
 }

@@ -12,11 +12,13 @@ use crate::buffer::{lock, Value};
 use crate::compile::Signature;
 use crate::device::Inner;
 use crate::error::{Error, Result};
+use crate::flight::Name;
 use crate::hash::Map;
 use crate::pipeline::Pipelines;
 use crate::profile::{Timer, TICKS};
 use crate::queue::{Op, Ops, MOST_OPS, PARAMS_SLOT};
 use crate::readback::Copy;
+use crate::rewrite::graph::writes;
 
 /// Submits that may be in flight before encoding waits for the oldest.
 const IN_FLIGHT: usize = 6;
@@ -38,6 +40,8 @@ pub(crate) struct Encoder {
     params_data: Vec<u8>,
     in_flight: VecDeque<wgpu::SubmissionIndex>,
     uploaded: u64,
+    /// The dispatches that are being encoded.
+    names: Vec<Name>,
     /// The device is being profiled.
     pub timer: Option<Timer>,
 }
@@ -57,6 +61,7 @@ impl Encoder {
             params_data: Vec::new(),
             in_flight: VecDeque::new(),
             uploaded: 0,
+            names: Vec::new(),
             timer: None,
         }
     }
@@ -81,8 +86,8 @@ impl Encoder {
 }
 
 impl Inner {
-    /// Copies host bytes to a fresh value. Waits for nothing but the encoder: the memory is one that no recorded op uses, since
-    /// those hold theirs or have none yet.
+    /// Copies host bytes to a fresh value. Waits for nothing but the encoder, unless memory is short: the memory is one that no
+    /// recorded op uses, since those hold theirs or have none yet.
     pub(crate) fn upload(&self, bytes: &[u8]) -> Result<Value> {
         self.check_lost()?;
         self.pool.check("upload", bytes.len() as u64)?;
@@ -90,9 +95,18 @@ impl Inner {
         if bytes.is_empty() {
             return Ok(value);
         }
-        let mut encoder = lock(&self.encoder);
         // Small data is short-lived (ids, masks); large data is weights, which should not be rounded up.
-        self.reserve(&mut encoder, &value, bytes.len() > 1 << 20)?;
+        let exact = bytes.len() > 1 << 20;
+        let mut encoder = lock(&self.encoder);
+        if let Err(Error::OutOfMemory { .. }) = value.block(exact) {
+            // What is recorded holds memory until it has been done.
+            drop(encoder);
+            if let Err(error) = self.submit_recorded() {
+                self.keep_error(error);
+            }
+            encoder = lock(&self.encoder);
+        }
+        self.reserve(&mut encoder, &value, exact)?;
         let buffer = &value.block(false)?.buffer;
         let whole = bytes.len() & !3;
         let mut at = 0;
@@ -114,109 +128,168 @@ impl Inner {
         Ok(value)
     }
 
-    /// Gives a value memory. Under pressure idle memory goes back to the driver first.
+    /// Gives a value memory. Where there is none, all that was submitted is waited for and idle memory given back to the driver
+    /// before the last try.
     fn reserve(&self, encoder: &mut Encoder, value: &Value, exact: bool) -> Result<()> {
-        match value.block(exact) {
-            Err(Error::OutOfMemory { .. }) => {
-                self.pool.trim();
-                encoder.bind_groups.clear();
-                let _ = self.device.poll(wgpu::PollType::wait_indefinitely());
-                value.block(true).map(|_| ())
+        let first = value.block(exact).map(|_| ());
+        let Err(Error::OutOfMemory { .. }) = first else {
+            return first;
+        };
+        if value.has_failed() {
+            return first;
+        }
+        self.wait(None)?;
+        let pooled = self.pool.trim();
+        encoder.bind_groups.clear();
+        // wgpu frees what was dropped when it is polled.
+        self.wait(None)?;
+        match value.block(true) {
+            Err(Error::OutOfMemory { requested, .. }) => {
+                Err(self.pool.out_of_memory(requested, pooled))
             }
             other => other.map(|_| ()),
         }
     }
 
-    /// Submits `ops`, then `copies`. An op that fails is left out, and its error returned after the others went. The ops have let go
-    /// of their memory then.
+    /// Submits `ops`, then `copies`. An op that fails is left out, and so is what needs its result; the first error is returned after
+    /// the others went. The ops have let go of their memory then.
     pub(crate) fn submit(
         &self,
         encoder: &mut Encoder,
         ops: &mut Ops,
         copies: &[Copy<'_>],
     ) -> Result<Option<wgpu::SubmissionIndex>> {
+        self.check_lost()?;
         if ops.is_empty() && copies.is_empty() && encoder.uploaded == 0 {
             return Ok(encoder.in_flight.back().cloned());
         }
         let mut failed = None;
-        let mut commands = self
-            .device
-            .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        let mut dispatches = 0;
-        if !ops.is_empty() {
-            let mut params_data = std::mem::take(&mut encoder.params_data);
-            params_data.clear();
-            let mut timer = encoder.timer.take();
-            if let Some(timer) = &mut timer {
-                timer.open(&self.device);
+        let mut done = 0;
+        let index = loop {
+            let mut commands = self
+                .device
+                .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            if done < ops.len() {
+                done += self.encode_ops(encoder, &mut commands, &mut ops[done..], &mut failed);
             }
-            let mut pass = begin(&mut commands, timer.as_ref());
-            for at in 0..ops.len() {
-                let slot = params_data.len() as u32;
-                let encoded = self.encode(encoder, &mut pass, &ops[at..], slot);
-                let op = &mut ops[at];
-                match encoded {
-                    Ok(()) => {
-                        params_data.extend_from_slice(&op.params);
-                        dispatches += 1;
-                        if let Some(timer) = &mut timer {
-                            if timer.note(op) {
-                                drop(pass);
-                                pass = begin(&mut commands, Some(timer));
-                            }
-                        }
-                    }
-                    Err(error) => failed = failed.or(Some(error)),
+            if done < ops.len() {
+                self.send_commands(encoder, commands);
+                continue;
+            }
+            for copy in copies {
+                if let Err(error) = self
+                    .reserve(encoder, copy.source, false)
+                    .and_then(|()| copy.encode(&mut commands))
+                {
+                    failed = failed.or(Some(error));
                 }
-                // What nothing else holds can be the memory of the next op's output.
-                op.operands.retain(|(value, _)| value.retire());
             }
-            drop(pass);
-            encoder.pipelines.encoded();
-            encoder.timer = timer;
-            if !params_data.is_empty() {
-                self.queue.write_buffer(&encoder.params, 0, &params_data);
-            }
-            encoder.params_data = params_data;
-        }
-        for copy in copies {
-            if let Err(error) = self
-                .reserve(encoder, copy.source, false)
-                .and_then(|()| copy.encode(&mut commands))
-            {
-                failed = failed.or(Some(error));
-            }
-        }
-        let index = self.queue.submit([commands.finish()]);
-        encoder.uploaded = 0;
-        self.counters
-            .dispatches
-            .fetch_add(dispatches, Ordering::Relaxed);
-        self.counters.submits.fetch_add(1, Ordering::Relaxed);
-        encoder.in_flight.push_back(index.clone());
-        if encoder.in_flight.len() > IN_FLIGHT {
-            if let Some(oldest) = encoder.in_flight.pop_front() {
-                self.wait(oldest)?;
-            }
+            break self.send_commands(encoder, commands);
+        };
+        while encoder.in_flight.len() > IN_FLIGHT {
+            let oldest = encoder.in_flight.pop_front();
+            self.wait(oldest)?;
         }
         if !copies.is_empty() {
             encoder.in_flight.clear();
             encoder.pipelines.save_when_quiet();
         }
-        match failed.or_else(|| self.take_error()) {
+        self.check_lost()?;
+        // What went wrong before is the cause of what goes wrong now.
+        match self.take_error().or(failed) {
             Some(error) => Err(error),
             None => Ok(Some(index)),
         }
     }
 
-    /// Encodes the first of `ops`; the others are to follow.
+    fn send_commands(
+        &self,
+        encoder: &mut Encoder,
+        commands: wgpu::CommandEncoder,
+    ) -> wgpu::SubmissionIndex {
+        let index = self.queue.submit([commands.finish()]);
+        encoder.uploaded = 0;
+        self.counters.submits.fetch_add(1, Ordering::Relaxed);
+        encoder.in_flight.push_back(index.clone());
+        let names = std::mem::take(&mut encoder.names);
+        encoder.names = lock(&self.flight).push(index.clone(), names);
+        index
+    }
+
+    /// Encodes ops, at most as many as there are slots of parameters, and ends before one for which there is no memory while
+    /// there are others whose memory it may get once they are done. Gives how many are over; they have let go of their memory.
+    fn encode_ops(
+        &self,
+        encoder: &mut Encoder,
+        commands: &mut wgpu::CommandEncoder,
+        ops: &mut [Box<Op>],
+        failed: &mut Option<Error>,
+    ) -> usize {
+        let mut params_data = std::mem::take(&mut encoder.params_data);
+        params_data.clear();
+        let mut timer = encoder.timer.take();
+        if let Some(timer) = &mut timer {
+            timer.open(&self.device);
+        }
+        let mut pass = begin(commands, timer.as_ref());
+        let mut done = 0;
+        for at in 0..ops.len().min(MOST_OPS) {
+            let slot = params_data.len() as u32;
+            let encoded = self.encode(encoder, &mut pass, &ops[at..], slot);
+            let op = &mut ops[at];
+            match encoded {
+                Ok(()) => {
+                    params_data.extend_from_slice(&op.params);
+                    encoder.names.push((op.spec.kernel.name, op.spec.op));
+                    if let Some(timer) = &mut timer {
+                        if timer.note(op) {
+                            drop(pass);
+                            pass = begin(commands, Some(timer));
+                        }
+                    }
+                }
+                Err(None) => break,
+                Err(Some(error)) => {
+                    self.fail(op, &error);
+                    *failed = failed.take().or(Some(error));
+                }
+            }
+            // What nothing else holds can be the memory of the next op's output.
+            op.operands.retain(|(value, _)| value.retire());
+            done += 1;
+        }
+        drop(pass);
+        encoder.pipelines.encoded();
+        encoder.timer = timer;
+        if !params_data.is_empty() {
+            self.queue.write_buffer(&encoder.params, 0, &params_data);
+        }
+        self.counters
+            .dispatches
+            .fetch_add(params_data.len() as u64 / PARAMS_SLOT, Ordering::Relaxed);
+        encoder.params_data = params_data;
+        done
+    }
+
+    /// Nobody is to take what this op should have written for what it should be.
+    fn fail(&self, op: &Op, error: &Error) {
+        let error = Arc::new(error.clone());
+        for (i, (value, _)) in op.operands.iter().enumerate() {
+            if writes(&op.spec, i) && !value.same(&self.fault) {
+                value.fail(&error);
+            }
+        }
+    }
+
+    /// Encodes the first of `ops`; the others are to follow. No error means that there is no memory for it, but there may be once what
+    /// was encoded before it is done.
     fn encode(
         &self,
         encoder: &mut Encoder,
         pass: &mut wgpu::ComputePass<'_>,
         ops: &[Box<Op>],
         slot: u32,
-    ) -> Result<()> {
+    ) -> std::result::Result<(), Option<Error>> {
         let Some((op, behind)) = ops.split_first() else {
             return Ok(());
         };
@@ -224,8 +297,18 @@ impl Inner {
         let pipeline = encoder.pipelines.get(&op.spec, behind)?;
         let mut ids = Bound::new();
         for (value, start) in &op.operands {
-            self.reserve(encoder, value, false)?;
-            ids.push((value.block(false)?.id, *start));
+            let id = match value.block(false) {
+                Ok(block) => block.id,
+                Err(Error::OutOfMemory { .. }) if !value.has_failed() => {
+                    if slot > 0 {
+                        return Err(None);
+                    }
+                    self.reserve(encoder, value, false)?;
+                    value.block(false)?.id
+                }
+                Err(error) => return Err(Some(error)),
+            };
+            ids.push((id, *start));
         }
         let generation = self.pool.generation.load(Ordering::Relaxed);
         if encoder.generation != generation || encoder.bind_groups.len() > BIND_GROUPS {
@@ -297,17 +380,6 @@ impl Inner {
         commands.copy_buffer_to_buffer(&resolved, 0, &ticks, 0, ticks.size());
         self.queue.submit([commands.finish()]);
         ticks
-    }
-
-    pub(crate) fn wait(&self, index: wgpu::SubmissionIndex) -> Result<()> {
-        let waited = self.device.poll(wgpu::PollType::Wait {
-            submission_index: Some(index),
-            timeout: None,
-        });
-        self.check_lost()?;
-        waited
-            .map(|_| ())
-            .map_err(|e| Error::Validation(e.to_string()))
     }
 }
 

@@ -1,5 +1,7 @@
 //! The one error type. Each variant carries the facts: op, dtype, limit or adapter.
 
+use std::fmt;
+
 use crate::elem::Elem;
 
 pub type Result<T> = std::result::Result<T, Error>;
@@ -20,6 +22,13 @@ pub enum Error {
         "CANDLE_WEBGPU_DISABLE names {name:?}, which is no optional feature; there are {known}"
     )]
     UnknownFeature { name: String, known: String },
+
+    #[error("{variable}={value:?} is not {wants}")]
+    BadVariable {
+        variable: &'static str,
+        value: String,
+        wants: String,
+    },
 
     #[error("the WebGPU device on {adapter} could not be made: {message}")]
     Device { adapter: String, message: String },
@@ -54,10 +63,16 @@ pub enum Error {
         adapter: String,
     },
 
-    #[error("out of memory on {adapter}: {bytes} bytes asked for, {in_use} in use")]
+    /// Work that was under way has been waited for, and idle memory given back, before the last try. What holds memory keeps it.
+    #[error(
+        "out of memory on {adapter}: {requested} bytes asked for, {in_use} in use, {pooled} idle ones were given back{budget}"
+    )]
     OutOfMemory {
-        bytes: u64,
+        requested: u64,
         in_use: u64,
+        pooled: u64,
+        /// What the environment allows, if that was the limit.
+        budget: Budget,
         adapter: String,
     },
 
@@ -79,6 +94,17 @@ pub enum Error {
     )]
     Lost { adapter: String, reason: String },
 
+    /// The device takes no more work.
+    #[error(
+        "{adapter} did not finish anything for {seconds} s (CANDLE_WEBGPU_TIMEOUT); in flight: {kernels}. Make a new device with \
+         Device::new_webgpu"
+    )]
+    Timeout {
+        adapter: String,
+        seconds: f64,
+        kernels: String,
+    },
+
     #[error("{call} waits for the device, which a browser does not allow: await {twin} instead")]
     Blocking {
         call: &'static str,
@@ -95,5 +121,18 @@ impl Error {
         let texts = (panic.downcast_ref(), panic.downcast_ref::<&str>());
         let text = texts.0.cloned().or(texts.1.map(|text| text.to_string()));
         Error::Validation(text.unwrap_or_default())
+    }
+}
+
+/// Bytes that `CANDLE_WEBGPU_MEMORY_LIMIT` allows, where it is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget(pub Option<u64>);
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(bytes) => write!(f, "; CANDLE_WEBGPU_MEMORY_LIMIT allows {bytes}"),
+            None => Ok(()),
+        }
     }
 }

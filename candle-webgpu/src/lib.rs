@@ -16,6 +16,7 @@ pub mod elem;
 mod encode;
 mod error;
 mod f8e4m3;
+mod flight;
 mod hash;
 pub mod kernel;
 mod layout;
@@ -24,11 +25,14 @@ pub mod op;
 mod packing;
 mod pipeline;
 mod profile;
+#[doc(hidden)]
+pub mod provoke;
 pub mod quant;
 mod queue;
 mod readback;
 mod ready;
 mod rewrite;
+mod settings;
 #[cfg_attr(target_arch = "wasm32", path = "wait_web.rs")]
 mod wait;
 mod window;
@@ -40,13 +44,14 @@ pub use compile::CHECKED_VAR;
 pub use device::{Device, Stats, DISABLE_VAR, ENABLE_VAR};
 pub use disk::CACHE_VAR;
 pub use elem::Elem;
-pub use error::{Error, Result};
+pub use error::{Budget, Error, Result};
 pub use layout::View;
 pub use profile::{Profile, Stopwatch, Timing};
 pub use quant::Quant;
 pub use queue::{Grid, LOG_VAR};
 pub use readback::Reading;
 pub use rewrite::{Fired, Rule, REWRITE_VAR, RULES};
+pub use settings::{MEMORY_VAR, TIMEOUT_VAR};
 #[cfg(target_arch = "wasm32")]
 pub use wait::suspending;
 pub use window::{Window, BINDING_VAR};

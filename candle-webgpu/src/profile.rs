@@ -212,9 +212,8 @@ async fn read(inner: &Inner, timed: &Timed) -> Result<Vec<u64>> {
         adapter: inner.report.name.clone(),
         message,
     };
-    if !until(&inner.device, None, ready).await {
-        inner.check_lost()?;
-        return Err(failed("timestamps could not be mapped".into()));
+    if !until(&inner.device, None, ready, inner.timeout).await {
+        return Err(inner.cause(failed("timestamps could not be mapped".into())));
     }
     let data = slice
         .get_mapped_range()

@@ -102,8 +102,12 @@ impl Default for Recorder {
     }
 }
 
-#[cfg(test)]
 impl Recorder {
+    pub fn push(&mut self, op: Op) {
+        self.pending.push(Box::new(op));
+    }
+
+    #[cfg(test)]
     pub fn take(&mut self) -> Ops {
         std::mem::take(&mut self.pending)
     }
@@ -150,7 +154,7 @@ impl Inner {
                 return Ok(());
             }
         }
-        recorder.pending.push(Box::new(op));
+        recorder.push(op);
         recorder.faults |= faults;
         let held_back = if self.rewrites.look() { HELD_BACK } else { 0 };
         if recorder.pending.len() >= recorder.window + held_back {
@@ -164,21 +168,28 @@ impl Inner {
     pub(crate) fn split(&self, spec: &Spec, grid: Grid) -> Result<[u32; 3]> {
         let most = u64::from(self.limits.max_compute_workgroups_per_dimension);
         match grid {
-            Grid::Xyz(xyz) => Ok(xyz),
+            Grid::Xyz(xyz) => match xyz.into_iter().max().map(u64::from) {
+                Some(n) if n > most => Err(self.too_many(spec, n, most)),
+                _ => Ok(xyz),
+            },
             Grid::Linear(0) => Ok([0, 1, 1]),
             Grid::Linear(n) => {
                 let y = n.div_ceil(most);
                 if y > most {
-                    return Err(Error::OverLimit {
-                        kernel: spec.name(),
-                        what: "workgroups",
-                        needed: n,
-                        limit: most * most,
-                        adapter: self.report.name.clone(),
-                    });
+                    return Err(self.too_many(spec, n, most * most));
                 }
                 Ok([n.div_ceil(y) as u32, y as u32, 1])
             }
+        }
+    }
+
+    fn too_many(&self, spec: &Spec, needed: u64, limit: u64) -> Error {
+        Error::OverLimit {
+            kernel: spec.name(),
+            what: "workgroups",
+            needed,
+            limit,
+            adapter: self.report.name.clone(),
         }
     }
 

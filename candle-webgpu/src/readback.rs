@@ -8,7 +8,7 @@ use crate::buffer::{lock, Value};
 use crate::device::Inner;
 use crate::error::{Error, Result};
 use crate::ready::Ready;
-use crate::wait::{block, may_block, until, Call};
+use crate::wait::{block, may_block, scoped, until, Call};
 
 /// Bytes of the fault record: count, op, index (low, high), size.
 pub(crate) const FAULT_BYTES: u64 = 32;
@@ -76,7 +76,8 @@ impl Reading {
         let mut out = Vec::new();
         for part in self.parts {
             let index = part.index.clone();
-            let mapped = until(&self.device.device, index, part.ready.clone()).await;
+            let (device, limit) = (&self.device.device, self.device.timeout);
+            let mapped = until(device, index, part.ready.clone(), limit).await;
             let bytes = self.device.collect(part, mapped)?;
             match out.is_empty() {
                 true => out = bytes,
@@ -116,7 +117,7 @@ impl Inner {
     fn read_chunk(&self, value: &Value, from: u64, bytes: u64) -> Result<Vec<u8>> {
         let part = self.request(value, from, bytes)?;
         let (device, index) = (&self.device, part.index.clone());
-        let mapped = block(device, index, &part.ready, READ, || self.check_lost());
+        let mapped = block(device, index, &part.ready, READ, |index| self.wait(index));
         if mapped.is_err() {
             // Whoever reads next is told of faults.
             lock(&self.recorder).faults |= part.faults;
@@ -129,7 +130,7 @@ impl Inner {
         // Copies are made of whole words.
         let start = from & !3;
         let len = (from + bytes).next_multiple_of(4) - start;
-        let staging = self.staging(len + FAULT_BYTES);
+        let staging = self.staging(len + FAULT_BYTES)?;
         let mut recorder = lock(&self.recorder);
         let faults = std::mem::take(&mut recorder.faults);
         let mut copies = Vec::with_capacity(2);
@@ -151,8 +152,10 @@ impl Inner {
                 to: len,
             });
         }
-        let index = self.flush(&mut recorder, &copies)?;
+        let flushed = self.flush(&mut recorder, &copies);
+        recorder.faults |= faults && flushed.is_err();
         drop(recorder);
+        let index = flushed?;
         let ready = Ready::default();
         let done = ready.clone();
         staging
@@ -178,14 +181,13 @@ impl Inner {
             message,
         };
         if !mapped {
-            self.check_lost()?;
-            return Err(failed("the buffer could not be mapped".into()));
+            return Err(self.cause(failed("the buffer could not be mapped".into())));
         }
         let data = part
             .staging
             .slice(..part.len + FAULT_BYTES)
             .get_mapped_range()
-            .map_err(|e| failed(e.to_string()))?;
+            .map_err(|e| self.cause(failed(e.to_string())))?;
         let out = data[part.skip..part.skip + part.bytes].to_vec();
         let record = data[part.len as usize..].to_vec();
         drop(data);
@@ -209,14 +211,10 @@ impl Inner {
         let index = self.flush(&mut recorder, &[])?;
         drop(recorder);
         if cfg!(target_arch = "wasm32") {
-            block(
-                &self.device,
-                None,
-                &self.submitted(),
-                SYNCHRONIZE,
-                || Ok(()),
-            )?;
-        } else if let Some(index) = index {
+            block(&self.device, None, &self.submitted(), SYNCHRONIZE, |_| {
+                Ok(())
+            })?;
+        } else {
             self.wait(index)?;
         }
         self.check_lost()?;
@@ -236,7 +234,13 @@ impl Inner {
             let reading = Reading::start(self.clone(), &self.fault, 0, 0)?;
             return reading.bytes().await.map(|_| ());
         }
-        until(&self.device, index, self.submitted()).await;
+        let done = until(&self.device, index, self.submitted(), self.timeout).await;
+        if !done {
+            return Err(self.cause(Error::Readback {
+                adapter: self.report.name.clone(),
+                message: "the device could not be waited for".into(),
+            }));
+        }
         self.check_lost()?;
         self.take_error().map_or(Ok(()), Err)
     }
@@ -249,20 +253,27 @@ impl Inner {
         ready
     }
 
-    fn staging(&self, bytes: u64) -> wgpu::Buffer {
+    fn staging(&self, bytes: u64) -> Result<wgpu::Buffer> {
         let size = bytes.next_power_of_two().max(4096);
         let mut free = lock(&self.staging);
         if let Some(i) = free.iter().position(|b| b.size() == size) {
-            return free.swap_remove(i);
+            return Ok(free.swap_remove(i));
         }
         // A few sizes recur (a token, a row of logits); do not hoard the others.
         free.truncate(4);
-        self.device.create_buffer(&wgpu::BufferDescriptor {
-            label: Some("readback"),
-            size,
-            usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
-            mapped_at_creation: false,
-        })
+        let make = || {
+            self.device.create_buffer(&wgpu::BufferDescriptor {
+                label: Some("readback"),
+                size,
+                usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
+                mapped_at_creation: false,
+            })
+        };
+        let (buffer, error) = scoped(&self.device, wgpu::ErrorFilter::OutOfMemory, make);
+        match error {
+            Some(_) => Err(self.pool.out_of_memory(size, 0)),
+            None => Ok(buffer),
+        }
     }
 
     /// Turns a fault record into an error, and clears it.

@@ -1,6 +1,7 @@
 //! Waiting, natively: a call blocks, and where a future is awaited a thread does.
 
 use std::future::Future;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
@@ -33,59 +34,75 @@ pub(crate) fn scoped<T>(
     (made, pollster::block_on(scope.pop()))
 }
 
-fn wait(device: &wgpu::Device, index: Option<wgpu::SubmissionIndex>) -> Result<()> {
-    let waited = device.poll(wgpu::PollType::Wait {
-        submission_index: index,
-        timeout: None,
-    });
-    waited
-        .map(|_| ())
-        .map_err(|e| Error::Validation(e.to_string()))
+/// Polls the device; tells whether what it was to wait for is done.
+pub(crate) fn poll(
+    device: &wgpu::Device,
+    index: Option<wgpu::SubmissionIndex>,
+    timeout: Option<Duration>,
+) -> Result<bool> {
+    guarded(
+        device,
+        wgpu::PollType::Wait {
+            submission_index: index,
+            timeout,
+        },
+    )
 }
 
-/// Waits until `ready` is over; `check` tells whether the device is still there.
+/// wgpu 30 panics in `Device::poll` where the driver reports that the device is lost (`handle_error_fatal`). By then it has called
+/// back, so whoever polls is told by `Inner::check_lost`.
+fn guarded(device: &wgpu::Device, how: wgpu::PollType) -> Result<bool> {
+    let polled = catch_unwind(AssertUnwindSafe(|| device.poll(how)));
+    match polled {
+        Ok(Ok(_)) => Ok(true),
+        Ok(Err(wgpu::PollError::Timeout)) => Ok(false),
+        Ok(Err(error)) => Err(Error::Validation(error.to_string())),
+        Err(_) => Err(Error::Validation("wgpu gave up in Device::poll".into())),
+    }
+}
+
+/// Waits until `ready` is over; `wait` waits for a submit, or for all of them.
 pub(crate) fn block(
     device: &wgpu::Device,
     index: Option<wgpu::SubmissionIndex>,
     ready: &Ready,
     _: Call,
-    check: impl Fn() -> Result<()>,
+    wait: impl Fn(Option<wgpu::SubmissionIndex>) -> Result<()>,
 ) -> Result<bool> {
     let start = Instant::now();
     while start.elapsed() < SPIN {
         if let Some(well) = ready.done() {
             return Ok(well);
         }
-        let _ = device.poll(wgpu::PollType::Poll);
+        let _ = guarded(device, wgpu::PollType::Poll);
         std::thread::yield_now();
     }
     if ready.done().is_none() {
-        let waited = wait(device, index);
-        check()?;
-        waited?;
+        wait(index)?;
     }
     // The submission may be done while its callback has not run yet.
     loop {
         if let Some(well) = ready.done() {
             return Ok(well);
         }
-        check()?;
-        wait(device, None)?;
+        wait(None)?;
     }
 }
 
-/// The same without blocking the caller: the device calls back only where somebody polls it, so a thread does.
+/// The same without blocking the caller: the device calls back only where somebody polls it, so a thread does. False, too, where
+/// nothing was done in twice the `timeout`.
 pub(crate) async fn until(
     device: &wgpu::Device,
     index: Option<wgpu::SubmissionIndex>,
     ready: Ready,
+    timeout: Option<Duration>,
 ) -> bool {
-    let _ = device.poll(wgpu::PollType::Poll);
+    let _ = guarded(device, wgpu::PollType::Poll);
     if ready.done().is_none() {
         let (device, waited) = (device.clone(), ready.clone());
         std::thread::spawn(move || {
-            let went = wait(&device, index);
-            while waited.done().is_none() && went.is_ok() && wait(&device, None).is_ok() {
+            let _ = poll(&device, index, timeout);
+            while waited.done().is_none() && poll(&device, None, timeout).is_ok_and(|done| done) {
                 std::thread::yield_now();
             }
             if waited.done().is_none() {

@@ -2,6 +2,7 @@
 //! [`suspending`] it works.
 
 use std::future::Future;
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::ready::Ready;
@@ -40,16 +41,26 @@ pub(crate) fn block(
     _index: Option<wgpu::SubmissionIndex>,
     ready: &Ready,
     call: Call,
-    _check: impl Fn() -> Result<()>,
+    _wait: impl Fn(Option<wgpu::SubmissionIndex>) -> Result<()>,
 ) -> Result<bool> {
     suspend::on(ready.clone(), call)
 }
 
 /// The browser polls the device.
+pub(crate) fn poll(
+    _device: &wgpu::Device,
+    _index: Option<wgpu::SubmissionIndex>,
+    _timeout: Option<Duration>,
+) -> Result<bool> {
+    Ok(true)
+}
+
+/// The browser polls the device, and has a time limit of its own.
 pub(crate) async fn until(
     _device: &wgpu::Device,
     _index: Option<wgpu::SubmissionIndex>,
     ready: Ready,
+    _timeout: Option<Duration>,
 ) -> bool {
     ready.await
 }

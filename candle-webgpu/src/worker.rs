@@ -93,7 +93,8 @@ fn encode(device: &Inner, ops: &mut Ops) {
     match catch_unwind(AssertUnwindSafe(submit)) {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => device.keep_error(error),
-        Err(panic) => device.keep_error(Error::of_panic(panic)),
+        // What the window was to write is not known.
+        Err(panic) => device.give_up(Error::of_panic(panic)),
     }
 }
 

@@ -16,6 +16,12 @@ impl std::fmt::Debug for WebGpuDevice {
     }
 }
 
+impl From<Runtime> for WebGpuDevice {
+    fn from(runtime: Runtime) -> Self {
+        Self { runtime }
+    }
+}
+
 impl WebGpuDevice {
     /// The device of an ordinal, without blocking.
     pub async fn new_async(ordinal: usize) -> Result<Self> {

@@ -25,7 +25,7 @@ pub(crate) struct Graph {
 }
 
 /// Whether an op writes into its operand `i`.
-fn writes(spec: &Spec, i: usize) -> bool {
+pub(crate) fn writes(spec: &Spec, i: usize) -> bool {
     spec.kernel
         .bindings
         .get(i)

@@ -17,7 +17,7 @@ Run the tests, all of them or the parts named:
   wgsl         every shader parses and validates, alone and linked (no GPU needed)
   unit         unit tests of candle-webgpu, of the examples and of xtask
   upstream     candle-core's and candle-nn's own tests, on the WebGPU device
-  conformance  every op, dtype and layout against the CPU; errors; the table of docs/SUPPORT.md
+  conformance  every op, dtype and layout against the CPU; errors; limits and faults; the table of docs/SUPPORT.md
   variants     the part of it that they can change, with checked shaders, with the portable twins of kernels, with those
                that a software adapter does without, and with quantized products in integers; all of it with tensors in
                pieces of 64 KiB at most
@@ -121,7 +121,7 @@ fn run_part(part: Part, args: &Args) -> Result<Counts> {
         Part::Wgsl => add(ours(args, &["wgsl"]))?,
         Part::Conformance => add(ours(
             args,
-            &["conformance", "errors", "readback", "support"],
+            &["conformance", "errors", "reliability", "readback", "support"],
         ))?,
         Part::Unit => {
             add(cargo_test(args, &["-p", "candle-webgpu"]))?;

@@ -1,0 +1,85 @@
+//! What has been submitted lately, so that a wait that takes too long can say what it waits for.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+
+/// Kernel and op of a dispatch.
+pub(crate) type Name = (&'static str, &'static str);
+
+/// Submits that are remembered; more than wait for the device at a time, unless somebody awaits many readbacks at once.
+const KEPT: usize = 16;
+/// Names in a message.
+const NAMED: usize = 12;
+
+/// The newest submits and the dispatches in them, oldest first.
+#[derive(Default)]
+pub(crate) struct Flight(VecDeque<(wgpu::SubmissionIndex, Vec<Name>)>);
+
+impl Flight {
+    /// Remembers a submit. Gives an empty list for the next.
+    pub fn push(&mut self, index: wgpu::SubmissionIndex, names: Vec<Name>) -> Vec<Name> {
+        self.0.push_back((index, names));
+        if self.0.len() <= KEPT {
+            return Vec::new();
+        }
+        let mut spare = self
+            .0
+            .pop_front()
+            .map(|(_, names)| names)
+            .unwrap_or_default();
+        spare.clear();
+        spare
+    }
+
+    /// How many submits are not done, and the dispatches in them, the first ones by name.
+    pub fn unfinished(&self, is_done: impl Fn(&wgpu::SubmissionIndex) -> bool) -> (usize, String) {
+        let open: Vec<_> = self.0.iter().filter(|(index, _)| !is_done(index)).collect();
+        let names = open.iter().flat_map(|(_, names)| names.iter().copied());
+        (open.len(), list(names))
+    }
+}
+
+/// Names in the order in which they come first, each with how often it comes.
+fn list(names: impl Iterator<Item = Name>) -> String {
+    let mut counted: Vec<(Name, usize)> = Vec::new();
+    for name in names {
+        match counted.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((name, 1)),
+        }
+    }
+    let mut text = String::new();
+    for (i, ((kernel, op), count)) in counted.iter().enumerate() {
+        if i == NAMED {
+            let _ = write!(text, " and {} more", counted.len() - NAMED);
+            break;
+        }
+        let _ = write!(text, "{}{kernel}", if i > 0 { ", " } else { "" });
+        if !op.is_empty() {
+            let _ = write!(text, ".{op}");
+        }
+        if *count > 1 {
+            let _ = write!(text, " x {count}");
+        }
+    }
+    match text.is_empty() {
+        true => "copies".into(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_counted() {
+        let names = [("map", "uexp"), ("gemm", ""), ("map", "uexp")];
+        assert_eq!(list(names.into_iter()), "map.uexp x 2, gemm");
+        assert_eq!(list(std::iter::empty()), "copies");
+        let many = [
+            "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n",
+        ];
+        assert!(list(many.into_iter().map(|n| (n, ""))).ends_with(", l and 2 more"));
+    }
+}

@@ -1,0 +1,44 @@
+//! Faults on demand, for tests. No part of the API.
+
+use smallvec::SmallVec;
+
+use crate::adapter::choose;
+use crate::buffer::lock;
+use crate::device::Device;
+use crate::elem::Elem;
+use crate::error::Result;
+use crate::kernel::copy::FILL;
+use crate::link::{Access, Spec};
+use crate::queue::Op;
+use crate::rewrite::Rewrites;
+use crate::wait::{block_on, may_block, Call};
+
+const CALL: Call = ("provoke::separate", "nothing");
+
+/// The device is lost, as when a driver is updated or a GPU is pulled out.
+pub fn destroy(device: &Device) {
+    device.inner().device.destroy();
+}
+
+/// Records a dispatch that wgpu refuses: more workgroups than a grid may have.
+pub fn invalid_dispatch(device: &Device) -> Result<()> {
+    let y = device.output("provoke", 64, Elem::F32)?;
+    let spec = Spec::new(&FILL, "", &[(Elem::U32, Access::Put)]);
+    let most = device.limits().max_compute_workgroups_per_dimension;
+    let operands = SmallVec::from_iter([(y, 0)]);
+    let op = Op::new(spec, operands, &[64u32, 0, 0, 0], [most + 1, 1, 1]);
+    lock(&device.inner().recorder).push(op);
+    Ok(())
+}
+
+/// A device of its own on an adapter that may have another.
+pub fn separate(ordinal: usize) -> Result<Device> {
+    may_block(CALL)?;
+    block_on(
+        async move {
+            let (adapter, report) = choose(ordinal).await?;
+            Device::open(&adapter, &report, Rewrites::from_env()?).await
+        },
+        CALL,
+    )?
+}

@@ -1,0 +1,83 @@
+//! Limits and faults: what is provoked is an `Err` that names the cause, and nothing else breaks. Each case runs in a process of
+//! its own, this program again, since a fault belongs to the device that a process shares and the environment decides a lot.
+//!
+//!     cargo test -p candle-webgpu-tests --test reliability
+
+mod lost;
+mod memory;
+mod threads;
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{bail, ensure, Context, Result};
+use candle_core::{Device, Tensor};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// Names the case that a child is to run.
+const CASE: &str = "CANDLE_WEBGPU_TEST_CASE";
+
+pub struct Case {
+    pub name: &'static str,
+    /// Variables of its process.
+    pub vars: &'static [(&'static str, &'static str)],
+    pub run: fn() -> Result<()>,
+}
+
+fn cases() -> impl Iterator<Item = &'static Case> {
+    [memory::CASES, lost::CASES, threads::CASES]
+        .into_iter()
+        .flatten()
+}
+
+pub fn gpu() -> Result<Device> {
+    Ok(Device::new_webgpu(0)?)
+}
+
+/// The error's text, which must have all `parts`.
+pub fn refused<T>(result: candle_core::Result<T>, parts: &[&str]) -> Result<String> {
+    let Err(error) = result else {
+        bail!("no error, but one that says {parts:?}");
+    };
+    let text = error.to_string();
+    for part in parts {
+        ensure!(text.contains(part), "{text:?} does not say {part:?}");
+    }
+    Ok(text)
+}
+
+/// The device computes, and owes no error to anybody.
+pub fn works(d: &Device) -> Result<()> {
+    d.synchronize()?;
+    let x = Tensor::new(&[1f32, 2.], d)?;
+    ensure!((x.sqr()? + 1.)?.to_vec1::<f32>()? == [2., 5.]);
+    Ok(())
+}
+
+fn child(case: &Case) -> Result<()> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.env(CASE, case.name).envs(case.vars.iter().copied());
+    let out = command.output()?;
+    let log = String::from_utf8_lossy(&out.stderr);
+    ensure!(out.status.success(), "{}: {log}", out.status);
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    if let Ok(name) = std::env::var(CASE) {
+        let case = cases().find(|case| case.name == name);
+        let run = case.context("no such case").and_then(|case| (case.run)());
+        return match run {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error:#}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let trial = |case: &'static Case| {
+        Trial::test(case.name, move || {
+            child(case).map_err(|error| Failed::from(format!("{error:#}")))
+        })
+    };
+    libtest_mimic::run(&Arguments::from_args(), cases().map(trial).collect()).exit_code()
+}
