@@ -4,6 +4,7 @@ mod measure;
 mod model;
 mod report;
 
+use anyhow::Context as _;
 use candle_core::{DType, Device};
 use candle_examples::device::{describe, fired, DeviceArgs, Fired, Precision};
 use candle_examples::exit;
@@ -11,6 +12,7 @@ use candle_examples::random::{Preset, Quant, PRESETS, QUANTS};
 use clap::{Parser, ValueEnum};
 use measure::Bench;
 use report::Report;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -71,6 +73,11 @@ struct Args {
     /// Add the GPU's time of each kernel in one pass, the slowest first
     #[arg(long, conflicts_with = "json")]
     profile: bool,
+
+    /// Write each dispatch of such a pass to a file, for chrome://tracing and ui.perfetto.dev: of the decoded tokens, or of the
+    /// prefill where none are decoded
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    trace: Option<PathBuf>,
 
     /// Print how long this process took to its first tokens, and measure nothing else. Run it with an empty folder in
     /// CANDLE_WEBGPU_CACHE for what a first run takes; drivers may keep shaders of their own besides.
@@ -167,18 +174,32 @@ fn run(args: &Args) -> anyhow::Result<()> {
         let runs = repeat(args, || bench.prefill(args.prefill))?;
         report.row("prefill", args.prefill, &runs);
         explain(args, before, &bench.device);
-        if args.profile {
-            report::kernels(&bench.profile(args.prefill, 0)?, 1);
-        }
+        profile(args, &mut bench, (args.prefill, 0))?;
     }
     if args.decode > 0 {
         let before = fired(&bench.device);
         let runs = repeat(args, || bench.decode(args.context, args.decode))?;
         report.row("decode", args.decode, &runs);
         explain(args, before, &bench.device);
-        if args.profile {
-            report::kernels(&bench.profile(args.context, args.decode)?, args.decode);
-        }
+        profile(args, &mut bench, (args.context, args.decode))?;
+    }
+    Ok(())
+}
+
+/// One more pass, by the GPU's clock, if that is asked for.
+fn profile(args: &Args, bench: &mut Bench, (prompt, tokens): (usize, usize)) -> anyhow::Result<()> {
+    let last = tokens > 0 || args.decode == 0;
+    let trace = args.trace.as_ref().filter(|_| last);
+    if !args.profile && trace.is_none() {
+        return Ok(());
+    }
+    let profile = bench.profile(prompt, tokens)?;
+    if args.profile {
+        report::kernels(&profile.kernels, tokens.max(1));
+    }
+    if let Some(path) = trace {
+        let context = || path.display().to_string();
+        std::fs::write(path, profile.trace).with_context(context)?;
     }
     Ok(())
 }

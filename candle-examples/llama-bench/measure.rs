@@ -1,7 +1,7 @@
 //! The two measured loops.
 
 use candle_core::{Device, Tensor, D};
-use candle_examples::device::{counters, profiled, Counters, KernelTime};
+use candle_examples::device::{counters, profiled, Counters, Profile};
 use candle_examples::gguf::Forward;
 use std::time::{Duration, Instant};
 
@@ -66,7 +66,7 @@ impl Bench {
     }
 
     /// Times the kernels of decoding `tokens` tokens behind a prompt, or of the prompt if there are none.
-    pub fn profile(&mut self, prompt: usize, tokens: usize) -> anyhow::Result<Vec<KernelTime>> {
+    pub fn profile(&mut self, prompt: usize, tokens: usize) -> anyhow::Result<Profile> {
         let (device, ids) = (self.device.clone(), self.prompt(prompt));
         if tokens == 0 {
             return profiled(&device, || self.step(&ids, 0).map(|_| ()));

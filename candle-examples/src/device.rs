@@ -154,6 +154,15 @@ pub struct KernelTime {
     pub seconds: f64,
 }
 
+/// What the kernels of some work took.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// The slowest come first.
+    pub kernels: Vec<KernelTime>,
+    /// Each dispatch, for chrome://tracing and ui.perfetto.dev.
+    pub trace: String,
+}
+
 pub use webgpu::{counters, fired, has_clock, is_software, on_gpu, profiled};
 
 #[cfg(feature = "webgpu")]
@@ -196,17 +205,19 @@ mod webgpu {
         })
     }
 
-    /// Does the work, and times the kernels of it; the slowest come first.
+    /// Does the work, and times the kernels of it.
     pub fn profiled<E: From<Error>>(
         device: &Device,
         work: impl FnOnce() -> std::result::Result<(), E>,
-    ) -> std::result::Result<Vec<KernelTime>, E> {
+    ) -> std::result::Result<Profile, E> {
         let start = || Ok(device.as_webgpu_device()?.runtime().profile()?);
         let profile = start().map_err(|e: candle_core::Error| Error::from(e))?;
         work()?;
         let timings = profile.finish().map_err(candle_core::Error::from);
+        let timings = timings.map_err(Error::from)?;
+        let trace = candle_core::webgpu_backend::runtime::chrome_trace(&timings);
         let mut kernels = std::collections::HashMap::<String, (u64, u64)>::new();
-        for timing in timings.map_err(Error::from)? {
+        for timing in timings {
             let (times, nanoseconds) = kernels.entry(timing.kernel).or_default();
             *times += 1;
             *nanoseconds += timing.duration;
@@ -220,7 +231,10 @@ mod webgpu {
             })
             .collect();
         all.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
-        Ok(all)
+        Ok(Profile {
+            kernels: all,
+            trace,
+        })
     }
 
     /// Whether the device can tell the time that work takes the GPU.
@@ -279,7 +293,7 @@ mod webgpu {
     pub fn profiled<E: From<Error>>(
         _: &Device,
         _: impl FnOnce() -> std::result::Result<(), E>,
-    ) -> std::result::Result<Vec<KernelTime>, E> {
+    ) -> std::result::Result<Profile, E> {
         Err(Error::NotCompiled("webgpu").into())
     }
 

@@ -7,13 +7,14 @@ use std::time::Duration;
 use crate::adapter::{choose, AdapterReport, DOT4, IN_TURN, OPTIONAL, PACK16};
 use crate::ahead::Ahead;
 use crate::buffer::{lock, Pool, Value};
+use crate::check::Check;
 use crate::elem::Elem;
 use crate::encode::Encoder;
 use crate::error::{Error, Result};
 use crate::flight::Flight;
 use crate::kernel::copy::Run;
 use crate::kernel::gemm_coop;
-use crate::link::Spec;
+use crate::link::{Kernel, Spec};
 use crate::packing;
 use crate::queue::{Grid, Recorder, LOG_VAR};
 use crate::readback::{Reading, FAULT_BYTES};
@@ -70,6 +71,10 @@ pub(crate) struct Inner {
     pub in_turn: bool,
     /// How long a wait goes on while no submit is finished.
     pub timeout: Option<Duration>,
+    /// Ops are looked at.
+    pub check: Option<Check>,
+    /// Names of kernels to do without.
+    pub denied: Vec<&'static str>,
     pub rewrites: Rewrites,
     /// Ops are named on stderr as they are encoded.
     pub log: bool,
@@ -241,6 +246,7 @@ impl Device {
             message,
         };
         let settings = Settings::from_env(report.features.contains(&IN_TURN))?;
+        let rewrites = rewrites.without(&settings.denied);
         let request = request.ok_or_else(|| failed("it was not asked for".into()))?;
         let (device, queue) = request.await.map_err(|e| failed(e.to_string()))?;
         let pool = Arc::new(Pool::new(
@@ -260,6 +266,8 @@ impl Device {
             dot4: has(DOT4),
             in_turn: has(IN_TURN),
             timeout: settings.timeout,
+            check: settings.check_nan.then(Check::default),
+            denied: settings.denied,
             cooperative: OnceLock::new(),
             rewrites,
             log: std::env::var(LOG_VAR).is_ok_and(|what| what == "ops"),
@@ -338,6 +346,11 @@ impl Device {
     /// Whether shaders pack f16 by WGSL's `pack2x16float`.
     pub(crate) fn pack_f16(&self, packs: bool) {
         lock(&self.0.encoder).pack_f16(packs);
+    }
+
+    /// Whether to do without a kernel, as the environment says.
+    pub(crate) fn denies(&self, kernel: &Kernel) -> bool {
+        self.0.denies(kernel)
     }
 
     /// Products of packed bytes are fast, and not disabled.
@@ -523,6 +536,10 @@ impl Inner {
             let adapter = adapter.clone();
             let _ = broken.set(Error::Lost { adapter, reason });
         });
+    }
+
+    pub fn denies(&self, kernel: &Kernel) -> bool {
+        !self.denied.is_empty() && self.denied.contains(&kernel.name)
     }
 
     /// Takes no more work; `error` says why, from now on. The first cause stays.

@@ -83,6 +83,18 @@ pub enum Error {
         size: u64,
     },
 
+    /// By `CANDLE_WEBGPU_CHECK_NAN`.
+    #[error("{kernel} made {what} of operands without (op {number} that was checked)")]
+    NotFinite {
+        /// The label of its pipeline.
+        kernel: String,
+        number: u32,
+        what: &'static str,
+    },
+
+    #[error("{kernel} is denied (CANDLE_WEBGPU_DENY), and there is no other kernel for it")]
+    Denied { kernel: &'static str },
+
     #[error("shader {name}: {message}")]
     Shader { name: String, message: String },
 

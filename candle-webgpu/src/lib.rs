@@ -8,6 +8,7 @@ mod ahead;
 #[cfg(target_arch = "wasm32")]
 mod browser;
 mod buffer;
+mod check;
 mod compile;
 mod cut;
 mod device;
@@ -46,12 +47,12 @@ pub use disk::CACHE_VAR;
 pub use elem::Elem;
 pub use error::{Budget, Error, Result};
 pub use layout::View;
-pub use profile::{Profile, Stopwatch, Timing};
+pub use profile::{chrome_trace, Profile, Stopwatch, Timing};
 pub use quant::Quant;
 pub use queue::{Grid, LOG_VAR};
 pub use readback::Reading;
 pub use rewrite::{Fired, Rule, REWRITE_VAR, RULES};
-pub use settings::{MEMORY_VAR, TIMEOUT_VAR};
+pub use settings::{CHECK_NAN_VAR, DENY_VAR, MEMORY_VAR, TIMEOUT_VAR};
 #[cfg(target_arch = "wasm32")]
 pub use wait::suspending;
 pub use window::{Window, BINDING_VAR};

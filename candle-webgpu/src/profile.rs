@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use std::fmt::Write as _;
+
 use crate::buffer::lock;
 use crate::device::{Device, Inner};
 use crate::error::{Error, Result};
@@ -26,6 +28,26 @@ pub struct Timing {
     pub begin: u64,
     /// How long it ran, in nanoseconds.
     pub duration: u64,
+}
+
+/// The trace that chrome://tracing and ui.perfetto.dev show, as JSON: one complete event a dispatch, in microseconds.
+pub fn chrome_trace(timings: &[Timing]) -> String {
+    let mut text = String::from("{\"traceEvents\":[");
+    for (i, timing) in timings.iter().enumerate() {
+        let us = |nanoseconds: u64| nanoseconds as f64 / 1e3;
+        // The label as a string of JSON.
+        let name = timing.kernel.replace('\\', "\\\\").replace('"', "\\\"");
+        let _ = write!(
+            text,
+            "{}\n{{\"name\":\"{name}\",\"ph\":\"X\",\"ts\":{},\"dur\":{},\"pid\":0,\"tid\":0,\"args\":{{\"workgroups\":{:?}}}}}",
+            if i > 0 { "," } else { "" },
+            us(timing.begin),
+            us(timing.duration),
+            timing.workgroups,
+        );
+    }
+    text.push_str("\n],\"displayTimeUnit\":\"ns\"}\n");
+    text
 }
 
 /// Times all dispatches of a device while it lives. Kernels do not overlap meanwhile, and a dispatch costs the host more.
@@ -226,7 +248,26 @@ async fn read(inner: &Inner, timed: &Timed) -> Result<Vec<u64>> {
 
 #[cfg(test)]
 mod tests {
+    use super::{chrome_trace, Timing};
     use crate::rewrite::testing::Bench;
+
+    #[test]
+    fn traces() {
+        let timing = |kernel: &str, begin| Timing {
+            kernel: kernel.into(),
+            workgroups: [2, 1, 1],
+            begin,
+            duration: 500,
+        };
+        assert_eq!(
+            chrome_trace(&[timing("map.uexp", 0), timing("a\"b", 2500)]),
+            "{\"traceEvents\":[\n\
+             {\"name\":\"map.uexp\",\"ph\":\"X\",\"ts\":0,\"dur\":0.5,\"pid\":0,\"tid\":0,\"args\":{\"workgroups\":[2, 1, 1]}},\n\
+             {\"name\":\"a\\\"b\",\"ph\":\"X\",\"ts\":2.5,\"dur\":0.5,\"pid\":0,\"tid\":0,\"args\":{\"workgroups\":[2, 1, 1]}}\n\
+             ],\"displayTimeUnit\":\"ns\"}\n"
+        );
+        assert!(chrome_trace(&[]).contains("[\n]"));
+    }
 
     #[test]
     fn every_dispatch() {

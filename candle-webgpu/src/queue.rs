@@ -124,6 +124,11 @@ impl Inner {
         run: Option<Run>,
     ) -> Result<()> {
         self.check_lost()?;
+        if self.denies(spec.kernel) {
+            return Err(Error::Denied {
+                kernel: spec.kernel.name,
+            });
+        }
         let grid = self.split(&spec, grid)?;
         if grid.contains(&0) {
             return Ok(());
@@ -146,7 +151,8 @@ impl Inner {
             grid,
             run,
         };
-        let faults = op.spec.kernel.bindings.iter().any(|b| b.name == "fault");
+        let faults =
+            self.check.is_some() || op.spec.kernel.bindings.iter().any(|b| b.name == "fault");
         let mut recorder = lock(&self.recorder);
         if let Some(last) = recorder.pending.last_mut() {
             if self.rewrites.is_on(COPIES) && copies::join(self, last, &op) {
@@ -252,6 +258,9 @@ impl Inner {
             now.iter().for_each(|op| eprintln!("{}", op.spec.name()));
         }
         recorder.pending = later;
-        now
+        match &self.check {
+            Some(check) => self.with_checks(check, now),
+            None => now,
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::ready::Ready;
 use crate::wait::{block, may_block, scoped, until, Call};
 
-/// Bytes of the fault record: count, op, index (low, high), size.
+/// Bytes of the fault record: count, op, index (low, high), size; what `nonfinite` found.
 pub(crate) const FAULT_BYTES: u64 = 32;
 /// Bytes of a staging buffer; more is read in several copies.
 const CHUNK: u64 = (64 << 20) - 4096;
@@ -286,12 +286,16 @@ impl Inner {
                 record[i * 4 + 3],
             ])
         };
-        if word(0) == 0 {
+        let made = self.check.as_ref().and_then(|check| check.error(word(5)));
+        if word(0) == 0 && made.is_none() {
             return Ok(());
         }
         let buffer = &self.fault.block(false)?.buffer;
         self.queue
             .write_buffer(buffer, 0, &[0; FAULT_BYTES as usize]);
+        if word(0) == 0 {
+            return made.map_or(Ok(()), Err);
+        }
         let op = lock(&self.fault_ops).get(word(1) as usize).copied();
         Err(Error::IndexOutOfRange {
             op: op.unwrap_or("indexing"),

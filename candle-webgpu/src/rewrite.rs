@@ -34,6 +34,8 @@ pub struct Rule {
     pub about: &'static str,
     /// Whether it is on unless the environment says otherwise.
     pub usual: bool,
+    /// The kernels that only it records; without one of them the rule is off.
+    makes: &'static [&'static str],
     /// Rewrites what is about to be encoded; gives the number of times that it fired. None: the rule is applied to each
     /// op as it is recorded.
     rewrite: Option<fn(&Inner, &mut Graph) -> u64>,
@@ -42,16 +44,16 @@ pub struct Rule {
 /// In the order in which they are tried. `stores` is off, since a program that times an op drops what the op gives.
 #[rustfmt::skip]
 pub const RULES: &[Rule] = &[
-    Rule { name: COPIES,   about: "copies that follow each other in equal steps: one copy", usual: true, rewrite: None },
-    Rule { name: "stores", about: "what nobody reads and nobody holds: nothing", usual: false, rewrite: Some(stores::rewrite) },
-    Rule { name: "attention", about: "q k^T, scale, cap, mask, softmax, times v: the kernels of sdpa", usual: true, rewrite: Some(attention::rewrite) },
-    Rule { name: "cats", about: "copies that do not meet, as those of a concatenation: one kernel", usual: true, rewrite: Some(cats::rewrite) },
-    Rule { name: "norms", about: "a sum and its rms_norm: one kernel that writes both", usual: true, rewrite: Some(norms::rewrite) },
-    Rule { name: "siblings", about: "products of the same few rows with two or three matrices: one kernel", usual: true, rewrite: Some(siblings::rewrite) },
-    Rule { name: "ropes",  about: "queries and keys turned by the same angles: one kernel", usual: true, rewrite: Some(ropes::rewrite) },
-    Rule { name: "chains", about: "elementwise ops whose results only the next one reads: one kernel", usual: true, rewrite: Some(chains::rewrite) },
-    Rule { name: "rows",   about: "softmax of few long rows: chunks of them, in two kernels", usual: true, rewrite: Some(rows::rewrite) },
-    Rule { name: "transposes", about: "transposing copies: the same through tiles in workgroup memory", usual: true, rewrite: Some(transposes::rewrite) },
+    Rule { name: COPIES,   about: "copies that follow each other in equal steps: one copy", usual: true, makes: &[], rewrite: None },
+    Rule { name: "stores", about: "what nobody reads and nobody holds: nothing", usual: false, makes: &[], rewrite: Some(stores::rewrite) },
+    Rule { name: "attention", about: "q k^T, scale, cap, mask, softmax, times v: the kernels of sdpa", usual: true, makes: &["flash", "flash_decode", "flash_merge"], rewrite: Some(attention::rewrite) },
+    Rule { name: "cats", about: "copies that do not meet, as those of a concatenation: one kernel", usual: true, makes: &["copy_parts"], rewrite: Some(cats::rewrite) },
+    Rule { name: "norms", about: "a sum and its rms_norm: one kernel that writes both", usual: true, makes: &["add_rms_norm"], rewrite: Some(norms::rewrite) },
+    Rule { name: "siblings", about: "products of the same few rows with two or three matrices: one kernel", usual: true, makes: &["gemv_siblings", "gemv_siblings_sub32", "gemv_siblings_sub128", "gemv_siblings_alone"], rewrite: Some(siblings::rewrite) },
+    Rule { name: "ropes",  about: "queries and keys turned by the same angles: one kernel", usual: true, makes: &["rope_pair"], rewrite: Some(ropes::rewrite) },
+    Rule { name: "chains", about: "elementwise ops whose results only the next one reads: one kernel", usual: true, makes: &["chain"], rewrite: Some(chains::rewrite) },
+    Rule { name: "rows",   about: "softmax of few long rows: chunks of them, in two kernels", usual: true, makes: &["softmax_parts", "softmax_join"], rewrite: Some(rows::rewrite) },
+    Rule { name: "transposes", about: "transposing copies: the same through tiles in workgroup memory", usual: true, makes: &["transpose"], rewrite: Some(transposes::rewrite) },
 ];
 
 pub(crate) const COPIES: &str = "copies";
@@ -92,6 +94,14 @@ impl Rewrites {
             on,
             fired: std::array::from_fn(|_| AtomicU64::new(0)),
         })
+    }
+
+    /// Those that need none of these kernels.
+    pub fn without(mut self, denied: &[&str]) -> Self {
+        for (on, rule) in self.on.iter_mut().zip(RULES) {
+            *on &= !rule.makes.iter().any(|kernel| denied.contains(kernel));
+        }
+        self
     }
 
     pub fn is_on(&self, name: &str) -> bool {
@@ -157,6 +167,8 @@ mod tests {
         assert!(Rewrites::parse("")?.is_on("copies"));
         assert!(!Rewrites::parse(" -copies,")?.is_on("copies"));
         assert!(!Rewrites::parse("-all")?.look());
+        let rules = Rewrites::parse("")?.without(&["flash_decode", "gemm"]);
+        assert!(!rules.is_on("attention") && rules.is_on("chains"));
         assert!(Rewrites::parse("copies").is_err());
         assert!(Rewrites::parse("-copy").is_err());
         Ok(())

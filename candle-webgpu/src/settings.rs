@@ -1,14 +1,22 @@
 //! What the environment says of a device, read once, when the device is made. A value that means nothing is an error.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::kernel::catalogue;
 
 /// The most bytes of device memory that tensors may take, idle memory included: a number, or one behind which K, M or G
 /// (powers of 1024) stands.
 pub const MEMORY_VAR: &str = "CANDLE_WEBGPU_MEMORY_LIMIT";
 /// Seconds in which some submit has to finish while a call waits; 0 waits for ever.
 pub const TIMEOUT_VAR: &str = "CANDLE_WEBGPU_TIMEOUT";
+
+/// 1: each op that makes numbers is looked at, and the first that makes a NaN or an infinity where its operands had none is an
+/// error of the next readback or synchronize that names it.
+pub const CHECK_NAN_VAR: &str = "CANDLE_WEBGPU_CHECK_NAN";
+/// Kernels to do without, separated by commas: their twins are used, and an op that has no other kernel is an error.
+pub const DENY_VAR: &str = "CANDLE_WEBGPU_DENY";
 
 /// Seconds of [`TIMEOUT_VAR`] where it is not set. An adapter that computes in software takes its time, so there is none for it.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -17,6 +25,9 @@ pub(crate) struct Settings {
     /// Bytes of [`MEMORY_VAR`].
     pub memory: Option<u64>,
     pub timeout: Option<Duration>,
+    pub check_nan: bool,
+    /// Names of kernels.
+    pub denied: Vec<&'static str>,
 }
 
 impl Settings {
@@ -32,6 +43,8 @@ impl Settings {
                 Some(asked) => asked,
                 None => (!software).then_some(TIMEOUT),
             },
+            check_nan: parsed(CHECK_NAN_VAR, "0 or 1", switch)?.unwrap_or(false),
+            denied: denied()?,
         })
     }
 }
@@ -65,6 +78,36 @@ fn bytes(text: &str) -> Option<u64> {
     };
     let number: u64 = digits.trim_end().parse().ok()?;
     number.checked_mul(1 << shift)
+}
+
+fn switch(text: &str) -> Option<bool> {
+    match text {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    }
+}
+
+fn denied() -> Result<Vec<&'static str>> {
+    let value = std::env::var(DENY_VAR).unwrap_or_default();
+    let names = value.split(',').map(str::trim).filter(|n| !n.is_empty());
+    let names: Vec<&str> = names.collect();
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let known: BTreeSet<&'static str> = catalogue().iter().map(|spec| spec.kernel.name).collect();
+    let all: Option<Vec<_>> = names
+        .iter()
+        .map(|name| known.iter().find(|k| *k == name).copied())
+        .collect();
+    all.ok_or_else(|| {
+        let known: Vec<_> = known.into_iter().collect();
+        Error::BadVariable {
+            variable: DENY_VAR,
+            wants: format!("a list of kernels; there are {}", known.join(", ")),
+            value: value.clone(),
+        }
+    })
 }
 
 /// None inside: no limit.

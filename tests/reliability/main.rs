@@ -3,6 +3,7 @@
 //!
 //!     cargo test -p candle-webgpu-tests --test reliability
 
+mod debug;
 mod lost;
 mod memory;
 mod threads;
@@ -24,7 +25,7 @@ pub struct Case {
 }
 
 fn cases() -> impl Iterator<Item = &'static Case> {
-    [memory::CASES, lost::CASES, threads::CASES]
+    [memory::CASES, lost::CASES, threads::CASES, debug::CASES]
         .into_iter()
         .flatten()
 }

@@ -73,10 +73,21 @@ pub fn catalogue() -> Vec<Spec> {
 
 #[repr(C)]
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct FillParams {
+pub(crate) struct FillParams {
     n: u32,
     pad: u32,
     value: [u32; 2],
+}
+
+/// What overwrites `bytes` bytes by zeros, and those up to the next whole word.
+pub(crate) fn zeros(bytes: u64) -> (Spec, FillParams, Grid) {
+    let params = FillParams {
+        n: bytes.div_ceil(4) as u32,
+        pad: 0,
+        value: [0; 2],
+    };
+    let spec = Spec::new(&FILL, "", &[(Elem::U32, Access::Put)]);
+    (spec, params, quads(params.n as usize))
 }
 
 const OP: &str = "copy";

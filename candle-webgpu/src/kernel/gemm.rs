@@ -27,7 +27,7 @@ const fn row(name: &'static str, workgroup: u32) -> Kernel {
 pub(crate) struct Tile {
     /// The `op` of the specialisation.
     pub name: &'static str,
-    kernel: &'static Kernel,
+    pub kernel: &'static Kernel,
     /// Threads side by side along n.
     across: u32,
     /// Rows of a thread.

@@ -5,9 +5,9 @@ use crate::elem::Elem;
 use crate::error::{Error, Result};
 use crate::kernel::gemm::{self, Reading, TILES};
 use crate::kernel::gemm_coop;
-use crate::kernel::gemv::{self, Sums, GEMV_N_COLS, MAX_ROWS};
+use crate::kernel::gemv::{self, Sums, GEMV_EXPERT_SUB32, GEMV_N_COLS, MAX_ROWS};
 use crate::kernel::gemv_dot::{self, Ask};
-use crate::kernel::scaled::Lines;
+use crate::kernel::scaled::{Lines, SCALE_LINES};
 use crate::layout::{merge, to_u32, View};
 use crate::link::{Access, Kernel, Spec};
 use crate::quant::Quant;
@@ -266,14 +266,17 @@ impl Problem {
         let depth = gemm::Tile::depth(readings[1].access);
         let parts = |t: &gemm::Tile| self.parts(count(t), depth, device.binding_limit());
         let last = TILES.len() - 1;
+        let allowed = |t: &&gemm::Tile| !device.denies(t.kernel);
         let tile = TILES[..last]
             .iter()
+            .filter(allowed)
             .find(|t| {
                 self.m > t.m() / 2
                     && self.n > t.n() / 2
                     && count(t) * u64::from(parts(t)) >= t.least
                     && t.shared(readings[1].access, 0) <= limit
             })
+            .or_else(|| TILES.iter().rev().find(allowed))
             .unwrap_or(&TILES[last]);
         let rows = self.m.div_ceil(tile.m());
         let parts = parts(tile);
@@ -292,7 +295,8 @@ impl Problem {
     /// those and not what is there: bf16, or a quantized matrix.
     pub fn scaled(&self, device: &Device) -> Option<(Problem, [Lines; 2])> {
         let other = self.quant.is_some() || self.elem == Elem::Bf16;
-        if !(device.cooperative() && other && self.batch == 1 && self.m >= MANY_ROWS) {
+        let able = device.cooperative() && !device.denies(&SCALE_LINES);
+        if !(able && other && self.batch == 1 && self.m >= MANY_ROWS) {
             return None;
         }
         let lines = |side: &Side, x: (Elem, Access), along: bool, count: u32| Lines {
@@ -359,13 +363,14 @@ impl Problem {
         let along_k = readings.map(|r| r.along_k);
         let whole_k = self.k.is_multiple_of(tile.k * parts);
         let rows = self.m.div_ceil(tile.m);
+        let spec = gemm_coop::spec(tile, along_k, whole_k, y, self.scaled);
+        if device.denies(spec.kernel) {
+            return None;
+        }
         Some(Plan {
             rows,
             parts,
-            ..Plan::new(
-                gemm_coop::spec(tile, along_k, whole_k, y, self.scaled),
-                rows * self.n.div_ceil(tile.n),
-            )
+            ..Plan::new(spec, rows * self.n.div_ceil(tile.n))
         })
     }
 
@@ -394,14 +399,18 @@ impl Problem {
             let spec = gemv::spec_n(elems, self.m, quads, whole);
             return Plan::new(spec, self.n.div_ceil(GEMV_N_COLS));
         }
-        let sums = match device.subgroup() {
-            _ if device.in_turn() => Sums::Alone,
-            Some(_) => Sums::Subgroups,
-            None => Sums::Memory,
-        };
         let size = (self.m, self.n, self.k);
         let batch = u64::from(self.batch);
-        let share = gemv::share(elems, self.quant, size, wide, batch, sums);
+        let share = |sums| gemv::share(elems, self.quant, size, wide, batch, sums);
+        let usual = match device.subgroup() {
+            _ if device.in_turn() => share(Sums::Alone),
+            Some(_) => share(Sums::Subgroups),
+            None => share(Sums::Memory),
+        };
+        let share = match device.denies(usual.spec.kernel) {
+            true => share(Sums::Memory),
+            false => usual,
+        };
         Plan {
             blocks: self.m.div_ceil(share.rows),
             ..Plan::new(share.spec, self.n.div_ceil(share.cols))
@@ -411,7 +420,7 @@ impl Problem {
     /// A few rows times a quantized matrix in integers, where the adapter is fast at it.
     fn plan_dot(&self, device: &Device, experts: bool) -> Option<Plan> {
         let quant = self.quant.filter(|_| device.dot4())?;
-        let ask = Ask {
+        let mut ask = Ask {
             elem: self.elem,
             quant,
             quads: self.a.aligned(4, true, self.k),
@@ -419,7 +428,12 @@ impl Problem {
             subgroup: device.subgroup().map(|(least, _)| least),
             experts,
         };
-        let share = gemv_dot::share(&ask, (self.m, self.n, self.k))?;
+        let size = (self.m, self.n, self.k);
+        let mut share = gemv_dot::share(&ask, size)?;
+        if device.denies(share.spec.kernel) {
+            ask.subgroup = None;
+            share = gemv_dot::share(&ask, size).filter(|s| !device.denies(s.spec.kernel))?;
+        }
         Some(Plan {
             blocks: self.m.div_ceil(share.rows),
             rounds: share.rounds,
@@ -432,7 +446,7 @@ impl Problem {
         if let Some(plan) = self.plan_dot(device, true) {
             return plan;
         }
-        let subgroups = device.subgroup().is_some();
+        let subgroups = device.subgroup().is_some() && !device.denies(&GEMV_EXPERT_SUB32);
         let share = gemv::share_expert(self.elem, quant, self.k, self.wide()[0], subgroups);
         Plan::new(share.spec, self.n.div_ceil(share.cols))
     }

@@ -24,6 +24,7 @@ pub mod index;
 pub mod map;
 pub mod matmul;
 pub(crate) mod matmul_plan;
+pub(crate) mod nonfinite;
 pub mod norm;
 pub mod pick;
 pub mod pool;
@@ -63,6 +64,7 @@ pub fn catalogue() -> Vec<Spec> {
         gemv_dot::catalogue(),
         gemv_siblings::catalogue(),
         index::catalogue(),
+        nonfinite::catalogue(),
         norm::catalogue(),
         quantized::catalogue(),
         rng::catalogue(),

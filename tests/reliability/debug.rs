@@ -1,0 +1,237 @@
+//! What helps to find a cause: NaN where they arise, kernels that are denied, times as a trace.
+
+use anyhow::{ensure, Result};
+use candle_core::{DType, Device, Tensor, D};
+
+use crate::{gpu, refused, works, Case};
+
+const CHECK: &str = candle_webgpu::CHECK_NAN_VAR;
+const DENY: &str = candle_webgpu::DENY_VAR;
+const CHECKED: &[(&str, &str)] = &[(CHECK, "1")];
+/// Kernels of products that an adapter may or may not use; `gemm` and `gemv_k` take their place.
+const PRODUCTS: &str = "gemm_coop,gemm_coop_scaled,gemm_128,gemv_k_alone,gemv_k_sub32,gemv_k_sub128,gemv_expert_sub32,\
+gemv_dot_sub,gemv_dot_many";
+
+#[rustfmt::skip]
+pub const CASES: &[Case] = &[
+    Case { name: "check_nan/names_the_op",      vars: CHECKED, run: names_the_op },
+    Case { name: "check_nan/dtypes",            vars: CHECKED, run: dtypes },
+    Case { name: "check_nan/no_false_alarm",    vars: CHECKED, run: no_false_alarm },
+    Case { name: "check_nan/pieces",            vars: &[(CHECK, "1"), (candle_webgpu::BINDING_VAR, "32768")], run: pieces },
+    Case { name: "check_nan/many_ops",          vars: CHECKED, run: many_ops },
+    Case { name: "check_nan/off",               vars: &[(CHECK, "0")], run: not_checked },
+    Case { name: "check_nan/no_switch",         vars: &[(CHECK, "yes")], run: no_switch },
+    Case { name: "deny/no_such_kernel",         vars: &[(DENY, "map,gemv")], run: no_such_kernel },
+    Case { name: "deny/no_twin",                vars: &[(DENY, "map")], run: no_twin },
+    Case { name: "deny/products",               vars: &[(DENY, PRODUCTS)], run: products },
+    Case { name: "deny/rules",                  vars: &[(DENY, "chain, flash_decode,copy_parts")], run: rules },
+];
+
+fn names_the_op() -> Result<()> {
+    let d = &gpu()?;
+    let x = Tensor::new(&[1f32, 0., -1.], d)?;
+    // The sum and the product behind it are not the first.
+    let y = ((x.log()? + 1.)? * 2.)?;
+    let said = refused(d.synchronize(), &["made NaN and infinities", "ulog"])?;
+    ensure!(!said.contains("CANDLE"), "{said}");
+    // Once.
+    let y = y.to_vec1::<f32>()?;
+    ensure!(
+        y[0] == 2. && y[1] == f32::NEG_INFINITY && y[2].is_nan(),
+        "{y:?}"
+    );
+    works(d)?;
+    // A readback tells as well.
+    let z = x.broadcast_div(&Tensor::new(&[0f32], d)?)?;
+    refused(z.to_vec1::<f32>(), &["made NaN and infinities", "bdiv"])?;
+    works(d)
+}
+
+fn dtypes() -> Result<()> {
+    let d = &gpu()?;
+    for dtype in [
+        DType::F32,
+        DType::F16,
+        DType::BF16,
+        DType::F64,
+        DType::F8E4M3,
+    ] {
+        for (value, what) in [(0f32, "an infinity"), (-1., "NaN")] {
+            if (dtype, what) == (DType::F8E4M3, "an infinity") {
+                // It has none.
+                continue;
+            }
+            // The odd one is the last element of a word that others share.
+            let mut values = vec![1f32; 4099];
+            values[4098] = value;
+            let x = Tensor::from_vec(values, 4099, d)?.to_dtype(dtype)?;
+            works(d)?;
+            let y = x.log()?;
+            refused(d.synchronize(), &[what, "ulog", dtype.as_str()])?;
+            drop(y);
+        }
+    }
+    let x = Tensor::new(&[7e4f32], d)?.to_dtype(DType::F16)?;
+    refused(x.to_vec1::<half::f16>(), &["an infinity", "cast"])?;
+    works(d)
+}
+
+/// Memory that is used again, infinities that come from the program, parts of results that are not written yet.
+fn no_false_alarm() -> Result<()> {
+    let d = &gpu()?;
+    let infinite = Tensor::full(f32::INFINITY, 10_000, d)?;
+    drop((&infinite + 1.)?);
+    drop(Tensor::new(&[f32::NAN; 4096], d)?);
+    d.synchronize()?;
+    for n in [1000, 4096, 10_000] {
+        let x = Tensor::rand(0f32, 1., n, d)?;
+        let y = Tensor::cat(&[&x, &x.exp()?, &x], 0)?;
+        let z = (y.sqrt()? + 1.)?.recip()?;
+        ensure!(z.to_vec1::<f32>()?.iter().all(|v| v.is_finite()));
+        let ids = Tensor::new(&[0u32, 3], d)?;
+        let sum = x.index_add(&ids, &Tensor::ones(2, DType::F32, d)?, 0)?;
+        drop(sum.to_vec1::<f32>()?);
+    }
+    let mask = Tensor::new(&[[0f32, f32::NEG_INFINITY], [0., 0.]], d)?;
+    let scores = Tensor::rand(0f32, 1., (2, 2), d)?;
+    let p = candle_nn::ops::softmax(&(scores + mask)?, D::Minus1)?;
+    ensure!(p.to_vec2::<f32>()?[0] == [1., 0.]);
+    let (q, k) = (
+        Tensor::rand(-1f32, 1., (1, 2, 1, 64), d)?,
+        Tensor::rand(-1f32, 1., (1, 2, 700, 64), d)?,
+    );
+    let y = candle_nn::ops::sdpa(&q, &k, &k, None, false, 0.125, 1.)?;
+    drop(y.flatten_all()?.to_vec1::<f32>()?);
+    let bits = Tensor::full(f32::NAN, (40, 40), d)?.t()?.contiguous()?;
+    ensure!(bits
+        .flatten_all()?
+        .to_vec1::<f32>()?
+        .iter()
+        .all(|v| v.is_nan()));
+    works(d)
+}
+
+fn pieces() -> Result<()> {
+    let d = &gpu()?;
+    let mut values = vec![1f32; 100_000];
+    let x = Tensor::from_slice(&values, values.len(), d)?;
+    drop((x.log()? + 1.)?.to_vec1::<f32>()?);
+    works(d)?;
+    values[99_999] = -1.;
+    let x = Tensor::from_slice(&values, values.len(), d)?;
+    refused((x.sqrt()? + 1.)?.to_vec1::<f32>(), &["NaN", "usqrt"])?;
+    works(d)
+}
+
+/// More dispatches than one submit has room for.
+fn many_ops() -> Result<()> {
+    let d = &gpu()?;
+    let mut x = Tensor::new(&[1f32, 2., 3.], d)?;
+    for _ in 0..500 {
+        x = ((&x * 0.5)?.broadcast_add(&x)? / 1.5)?;
+    }
+    let x = x.to_vec1::<f32>()?;
+    ensure!((x[2] - 3.).abs() < 1e-3, "{x:?}");
+    works(d)
+}
+
+fn not_checked() -> Result<()> {
+    let d = &gpu()?;
+    let y = Tensor::new(&[-1f32], d)?.log()?;
+    d.synchronize()?;
+    ensure!(y.to_vec1::<f32>()?[0].is_nan());
+    works(d)
+}
+
+fn no_switch() -> Result<()> {
+    refused(Device::new_webgpu(0), &[CHECK, "yes", "0 or 1"]).map(|_| ())
+}
+
+fn no_such_kernel() -> Result<()> {
+    let said = refused(Device::new_webgpu(0), &[DENY, "map,gemv", "gemv_k", "fill"])?;
+    ensure!(!said.contains('\n'));
+    Ok(())
+}
+
+fn no_twin() -> Result<()> {
+    let d = &gpu()?;
+    let x = Tensor::new(&[1f32, 4.], d)?;
+    refused(x.sqrt(), &["map is denied", DENY])?;
+    ensure!((&x + &x)?.to_vec1::<f32>()? == [2., 8.]);
+    Ok(())
+}
+
+/// The kernels that `work` runs; none where the adapter cannot tell.
+fn kernels(d: &Device, work: impl FnOnce() -> candle_core::Result<()>) -> Result<Vec<String>> {
+    let Ok(profile) = d.as_webgpu_device()?.runtime().profile() else {
+        work()?;
+        return Ok(Vec::new());
+    };
+    work()?;
+    let timings = profile.finish()?;
+    Ok(timings.into_iter().map(|t| t.kernel).collect())
+}
+
+fn products() -> Result<()> {
+    let d = &gpu()?;
+    let cpu = &Device::Cpu;
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        for (m, n, k) in [(1, 300, 2048), (4, 5000, 1024), (200, 300, 512)] {
+            let a = Tensor::rand(-1f32, 1., (m, k), cpu)?.to_dtype(dtype)?;
+            let b = Tensor::rand(-1f32, 1., (n, k), cpu)?.to_dtype(dtype)?;
+            let (da, db) = (a.to_device(d)?, b.to_device(d)?);
+            let mut got = None;
+            let names = kernels(d, || {
+                got = Some(da.matmul(&db.t()?)?.to_dtype(DType::F32)?);
+                Ok(())
+            })?;
+            for name in names {
+                let kernel = name.split('.').next().unwrap_or_default();
+                ensure!(PRODUCTS.split(',').all(|denied| denied != kernel), "{name}");
+            }
+            let f32s = |t: &Tensor| t.to_dtype(DType::F32);
+            let expected = f32s(&a)?
+                .matmul(&f32s(&b)?.t()?)?
+                .flatten_all()?
+                .to_vec1::<f32>()?;
+            let got = got.ok_or_else(|| anyhow::anyhow!("no product"))?;
+            let got = got.flatten_all()?.to_vec1::<f32>()?;
+            let step = if dtype == DType::BF16 {
+                1. / 128.
+            } else {
+                1. / 1024.
+            };
+            for (g, e) in got.iter().zip(&expected) {
+                ensure!(
+                    (g - e).abs() <= step * e.abs() + 2e-2,
+                    "{dtype:?} {m} {g} {e}"
+                );
+            }
+        }
+    }
+    works(d)
+}
+
+/// Without one of its kernels a rule is off; what is asked for by name has no twin.
+fn rules() -> Result<()> {
+    let d = &gpu()?;
+    let x = Tensor::rand(-1f32, 1., (1, 2, 1, 64), d)?;
+    let names = kernels(d, || {
+        let y = ((x.exp()? + 1.)?.sqrt()? * 2.)?;
+        let y = Tensor::cat(&[&y, &y], 2)?;
+        y.flatten_all()?.to_vec1::<f32>().map(|_| ())
+    })?;
+    for denied in ["chain", "copy_parts"] {
+        ensure!(
+            !names.iter().any(|name| name.starts_with(denied)),
+            "{names:?}"
+        );
+    }
+    let k = Tensor::rand(-1f32, 1., (1, 2, 300, 64), d)?;
+    let sdpa = candle_nn::ops::sdpa(&x, &k, &k, None, false, 0.125, 1.);
+    refused(sdpa, &["flash_decode is denied"])?;
+    let scores = (x.matmul(&k.t()?)? * 0.125)?;
+    let y = candle_nn::ops::softmax(&scores, D::Minus1)?.matmul(&k)?;
+    ensure!(y.dims() == [1, 2, 1, 64] && y.sum_all()?.to_scalar::<f32>()?.is_finite());
+    works(d)
+}
