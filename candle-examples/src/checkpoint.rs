@@ -23,6 +23,12 @@ pub struct Folder {
     pub weights: Vec<PathBuf>,
 }
 
+/// Far above any model: candle-transformers allocates what a config asks for.
+const MOST: usize = 1 << 24;
+const MOST_LAYERS: usize = 1 << 12;
+/// Angles are made for all positions at once.
+const MOST_POSITIONS: usize = 1 << 20;
+
 const INDEX: &str = "model.safetensors.index.json";
 
 impl Folder {
@@ -122,6 +128,21 @@ pub fn read_config(path: &Path) -> Result<(Config, Option<DType>)> {
     let head_dim = json["head_dim"].as_u64();
     let config: LlamaConfig = serde_json::from_value(json).map_err(|e| bad(path, e))?;
     let config = config.into_config(false);
+    for (what, number, most) in [
+        ("hidden_size", config.hidden_size, MOST),
+        ("intermediate_size", config.intermediate_size, MOST),
+        ("vocab_size", config.vocab_size, MOST),
+        ("num_hidden_layers", config.num_hidden_layers, MOST_LAYERS),
+        (
+            "max_position_embeddings",
+            config.max_position_embeddings,
+            MOST_POSITIONS,
+        ),
+    ] {
+        if number > most {
+            return Err(bad(path, format!("{what} is {number}, more than {most}")));
+        }
+    }
     let (hidden, heads) = (config.hidden_size, config.num_attention_heads);
     let kv_heads = config.num_key_value_heads;
     if heads == 0 || kv_heads == 0 || hidden % heads != 0 || heads % kv_heads != 0 {
@@ -331,6 +352,33 @@ mod tests {
         other["num_attention_heads"] = json!(3);
         let dir = folder(&other)?;
         assert!(matches!(open(dir.path()), Err(Error::Checkpoint { .. })));
+        Ok(())
+    }
+
+    #[test]
+    fn numbers_without_measure_are_errors_and_no_allocations() -> Result<()> {
+        for key in [
+            "hidden_size",
+            "intermediate_size",
+            "vocab_size",
+            "num_hidden_layers",
+            "max_position_embeddings",
+            "num_attention_heads",
+            "num_key_value_heads",
+        ] {
+            for value in [json!(1u64 << 40), json!(u64::MAX), json!(-1), json!(1.5)] {
+                let dir = folder(&config())?;
+                let mut other = config();
+                other[key] = value.clone();
+                let path = dir.path().join("config.json");
+                fs::write(&path, other.to_string()).map_err(Error::io(&path))?;
+                let result = open(dir.path());
+                assert!(
+                    matches!(result, Err(Error::Checkpoint { .. })),
+                    "{key} {value}"
+                );
+            }
+        }
         Ok(())
     }
 

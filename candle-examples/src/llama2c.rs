@@ -85,7 +85,7 @@ fn check_header(words: [i32; 7]) -> Result<Config, Problem> {
             "llama2.c checkpoints with a classifier of their own",
         ));
     }
-    // Far above any model, and low enough that no product of them overflows.
+    // Far above any model.
     let sizes = words.map(|word| {
         usize::try_from(word)
             .ok()
@@ -120,12 +120,14 @@ fn check_header(words: [i32; 7]) -> Result<Config, Problem> {
     })
 }
 
-/// The bytes of a checkpoint with this header.
+/// The bytes of a checkpoint with this header; the largest number where they are more than that.
 fn size(c: &Config) -> u64 {
     let [dim, hidden, layers] = [c.dim, c.hidden_dim, c.n_layers].map(|n| n as u64);
     let layer = 2 * dim + 4 * dim * dim + 3 * dim * hidden;
     let rope = (c.seq_len * (c.dim / c.n_heads)) as u64;
-    HEADER + 4 * (c.vocab_size as u64 * dim + layers * layer + dim + rope)
+    let floats = c.vocab_size as u64 * dim + dim + rope;
+    let floats = layers.saturating_mul(layer).saturating_add(floats);
+    floats.saturating_mul(4).saturating_add(HEADER)
 }
 
 #[cfg(test)]
@@ -169,6 +171,29 @@ pub mod tests {
         assert!(matches!(open(&long), Err(Error::Checkpoint { .. })));
         std::fs::write(&path, b"short").map_err(Error::io(&path))?;
         assert!(matches!(open(&path), Err(Error::Truncated { .. })));
+        Ok(())
+    }
+
+    #[test]
+    fn headers_that_ask_for_more_than_there_is_are_truncated_files() -> Result<()> {
+        let dir = tempfile::tempdir().map_err(Error::io("tmp"))?;
+        const MOST: i32 = (1 << 24) - 2;
+        for words in [
+            [MOST, MOST, 4096, 1, 1, MOST, MOST],
+            [8, MOST, 2, 2, 2, 300, 32],
+            [8, 16, 4096, 2, 2, 300, 32],
+            [8, 16, 2, 2, 2, 300, MOST],
+        ] {
+            let result = open(&write(dir.path(), words, 0)?);
+            assert!(matches!(result, Err(Error::Truncated { .. })), "{words:?}");
+        }
+        for at in 0..7 {
+            for word in [i32::MIN, i32::MAX, 0] {
+                let mut words = WORDS;
+                words[at] = word;
+                assert!(open(&write(dir.path(), words, 0)?).is_err(), "{words:?}");
+            }
+        }
         Ok(())
     }
 

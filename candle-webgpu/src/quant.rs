@@ -95,7 +95,8 @@ impl Quant {
 impl QuantRow {
     /// Bytes that `blocks` blocks take on the device, the last group whole.
     pub fn device_bytes(&self, blocks: usize) -> usize {
-        blocks.next_multiple_of(self.group) * self.bytes
+        let whole = blocks.checked_next_multiple_of(self.group);
+        whole.unwrap_or(usize::MAX).saturating_mul(self.bytes)
     }
 
     /// Calls `copy(place in the file's bytes, place in the device's, length)` for every field of every block.

@@ -4,6 +4,13 @@
 //!     cargo test -p candle-webgpu-tests --test reliability
 
 mod debug;
+#[path = "../gguf/family.rs"]
+#[allow(
+    dead_code,
+    reason = "what a family's logits are asked is not asked here"
+)]
+mod family;
+mod files;
 mod lost;
 mod memory;
 mod threads;
@@ -25,9 +32,15 @@ pub struct Case {
 }
 
 fn cases() -> impl Iterator<Item = &'static Case> {
-    [memory::CASES, lost::CASES, threads::CASES, debug::CASES]
-        .into_iter()
-        .flatten()
+    [
+        memory::CASES,
+        lost::CASES,
+        threads::CASES,
+        debug::CASES,
+        files::CASES,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 pub fn gpu() -> Result<Device> {

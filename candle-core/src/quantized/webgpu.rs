@@ -110,7 +110,17 @@ impl QWebGpuStorage {
     /// Zeros, `count` of them.
     pub fn zeros(device: &WebGpuDevice, count: usize, dtype: GgmlDType) -> Result<Self> {
         let blocks = count.div_ceil(dtype.block_size());
-        Self::new(device, &vec![0; blocks * dtype.type_size()], dtype)
+        let bytes = blocks.saturating_mul(dtype.type_size());
+        let on_device = match form(dtype) {
+            Form::Dense(_) => bytes,
+            Form::Blocks(quant) => quant.row().device_bytes(blocks),
+        };
+        Ok(Self {
+            value: device.runtime().fill(on_device, Elem::U8, 0)?,
+            device: device.clone(),
+            dtype,
+            bytes,
+        })
     }
 
     pub fn dtype(&self) -> GgmlDType {
@@ -228,7 +238,7 @@ impl QWebGpuStorage {
         ids_l: &Layout,
     ) -> Result<WebGpuStorage> {
         const OP: &str = "embedding";
-        self.check(OP, rows * hidden)?;
+        self.check(OP, rows.saturating_mul(hidden))?;
         let runtime = self.device.runtime();
         let view = ids.view(OP, ids_l)?;
         let count = view.count() * hidden;
@@ -262,7 +272,7 @@ impl QWebGpuStorage {
     ) -> Result<(WebGpuStorage, Shape)> {
         const OP: &str = "qmatmul";
         let (n, k) = shape.dims2()?;
-        self.check(OP, n * k)?;
+        self.check(OP, n.saturating_mul(k))?;
         let dims = l.dims();
         if dims.len() < 2 || !dims.ends_with(&[k]) {
             crate::bail!("{OP}: {l:?} does not fit a matrix ({n}, {k})")
@@ -334,7 +344,7 @@ impl QWebGpuStorage {
     ) -> Result<(WebGpuStorage, Shape)> {
         const OP: &str = "indexed_moe_forward";
         let (experts, n, k) = shape.dims3()?;
-        self.check(OP, experts * n * k)?;
+        self.check(OP, experts.saturating_mul(n).saturating_mul(k))?;
         let Form::Blocks(quant) = form(self.dtype) else {
             crate::bail!("{OP}: the experts are not quantized but {:?}", self.dtype)
         };

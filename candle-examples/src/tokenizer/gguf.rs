@@ -17,6 +17,9 @@ const UNKNOWN: usize = 2;
 const CONTROL: usize = 3;
 const USER_DEFINED: usize = 4;
 
+/// Bytes of a piece that can be made of others: each way to cut it is looked up.
+const LONGEST: usize = 1024;
+
 type Reason = Box<dyn std::error::Error + Send + Sync>;
 
 pub fn build(file: &Gguf) -> Result<Tokenizer, Reason> {
@@ -103,7 +106,8 @@ fn bpe(tokens: &[String], merges: Merges) -> BpeBuilder {
 fn merges(tokens: &[String], scores: &[f32]) -> Merges {
     let ids: HashMap<&str, usize> = tokens.iter().map(String::as_str).zip(0..).collect();
     let mut found = Vec::new();
-    for (piece, score) in tokens.iter().zip(scores) {
+    let pieces = tokens.iter().zip(scores);
+    for (piece, score) in pieces.filter(|(piece, _)| piece.len() <= LONGEST) {
         for (at, _) in piece.char_indices().skip(1) {
             let (a, b) = piece.split_at(at);
             if let (Some(&i), Some(&j)) = (ids.get(a), ids.get(b)) {
