@@ -333,6 +333,12 @@ fn indices(cases: &mut Cases) {
         let operands = [floats(&dims)?, ids(200, dims[0])?, floats(&[200, 64])?];
         check(d, &operands, SUM, |t| t[0].index_add(&t[1], &t[2], 0))
     });
+    add_case(cases, SMALL, "scatter_add", |d, limit| {
+        let dims = matrix(limit, 64);
+        let ids = ids(20 * 64, dims[0])?.reshape((20, 64))?;
+        let operands = [floats(&dims)?, ids, floats(&[20, 64])?];
+        check(d, &operands, SUM, |t| t[0].scatter_add(&t[1], &t[2], 0))
+    });
     // In the CPU's order: of equal ids the last one stays.
     add_case(cases, SMALL, "scatter_of_a_large_source", |d, limit| {
         let n = limit / 4 + 33;

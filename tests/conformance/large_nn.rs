@@ -1,9 +1,11 @@
 //! Tensors larger than one binding in products, in ops over rows and in those on images.
 
-use candle_core::{DType, Device, Tensor, D};
+use anyhow::{ensure, Result};
+use candle_core::quantized::{GgmlDType, QMatMul, QStorage, QTensor};
+use candle_core::{DType, Device, Module, Tensor, D};
 use candle_nn::ops::{layer_norm, rms_norm, softmax_last_dim};
 
-use crate::bound::{Bound, EXACT, FUNCTION, MATMUL, NORM, ROPE, SOFTMAX, SUM};
+use crate::bound::{Bound, ATTENTION, EXACT, FUNCTION, MATMUL, NORM, ROPE, SOFTMAX, SUM};
 use crate::case::Cases;
 use crate::large::{add_case, bytes, check, floats, matrix, REAL, SMALL};
 
@@ -22,6 +24,7 @@ const LONG_CONV: Bound = Bound {
 
 pub fn add(cases: &mut Cases) {
     products(cases);
+    quantized(cases);
     rows(cases);
     images(cases);
 }
@@ -76,7 +79,51 @@ fn products(cases: &mut Cases) {
     });
 }
 
+/// Blocks beyond a binding.
+fn quantized(cases: &mut Cases) {
+    add_case(cases, REAL, "quantized", |d, limit| {
+        // 34 bytes for 32 elements.
+        let (k, n) = (2048, limit / 34 * 32 / 2048 + 40);
+        let w = QTensor::quantize(&(floats(&[n, k])? * 0.05)?, GgmlDType::Q8_0)?;
+        let there = QStorage::from_data(w.data()?, d, GgmlDType::Q8_0)?;
+        let there = QTensor::new(there, (n, k))?;
+        // The same numbers: the CPU's product would round activations to 8 bits.
+        let exact = w.dequantize(&Device::Cpu)?;
+        let near = |name: &str, cpu: Tensor, here: Tensor| -> Result<()> {
+            let off = (here.to_device(&Device::Cpu)? - cpu)?.abs()?;
+            let off = off.flatten_all()?.max(0)?.to_scalar::<f32>()?;
+            ensure!(off <= 2e-3, "{name}: {off}");
+            Ok(())
+        };
+        let ids = Tensor::new(&[0u32, n as u32 - 1, n as u32 / 2], &Device::Cpu)?;
+        let rows = exact.index_select(&ids, 0)?;
+        let dense = there.dequantize(d)?;
+        near(
+            "unpacked",
+            rows.clone(),
+            dense.index_select(&ids.to_device(d)?, 0)?,
+        )?;
+        drop(dense);
+        let product = QMatMul::from_qtensor(there)?;
+        for m in [1, 20] {
+            let x = floats(&[m, k])?;
+            let y = product.forward(&x.to_device(d)?)?;
+            near("product", x.matmul(&exact.t()?)?, y)?;
+        }
+        Ok(())
+    });
+}
+
 fn rows(cases: &mut Cases) {
+    add_case(cases, REAL, "attention", |d, limit| {
+        let t = limit / 4 / 8 / 64 + 40;
+        let k = floats(&[1, 8, t, 64])?;
+        let v = (floats(&[1, 8, t + 3, 64])?.narrow(2, 3, t)? * 0.5)?;
+        check(d, &[floats(&[1, 8, 2, 64])?, k, v], ATTENTION, |t| {
+            let p = softmax_last_dim(&(t[0].matmul(&t[1].t()?)? * 0.125)?)?;
+            p.matmul(&t[2])
+        })
+    });
     add_case(cases, REAL, "softmax", |d, limit| {
         check(d, &[floats(&matrix(limit, 3001))?], SOFTMAX, |t| {
             softmax_last_dim(&t[0])
@@ -138,6 +185,19 @@ fn images(cases: &mut Cases) {
         let x = floats(&[1, limit / 4 / 1024 + 3, 32, 32])?;
         let w = (floats(&[2, limit / 4 / 1024 + 3, 2, 2])? * 0.01)?;
         check(d, &[x, w], LONG_CONV, |t| t[0].conv2d(&t[1], 0, 1, 1, 1))
+    });
+    add_case(cases, SMALL, "conv_transpose2d", |d, limit| {
+        let x = floats(&[limit / 4 / 3 / 1024 + 3, 3, 32, 32])?;
+        let w = (floats(&[3, 2, 2, 2])? * 0.1)?;
+        check(d, &[x, w], MATMUL, |t| {
+            t[0].conv_transpose2d(&t[1], 0, 0, 2, 1)
+        })
+    });
+    add_case(cases, SMALL, "upsample_bilinear", |d, limit| {
+        let x = floats(&[limit / 4 / 3 / 1024 + 3, 3, 16, 16])?;
+        check(d, &[x], FUNCTION, |t| {
+            t[0].upsample_bilinear2d(32, 32, false)
+        })
     });
     add_case(cases, SMALL, "pool_of_a_large_image", |d, limit| {
         let x = bytes(&[1, 1, limit / 500 + 3, 501])?;
