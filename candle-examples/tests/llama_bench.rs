@@ -121,3 +121,28 @@ fn refused(args: &[&str], reason: &str) {
         "{stderr}"
     );
 }
+
+/// Where the adapter has no timestamps the program says so.
+#[cfg(feature = "webgpu")]
+#[test]
+fn trace() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.json");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_llama-bench"));
+    command.args(["--shape", "tiny", "--prefill", "8", "--context", "4"]);
+    command.args(["--decode", "3", "--reps", "1", "--device", "webgpu"]);
+    let output = command.arg("--trace").arg(&path).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if stderr.contains("no timestamps") {
+        return;
+    }
+    assert!(output.status.success(), "{stderr}");
+    let trace: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    assert!(events.len() > 3 * 20, "{} events", events.len());
+    for event in events {
+        assert_eq!(event["ph"], "X");
+        assert!(event["name"].as_str().is_some_and(|name| !name.is_empty()));
+        assert!(event["ts"].as_f64().unwrap() >= 0. && event["dur"].as_f64().unwrap() >= 0.);
+    }
+}
