@@ -73,6 +73,8 @@ pub(crate) struct Inner {
     pub timeout: Option<Duration>,
     /// Ops are looked at.
     pub check: Option<Check>,
+    /// What it gives is compared with what the CPU gives.
+    pub verify: bool,
     /// Names of kernels to do without.
     pub denied: Vec<&'static str>,
     pub rewrites: Rewrites,
@@ -267,6 +269,7 @@ impl Device {
             in_turn: has(IN_TURN),
             timeout: settings.timeout,
             check: settings.check_nan.then(Check::default),
+            verify: settings.verify,
             denied: settings.denied,
             cooperative: OnceLock::new(),
             rewrites,
@@ -346,6 +349,11 @@ impl Device {
     /// Whether shaders pack f16 by WGSL's `pack2x16float`.
     pub(crate) fn pack_f16(&self, packs: bool) {
         lock(&self.0.encoder).pack_f16(packs);
+    }
+
+    /// Whether the environment asks who calls for a comparison of each op with the CPU's.
+    pub fn verifies(&self) -> bool {
+        self.0.verify
     }
 
     /// Whether to do without a kernel, as the environment says.

@@ -52,7 +52,7 @@ pub use quant::Quant;
 pub use queue::{Grid, LOG_VAR};
 pub use readback::Reading;
 pub use rewrite::{Fired, Rule, REWRITE_VAR, RULES};
-pub use settings::{CHECK_NAN_VAR, DENY_VAR, MEMORY_VAR, TIMEOUT_VAR};
+pub use settings::{CHECK_NAN_VAR, DENY_VAR, MEMORY_VAR, TIMEOUT_VAR, VERIFY_VAR};
 #[cfg(target_arch = "wasm32")]
 pub use wait::suspending;
 pub use window::{Window, BINDING_VAR};

@@ -15,6 +15,8 @@ pub const TIMEOUT_VAR: &str = "CANDLE_WEBGPU_TIMEOUT";
 /// 1: each op that makes numbers is looked at, and the first that makes a NaN or an infinity where its operands had none is an
 /// error of the next readback or synchronize that names it.
 pub const CHECK_NAN_VAR: &str = "CANDLE_WEBGPU_CHECK_NAN";
+/// 1: who calls the device is to compare what it gives with what the CPU gives ([`crate::Device::verifies`]).
+pub const VERIFY_VAR: &str = "CANDLE_WEBGPU_VERIFY";
 /// Kernels to do without, separated by commas: their twins are used, and an op that has no other kernel is an error.
 pub const DENY_VAR: &str = "CANDLE_WEBGPU_DENY";
 
@@ -26,6 +28,7 @@ pub(crate) struct Settings {
     pub memory: Option<u64>,
     pub timeout: Option<Duration>,
     pub check_nan: bool,
+    pub verify: bool,
     /// Names of kernels.
     pub denied: Vec<&'static str>,
 }
@@ -44,6 +47,7 @@ impl Settings {
                 None => (!software).then_some(TIMEOUT),
             },
             check_nan: parsed(CHECK_NAN_VAR, "0 or 1", switch)?.unwrap_or(false),
+            verify: parsed(VERIFY_VAR, "0 or 1", switch)?.unwrap_or(false),
             denied: denied()?,
         })
     }

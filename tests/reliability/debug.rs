@@ -8,6 +8,7 @@ use crate::{gpu, refused, works, Case};
 const CHECK: &str = candle_webgpu::CHECK_NAN_VAR;
 const DENY: &str = candle_webgpu::DENY_VAR;
 const CHECKED: &[(&str, &str)] = &[(CHECK, "1")];
+const VERIFIED: &[(&str, &str)] = &[(candle_webgpu::VERIFY_VAR, "1")];
 /// Kernels of products that an adapter may or may not use; `gemm` and `gemv_k` take their place.
 const PRODUCTS: &str = "gemm_coop,gemm_coop_scaled,gemm_128,gemv_k_alone,gemv_k_sub32,gemv_k_sub128,gemv_expert_sub32,\
 gemv_dot_sub,gemv_dot_many";
@@ -21,6 +22,8 @@ pub const CASES: &[Case] = &[
     Case { name: "check_nan/many_ops",          vars: CHECKED, run: many_ops },
     Case { name: "check_nan/off",               vars: &[(CHECK, "0")], run: not_checked },
     Case { name: "check_nan/no_switch",         vars: &[(CHECK, "yes")], run: no_switch },
+    Case { name: "verify/agrees",               vars: VERIFIED, run: verified },
+    Case { name: "verify/finds_a_difference",   vars: VERIFIED, run: finds_a_difference },
     Case { name: "deny/no_such_kernel",         vars: &[(DENY, "map,gemv")], run: no_such_kernel },
     Case { name: "deny/no_twin",                vars: &[(DENY, "map")], run: no_twin },
     Case { name: "deny/products",               vars: &[(DENY, PRODUCTS)], run: products },
@@ -145,6 +148,86 @@ fn not_checked() -> Result<()> {
 
 fn no_switch() -> Result<()> {
     refused(Device::new_webgpu(0), &[CHECK, "yes", "0 or 1"]).map(|_| ())
+}
+
+/// Ops of each method of the trait.
+fn verified() -> Result<()> {
+    let d = &gpu()?;
+    let readbacks = || Ok::<_, candle_core::Error>(d.as_webgpu_device()?.stats().readbacks);
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
+        let before = readbacks()?;
+        let x = Tensor::rand(-1f32, 1., (2, 3, 12, 10), d)?.to_dtype(dtype)?;
+        let y = ((x.affine(2., 0.5)?.t()?.exp()? + 1.)?
+            .sqrt()?
+            .powf(1.5)?
+            .elu(0.5)?
+            * 2.)?;
+        let m = y
+            .matmul(&x)?
+            .broadcast_add(&x.narrow(2, 3, 1)?.mean_keepdim(3)?)?;
+        let ids = Tensor::new(&[1u32, 0, 2], d)?;
+        let picked = m.index_select(&ids, 1)?;
+        let all = Tensor::cat(&[&picked, &m], 2)?.contiguous()?;
+        let low = all.lt(&all.zeros_like()?)?;
+        let chosen = low.where_cond(&all, &all.neg()?)?;
+        chosen.slice_set(&m.max_keepdim(2)?, 2, 1)?;
+        chosen
+            .narrow(3, 2, 1)?
+            .contiguous()?
+            .const_set(candle_core::scalar::Scalar::one(dtype))?;
+        let sum = chosen.sum((1, 3))?;
+        ensure!(sum.argmax(1)?.dims() == [2]);
+        let flat = sum.flatten_all()?;
+        let ids = Tensor::new(&[0u32, 3, 0], d)?;
+        let added = flat.index_add(&ids, &flat.narrow(0, 0, 3)?, 0)?;
+        let added = added.scatter_add(&ids, &flat.narrow(0, 1, 3)?, 0)?;
+        drop(
+            added
+                .scatter(&ids, &flat.narrow(0, 1, 3)?, 0)?
+                .gather(&ids, 0)?,
+        );
+        let image = x.narrow(1, 0, 2)?.contiguous()?;
+        if dtype == DType::F32 {
+            let k = Tensor::rand(-1f32, 1., (4, 2, 3, 3), d)?;
+            let z = image.conv2d(&k, 1, 2, 1, 1)?;
+            drop(z.conv_transpose2d(&k, 0, 0, 1, 1)?);
+            drop(
+                image
+                    .flatten_from(2)?
+                    .conv1d(&k.flatten_from(2)?, 1, 1, 1, 1)?,
+            );
+            drop(z.avg_pool2d(2)?.upsample_bilinear2d(9, 7, false)?);
+        }
+        drop(image.max_pool2d(2)?.upsample_nearest2d(9, 7)?);
+        let read = readbacks()? - before;
+        ensure!(read > 50, "only {read} readbacks: ops are not verified");
+    }
+    works(d)
+}
+
+/// Of the CPU: it folds several batches and channels of a transposed convolution wrongly.
+fn finds_a_difference() -> Result<()> {
+    let d = &gpu()?;
+    let x = Tensor::rand(-1f32, 1., (2, 3, 5), d)?;
+    let k = Tensor::rand(-1f32, 1., (3, 2, 3), d)?;
+    let said = refused(
+        x.conv_transpose1d(&k, 0, 0, 1, 1, 1),
+        &[
+            "VERIFY: conv_transpose1d(l: Layout",
+            "[2, 3, 5]",
+            "self F32, k F32",
+            "on the CPU",
+            ".safetensors",
+        ],
+    )?;
+    let path = said
+        .split_whitespace()
+        .find(|word| word.contains(".safetensors"));
+    let path = path.unwrap_or_default();
+    let kept = candle_core::safetensors::load(path, &Device::Cpu)?;
+    ensure!(kept["self"].to_vec1::<f32>()? == x.flatten_all()?.to_vec1::<f32>()?);
+    std::fs::remove_file(path)?;
+    works(d)
 }
 
 fn no_such_kernel() -> Result<()> {

@@ -5,6 +5,7 @@ pub mod custom;
 mod device;
 pub mod nn;
 mod storage;
+mod verify;
 
 pub use candle_webgpu as runtime;
 pub use candle_webgpu::Error as WebGpuError;
