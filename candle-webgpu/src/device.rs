@@ -96,11 +96,11 @@ pub(crate) struct Inner {
     pub fault: Value,
     pub fault_ops: Mutex<Vec<&'static str>>,
     rng: Mutex<Rng>,
-    error: Arc<Mutex<Option<Error>>>,
+    pub error: Arc<Mutex<Option<Error>>>,
     /// What wgpu refused to do, until it is known why.
-    refused: Arc<Mutex<Option<Error>>>,
+    pub refused: Arc<Mutex<Option<Error>>>,
     /// Why it takes no more work, once it does not.
-    broken: Arc<OnceLock<Error>>,
+    pub broken: Arc<OnceLock<Error>>,
 }
 
 /// The devices of this process, by their adapters.
@@ -526,106 +526,7 @@ impl Inner {
         self.report.subgroup.filter(|_| usable)
     }
 
-    /// Keeps errors that wgpu reports outside of a call. In a browser pipelines and buffers are refused in this way, too, and not
-    /// only parts of a submit.
-    fn watch(&self) {
-        let (error, refused) = (self.error.clone(), self.refused.clone());
-        self.device
-            .on_uncaptured_error(Arc::new(move |e: wgpu::Error| {
-                let memory = matches!(e, wgpu::Error::OutOfMemory { .. });
-                let slot = match memory || cfg!(target_arch = "wasm32") {
-                    true => &error,
-                    false => &refused,
-                };
-                lock(slot).get_or_insert(Error::Validation(e.to_string()));
-            }));
-        let (broken, adapter) = (self.broken.clone(), self.report.name.clone());
-        self.device.set_device_lost_callback(move |_, reason| {
-            let adapter = adapter.clone();
-            let _ = broken.set(Error::Lost { adapter, reason });
-        });
-    }
-
     pub fn denies(&self, kernel: &Kernel) -> bool {
         !self.denied.is_empty() && self.denied.contains(&kernel.name)
-    }
-
-    /// Takes no more work; `error` says why, from now on. The first cause stays.
-    pub fn give_up(&self, error: Error) {
-        let _ = self.broken.set(error);
-    }
-
-    /// The cause, if the device takes no more work.
-    pub fn check_lost(&self) -> Result<()> {
-        self.broken.get().map_or(Ok(()), |cause| Err(cause.clone()))
-    }
-
-    /// Keeps an error for the next call that can return it.
-    pub fn keep_error(&self, error: Error) {
-        lock(&self.error).get_or_insert(error);
-    }
-
-    /// What went wrong since it was asked last. Where wgpu refused something, values are not what they should be, so the device
-    /// takes no more work then.
-    pub fn take_error(&self) -> Option<Error> {
-        let refused = lock(&self.refused).take();
-        if let Some(refused) = refused {
-            let cause = self.cause(refused);
-            self.give_up(cause.clone());
-            return Some(cause);
-        }
-        lock(&self.error).take()
-    }
-
-    /// Waits for a submit, or for all of them.
-    pub fn wait(&self, index: Option<wgpu::SubmissionIndex>) -> Result<()> {
-        let mut before = usize::MAX;
-        loop {
-            match poll(&self.device, index.clone(), self.timeout) {
-                Ok(true) => return self.check_lost(),
-                Ok(false) => self.check_lost()?,
-                Err(error) => {
-                    let error = self.cause(error);
-                    self.give_up(error.clone());
-                    return Err(error);
-                }
-            }
-            let (left, kernels) = self.unfinished();
-            if left >= before {
-                return Err(self.hung(kernels));
-            }
-            before = left;
-        }
-    }
-
-    /// Why something failed: what has become of the device, else `otherwise`.
-    pub fn cause(&self, otherwise: Error) -> Error {
-        // wgpu may tell only now that the device is lost.
-        let _ = poll(&self.device, None, self.timeout);
-        if let Err(lost) = self.check_lost() {
-            return lost;
-        }
-        match self.unfinished() {
-            (0, _) => otherwise,
-            (_, kernels) => self.hung(kernels),
-        }
-    }
-
-    fn unfinished(&self) -> (usize, String) {
-        let now = Some(Duration::ZERO);
-        let is_done = |index: &wgpu::SubmissionIndex| {
-            poll(&self.device, Some(index.clone()), now).unwrap_or(true)
-        };
-        lock(&self.flight).unfinished(is_done)
-    }
-
-    fn hung(&self, kernels: String) -> Error {
-        let error = Error::Timeout {
-            adapter: self.report.name.clone(),
-            seconds: self.timeout.unwrap_or_default().as_secs_f64(),
-            kernels,
-        };
-        self.give_up(error.clone());
-        error
     }
 }

@@ -13,29 +13,42 @@ const NAMED: usize = 12;
 
 /// The newest submits and the dispatches in them, oldest first.
 #[derive(Default)]
-pub(crate) struct Flight(VecDeque<(wgpu::SubmissionIndex, Vec<Name>)>);
+pub(crate) struct Flight {
+    submits: VecDeque<(wgpu::SubmissionIndex, Vec<Name>)>,
+    /// All there ever were.
+    count: u64,
+}
+
+/// What is in flight.
+pub(crate) struct Open {
+    /// Submits that are done, of all there ever were.
+    pub finished: u64,
+    /// The dispatches in the others, the first ones by name.
+    pub kernels: String,
+}
 
 impl Flight {
     /// Remembers a submit. Gives an empty list for the next.
     pub fn push(&mut self, index: wgpu::SubmissionIndex, names: Vec<Name>) -> Vec<Name> {
-        self.0.push_back((index, names));
-        if self.0.len() <= KEPT {
+        self.count += 1;
+        self.submits.push_back((index, names));
+        if self.submits.len() <= KEPT {
             return Vec::new();
         }
-        let mut spare = self
-            .0
-            .pop_front()
-            .map(|(_, names)| names)
-            .unwrap_or_default();
+        let oldest = self.submits.pop_front();
+        let mut spare = oldest.map(|(_, names)| names).unwrap_or_default();
         spare.clear();
         spare
     }
 
-    /// How many submits are not done, and the dispatches in them, the first ones by name.
-    pub fn unfinished(&self, is_done: impl Fn(&wgpu::SubmissionIndex) -> bool) -> (usize, String) {
-        let open: Vec<_> = self.0.iter().filter(|(index, _)| !is_done(index)).collect();
+    pub fn open(&self, is_done: impl Fn(&wgpu::SubmissionIndex) -> bool) -> Open {
+        let all = self.submits.iter();
+        let open: Vec<_> = all.filter(|(index, _)| !is_done(index)).collect();
         let names = open.iter().flat_map(|(_, names)| names.iter().copied());
-        (open.len(), list(names))
+        Open {
+            finished: self.count - open.len() as u64,
+            kernels: list(names),
+        }
     }
 }
 

@@ -17,6 +17,7 @@ pub mod elem;
 mod encode;
 mod error;
 mod f8e4m3;
+mod fault;
 mod flight;
 mod hash;
 pub mod kernel;
