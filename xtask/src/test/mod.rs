@@ -121,7 +121,13 @@ fn run_part(part: Part, args: &Args) -> Result<Counts> {
         Part::Wgsl => add(ours(args, &["wgsl"]))?,
         Part::Conformance => add(ours(
             args,
-            &["conformance", "errors", "reliability", "readback", "support"],
+            &[
+                "conformance",
+                "errors",
+                "reliability",
+                "readback",
+                "support",
+            ],
         ))?,
         Part::Unit => {
             add(cargo_test(args, &["-p", "candle-webgpu"]))?;
