@@ -10,6 +10,10 @@ use crate::error::{Error, Result};
 use crate::flight::Open;
 use crate::wait::poll;
 
+/// Milliseconds in which the news of a loss arrives after what it made fail.
+#[cfg(not(target_arch = "wasm32"))]
+const NEWS: usize = 50;
+
 impl Inner {
     /// Keeps errors that wgpu reports outside of a call. In a browser pipelines and buffers are refused in this way, too, and not
     /// only parts of a submit.
@@ -81,8 +85,16 @@ impl Inner {
 
     /// Why something failed: what has become of the device, else `otherwise`.
     pub fn cause(&self, otherwise: Error) -> Error {
-        // wgpu may tell only now that the device is lost.
-        let done = poll(&self.device, None, self.timeout);
+        // wgpu may tell only now that the device is lost, or another thread that has been told may not have said so yet.
+        let mut done = poll(&self.device, None, self.timeout);
+        #[cfg(not(target_arch = "wasm32"))]
+        for _ in 0..NEWS {
+            if self.broken.get().is_some() || !matches!(done, Ok(true)) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+            done = poll(&self.device, None, self.timeout);
+        }
         match (self.check_lost(), done) {
             (Err(lost), _) => lost,
             (Ok(()), Ok(false)) => self.hung(self.open()),
