@@ -10,7 +10,7 @@ use crate::kernel::attention_spec::{
     merge, Block, Form, Mask, Tile, BLOCKS, DECODE_KEYS, FLASH_MERGE, MAX_COLUMNS, TILES,
 };
 use crate::kernel::edge::FLOATS;
-use crate::kernel::flash_coop;
+use crate::kernel::flash_coop::{self, FLASH_COOP};
 use crate::layout::{to_u32, View};
 use crate::link::Spec;
 use crate::queue::Grid;
@@ -277,7 +277,8 @@ pub(crate) struct Merge {
 /// Shares the work among workgroups, and decides what `params` leaves open.
 pub(crate) fn plan(device: &Inner, (elem, mask): (Elem, Mask), mut params: Params) -> Plan {
     let [whole, whole_mask] = params.starts_whole();
-    let coop = elem == Elem::F16 && whole && device.cooperative();
+    let able = device.cooperative() && !device.denies(&FLASH_COOP);
+    let coop = elem == Elem::F16 && whole && able;
     let share = share(device.binding, coop, &params);
     let form = Form {
         elem,
