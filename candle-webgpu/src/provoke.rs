@@ -11,7 +11,7 @@ use crate::kernel::copy::FILL;
 use crate::link::{Access, Spec};
 use crate::queue::Op;
 use crate::rewrite::Rewrites;
-use crate::wait::{block_on, may_block, Call};
+use crate::wait::{block_on, may_block, poll, Call};
 
 const CALL: Call = ("provoke::separate", "nothing");
 
@@ -29,6 +29,12 @@ pub fn invalid_dispatch(device: &Device) -> Result<()> {
     let op = Op::new(spec, operands, &[64u32, 0, 0, 0], [most + 1, 1, 1]);
     lock(&device.inner().recorder).push(op);
     Ok(())
+}
+
+/// Waits for the adapter, whatever has become of the device. A process that ends while llvmpipe (Mesa 22.3.6) computes may crash: its
+/// threads go on while the code that they run is taken down.
+pub fn drain(device: &Device) {
+    let _ = poll(&device.inner().device, None, None);
 }
 
 /// A device of its own on an adapter that may have another.

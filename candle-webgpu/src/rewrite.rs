@@ -49,11 +49,11 @@ pub const RULES: &[Rule] = &[
     Rule { name: "attention", about: "q k^T, scale, cap, mask, softmax, times v: the kernels of sdpa", usual: true, makes: &["flash", "flash_decode", "flash_merge"], rewrite: Some(attention::rewrite) },
     Rule { name: "cats", about: "copies that do not meet, as those of a concatenation: one kernel", usual: true, makes: &["copy_parts"], rewrite: Some(cats::rewrite) },
     Rule { name: "norms", about: "a sum and its rms_norm: one kernel that writes both", usual: true, makes: &["add_rms_norm"], rewrite: Some(norms::rewrite) },
-    Rule { name: "siblings", about: "products of the same few rows with two or three matrices: one kernel", usual: true, makes: &["gemv_siblings", "gemv_siblings_sub32", "gemv_siblings_sub128", "gemv_siblings_alone"], rewrite: Some(siblings::rewrite) },
+    Rule { name: "siblings", about: "products of the same few rows with two or three matrices: one kernel", usual: true, makes: &["gemv_siblings", "gemv_siblings_sub32", "gemv_siblings_sub128", "gemv_siblings_alone", "gemv_dot_siblings", "gemv_dot_siblings_sub", "gemv_dot_siblings_many"], rewrite: Some(siblings::rewrite) },
     Rule { name: "ropes",  about: "queries and keys turned by the same angles: one kernel", usual: true, makes: &["rope_pair"], rewrite: Some(ropes::rewrite) },
     Rule { name: "chains", about: "elementwise ops whose results only the next one reads: one kernel", usual: true, makes: &["chain"], rewrite: Some(chains::rewrite) },
     Rule { name: "rows",   about: "softmax of few long rows: chunks of them, in two kernels", usual: true, makes: &["softmax_parts", "softmax_join"], rewrite: Some(rows::rewrite) },
-    Rule { name: "transposes", about: "transposing copies: the same through tiles in workgroup memory", usual: true, makes: &["transpose"], rewrite: Some(transposes::rewrite) },
+    Rule { name: "transposes", about: "transposing copies: the same through tiles in workgroup memory", usual: true, makes: &["transpose", "transpose16"], rewrite: Some(transposes::rewrite) },
 ];
 
 pub(crate) const COPIES: &str = "copies";

@@ -165,6 +165,7 @@ fn time_limit() -> Result<()> {
     refused(x.exp(), &["did not finish", "gemm"])?;
     let other = &gpu()?;
     ensure!(!other.same_device(d));
+    provoke::drain(d.as_webgpu_device()?.runtime());
     Ok(())
 }
 
@@ -175,7 +176,9 @@ fn time_limit_awaited() -> Result<()> {
         said.contains("did not finish") && said.contains("gemm"),
         "{said:?}"
     );
-    refused(d.synchronize(), &["did not finish"]).map(|_| ())
+    refused(d.synchronize(), &["did not finish"])?;
+    provoke::drain(d.as_webgpu_device()?.runtime());
+    Ok(())
 }
 
 fn no_time_limit() -> Result<()> {
