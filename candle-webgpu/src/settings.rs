@@ -53,16 +53,25 @@ impl Settings {
     }
 }
 
+/// A variable that is set and not empty. Browsers have none, and modules for them nothing that only a variable asks for.
+#[inline]
+fn set(variable: &str) -> Option<String> {
+    if cfg!(target_arch = "wasm32") {
+        return None;
+    }
+    let value = std::env::var(variable).ok();
+    value.filter(|value| !value.trim().is_empty())
+}
+
 /// What a variable that is set and not empty means; an error that says what it should be if it means nothing.
 fn parsed<T>(
     variable: &'static str,
     wants: &'static str,
     parse: fn(&str) -> Option<T>,
 ) -> Result<Option<T>> {
-    let value = std::env::var(variable).unwrap_or_default();
-    if value.trim().is_empty() {
+    let Some(value) = set(variable) else {
         return Ok(None);
-    }
+    };
     match parse(value.trim()) {
         Some(parsed) => Ok(Some(parsed)),
         None => Err(Error::BadVariable {
@@ -93,7 +102,9 @@ fn switch(text: &str) -> Option<bool> {
 }
 
 fn denied() -> Result<Vec<&'static str>> {
-    let value = std::env::var(DENY_VAR).unwrap_or_default();
+    let Some(value) = set(DENY_VAR) else {
+        return Ok(Vec::new());
+    };
     let names = value.split(',').map(str::trim).filter(|n| !n.is_empty());
     let names: Vec<&str> = names.collect();
     if names.is_empty() {
