@@ -39,14 +39,17 @@ pub static GEMM_COOP_SCALED: Kernel = kernel!(
 /// Rows and columns of a piece: M, N and K of a cooperative matrix.
 const PIECE: u32 = 16;
 
+/// Steps along k that a workgroup fetches at a time.
+pub(crate) const ROUND: u32 = 64;
+
 /// A tile of y: what the four subgroups of a workgroup compute.
 #[derive(Debug)]
 pub(crate) struct Tile {
-    /// The `op` of the specialisation.
-    pub name: &'static str,
+    /// The `op` of the specialisation where the octets of both operands start at 16 bytes, and where only their quads do at 8.
+    names: [&'static str; 2],
     pub m: u32,
     pub n: u32,
-    /// Steps along k that a workgroup holds at a time.
+    /// Steps along k that a workgroup holds at a time: a round, or half of one.
     pub k: u32,
     /// Rows and columns of a subgroup.
     subgroup: (u32, u32),
@@ -58,7 +61,7 @@ pub(crate) struct Tile {
 /// memory on a multiprocessor, and one of more: the large tile must stay below.
 pub(crate) const TILES: &[Tile] = &[
     Tile {
-        name: "128x128",
+        names: ["128x128", "128x128.quads"],
         m: 128,
         n: 128,
         k: 32,
@@ -66,7 +69,7 @@ pub(crate) const TILES: &[Tile] = &[
         least: 128,
     },
     Tile {
-        name: "64x64",
+        names: ["64x64", "64x64.quads"],
         m: 64,
         n: 64,
         k: 64,
@@ -86,30 +89,55 @@ impl Tile {
 fn tile(spec: &Spec) -> &'static Tile {
     TILES
         .iter()
-        .find(|t| t.name == spec.op)
+        .find(|t| t.names.contains(&spec.op))
         .unwrap_or(&TILES[TILES.len() - 1])
 }
 
-/// The specialisation for a tile, the directions of the runs of `a` and `b`, and the dtype of y, which is made of whole quads with
-/// `Put`.
+/// The specialisation for a tile, whether both operands are read by octets, the directions of the runs of `a` and `b`, and the
+/// dtype of y, which is made of whole quads with `Put`.
 pub(crate) fn spec(
     tile: &Tile,
+    octets: bool,
     along_k: [bool; 2],
     whole_k: bool,
     y: (Elem, Access),
     scaled: bool,
 ) -> Spec {
     let raw = (Elem::F16, Access::Raw);
+    let name = tile.names[usize::from(!octets)];
     let spec = if scaled {
         let worth = (Elem::F32, Access::Raw);
-        Spec::new(&GEMM_COOP_SCALED, tile.name, &[raw, raw, y, worth])
+        Spec::new(&GEMM_COOP_SCALED, name, &[raw, raw, y, worth])
     } else {
-        Spec::new(&GEMM_COOP, tile.name, &[raw, raw, y])
+        Spec::new(&GEMM_COOP, name, &[raw, raw, y])
     };
     spec.with("A_ALONG_K", along_k[0].into())
         .with("B_ALONG_K", along_k[1].into())
         .with("WHOLE_K", whole_k.into())
 }
+
+/// f16 has no bitcast in naga 30; NVIDIA's compiler drops the way there and back.
+const BY_OCTETS: &str = "alias Unit = vec4<u32>;
+alias Octet = vec4<u32>;
+const UNIT = 8u;
+fn a_octet(at: u32) -> Octet { return a[at]; }
+fn b_octet(at: u32) -> Octet { return b[at]; }
+fn quad(of8: Octet, high: bool) -> vec4<f16> {
+    let words = select(of8.xy, of8.zw, high);
+    return vec4<f16>(vec2<f16>(unpack2x16float(words.x)), vec2<f16>(unpack2x16float(words.y)));
+}
+fn kept(of8: Octet, low: bool, high: bool) -> Octet { return select(Octet(), of8, vec4<bool>(low, low, high, high)); }";
+
+/// The second quad of the last octet may lie past the end.
+const BY_QUADS: &str = "alias Unit = vec4<f16>;
+struct Octet { low: vec4<f16>, high: vec4<f16> }
+const UNIT = 4u;
+fn a_octet(at: u32) -> Octet { return Octet(a[at], a[min(at + 1u, arrayLength(&a) - 1u)]); }
+fn b_octet(at: u32) -> Octet { return Octet(b[at], b[min(at + 1u, arrayLength(&b) - 1u)]); }
+fn quad(of8: Octet, high: bool) -> vec4<f16> { return select(of8.low, of8.high, high); }
+fn kept(of8: Octet, low: bool, high: bool) -> Octet {
+    return Octet(select(vec4<f16>(), of8.low, low), select(vec4<f16>(), of8.high, high));
+}";
 
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
     text.file(include_str!("../../wgsl/lib/batch.wgsl"));
@@ -124,6 +152,11 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
     ] {
         text.line(format!("const {name} = {value}u;"));
     }
+    text.line(if spec.op == tile.names[0] {
+        BY_OCTETS
+    } else {
+        BY_QUADS
+    });
     let starts = |size: u32| (0..size).step_by(PIECE as usize);
     let sum = |m: u32, n: u32| format!("sums[{}]", m / PIECE * (wn / PIECE) + n / PIECE);
     text.line("fn multiply(row: u32, col: u32) {");
@@ -162,17 +195,18 @@ fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> {
 
 pub fn catalogue() -> Vec<Spec> {
     let mut all = Vec::new();
-    for tile in TILES {
-        for along_k in [[true, true], [true, false], [false, true], [false, false]] {
-            for whole_k in [true, false] {
-                // f32 is what the parts of a product cut along k have.
-                for access in [Access::Put, Access::Set] {
-                    for elem in [Elem::F16, Elem::F32] {
-                        all.push(spec(tile, along_k, whole_k, (elem, access), false));
-                    }
-                    for elem in [Elem::F16, Elem::Bf16, Elem::F32] {
-                        all.push(spec(tile, along_k, whole_k, (elem, access), true));
-                    }
+    let runs = [[true, true], [true, false], [false, true], [false, false]];
+    for (tile, octets) in TILES.iter().flat_map(|t| [(t, true), (t, false)]) {
+        for (along_k, whole_k) in runs.iter().flat_map(|r| [(*r, true), (*r, false)]) {
+            // f32 is what the parts of a product cut along k have.
+            for access in [Access::Put, Access::Set] {
+                for elem in [Elem::F16, Elem::F32] {
+                    let y = (elem, access);
+                    all.push(spec(tile, octets, along_k, whole_k, y, false));
+                }
+                for elem in [Elem::F16, Elem::Bf16, Elem::F32] {
+                    let y = (elem, access);
+                    all.push(spec(tile, octets, along_k, whole_k, y, true));
                 }
             }
         }
@@ -191,11 +225,11 @@ pub(crate) fn suits(adapter: &wgpu::Adapter, subgroup: Option<(u32, u32)>) -> bo
         })
 }
 
-/// Multiplies small integers, whose products are exact: an experimental feature is trusted once it has given the right numbers,
-/// with each matrix along k and across.
+/// Multiplies small multiples of 2^-15, subnormal ones among them, whose products are exact: an experimental feature is trusted once it has given the right numbers,
+/// with each matrix along k and across, by octets and by quads.
 pub(crate) fn exact(device: &Device) -> Result<bool> {
     const SIDE: usize = 96;
-    let number = |i: usize| f16::from_f32((i * 7 % 15) as f32 - 7.);
+    let number = |i: usize| f16::from_f32(((i * 7 % 15) as f32 - 7.) / 32768.);
     let values: Vec<f16> = (0..SIDE * SIDE).map(number).collect();
     let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
     let value = device.upload(&bytes)?;
@@ -203,7 +237,8 @@ pub(crate) fn exact(device: &Device) -> Result<bool> {
         let (row, col) = (i / SIDE, i % SIDE);
         values[row * strides[0] + col * strides[1]].to_f32()
     };
-    for strides in [[SIDE, 1], [1, SIDE]] {
+    let ways = [([SIDE, 1], true), ([1, SIDE], true), ([SIDE, 1], false)];
+    for (strides, octets) in ways {
         let view = View {
             value: &value,
             elem: Elem::F16,
@@ -214,7 +249,8 @@ pub(crate) fn exact(device: &Device) -> Result<bool> {
         let problem = Problem::new(view, view, [1, SIDE, SIDE, SIDE], Elem::F32)?;
         let along_k = [strides[1] == 1, strides[0] == 1];
         let tile = &TILES[TILES.len() - 1];
-        let spec = spec(tile, along_k, false, (Elem::F32, Access::Put), false);
+        let y = (Elem::F32, Access::Put);
+        let spec = spec(tile, octets, along_k, false, y, false);
         let rows = SIDE.div_ceil(tile.m as usize) as u32;
         let plan = Plan {
             rows,

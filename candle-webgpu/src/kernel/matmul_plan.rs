@@ -357,13 +357,16 @@ impl Problem {
         let tile = gemm_coop::TILES
             .iter()
             .find(|t| count(t) >= t.least && t.shared() <= limit)?;
-        let parts = self.parts(count(tile), tile.k, device.binding_limit());
+        let round = gemm_coop::ROUND;
+        let parts = self.parts(count(tile), round, device.binding_limit());
         let out = if parts == 1 { self.out } else { Elem::F32 };
         let y = (out, self.stores());
         let along_k = readings.map(|r| r.along_k);
-        let whole_k = self.k.is_multiple_of(tile.k * parts);
+        let whole_k = self.k.is_multiple_of(round * parts);
         let rows = self.m.div_ceil(tile.m);
-        let spec = gemm_coop::spec(tile, along_k, whole_k, y, self.scaled);
+        let octets = [(&self.a, along_k[0]), (&self.b, along_k[1])];
+        let octets = octets.iter().all(|(s, along)| s.aligned(8, *along, self.k));
+        let spec = gemm_coop::spec(tile, octets, along_k, whole_k, y, self.scaled);
         if device.denies(spec.kernel) {
             return None;
         }
