@@ -39,6 +39,13 @@ const PLANES: &[Plane] = &[
     [1, 32, 40, 9, 10, 3, 1, 1, 1, 1],
     [2, 8, 12, 7, 9, 3, 1, 1, 1, 4],
     [1, 12, 12, 10, 6, 5, 2, 1, 1, 12],
+    // For cooperative matrices: whole and broken lines and tiles, steps, dilations, parts of k, large tiles.
+    [2, 16, 40, 20, 24, 3, 1, 1, 1, 1],
+    [2, 8, 70, 9, 21, 3, 2, 1, 2, 1],
+    [2, 24, 33, 14, 15, 3, 1, 2, 1, 1],
+    [1, 8, 48, 16, 14, 2, 0, 3, 1, 1],
+    [2, 256, 64, 8, 8, 3, 1, 1, 1, 1],
+    [1, 8, 1024, 32, 64, 3, 1, 1, 1, 1],
 ];
 
 /// Views that keep their shape but not their place in memory.

@@ -37,6 +37,7 @@ const KINDS: [DType; 5] = [DType::F32, DType::F16, DType::U8, DType::I64, DType:
 const TWINS: &[(&str, &str)] = &[
     ("gemm_coop", "matmul/"),
     ("gemm_coop_scaled", "matmul/"),
+    ("conv_coop", "conv2d/f16/"),
     ("gemv_k_sub32", "matmul/"),
     ("gemv_k_sub128", "matmul/"),
     ("gemv_siblings_sub32", "rewrite/"),

@@ -37,6 +37,12 @@ fn keep(at: Piece) {
     }
 }
 fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
+// How the octets of b are found, and where four values of a row of y go: lib/gemm_coop_dense.wgsl, lib/gemm_coop_image.wgsl.
+alias BUnit = Unit;
+alias More = u32;
+fn b_start(i: u32, n: u32, k: u32, base: u32, batch: u32) { b_from[i] = (base + n * p.b_n + k * p.b_k) / UNIT; }
+fn b_next(i: u32, live: bool, more: bool) -> Octet { return b_octet(b_from[i]); }
+fn store(row: u32, n: u32, v: vec4<f32>) { y_put(row * p.n + n, 4u, v); }
 // An operand whose octets all start at 16 bytes is read by them, else by quads.
 alias Unit = vec4<u32>;
 alias Octet = vec4<u32>;
@@ -66,10 +72,11 @@ struct Params {
     dims: vec4<u32>, // of the batch
     a_batch: vec4<u32>,
     b_batch: vec4<u32>,
+    more: More,
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read_write> a: array<Unit>;
-@group(0) @binding(2) var<storage, read_write> b: array<Unit>;
+@group(0) @binding(2) var<storage, read_write> b: array<BUnit>;
 @group(0) @binding(3) var<storage, read_write> y: array<Y>;
 override WORKGROUP: u32 = 128u;
 override A_ALONG_K: u32 = 1u; // octets of a run along k, else along m
@@ -119,13 +126,13 @@ fn inside(at: u32, size: u32, along_k: u32) -> u32 {
 }
 
 // Fetches the thread's share of a round into registers. Past the end of k there are zeros.
-fn fetch(thread: u32, k0: u32, a_step: u32, b_step: u32) {
+fn fetch(thread: u32, k0: u32, more: bool) {
+    let a_step = select(0u, ROUND * p.a_k / UNIT, more);
     for (var i = 0u; i < HOLD; i++) {
         let b_k = k0 + octet_at(thread, i, B_ALONG_K, BN).y;
         let b_live = WHOLE_K == 1u || b_k < p.k;
-        b_hold[i] = b_octet(select(0u, b_from[i], b_live));
+        b_hold[i] = b_next(i, b_live, more);
         if WHOLE_K == 0u { b_hold[i] = kept(b_hold[i], b_live, b_k + 4u * B_ALONG_K < p.k); }
-        b_from[i] += b_step;
         let a_k = k0 + octet_at(thread, i, A_ALONG_K, BM).y;
         let a_live = WHOLE_K == 1u || a_k < p.k;
         a_hold[i] = a_octet(select(0u, a_from[i], a_live));
@@ -196,7 +203,7 @@ fn keep_piece(sum: Sum, to: Piece, below: u32, beside: u32) {
         let m = to.m + below + q / 4u;
         let n = to.n + beside + q % 4u * 4u;
         if m < p.m && n < p.n {
-            y_put((to.above + m) * p.n + n, min(4u, p.n - n), scaled(y_tile[to.mine + q / 4u * (SCRATCH / 4u) + q % 4u], m, n));
+            store(to.above + m, n, scaled(y_tile[to.mine + q / 4u * (SCRATCH / 4u) + q % 4u], m, n));
         }
     }
     workgroupBarrier();
@@ -227,12 +234,10 @@ fn main(
         let a_at = octet_at(thread, i, A_ALONG_K, BM);
         let b_at = octet_at(thread, i, B_ALONG_K, BN);
         a_from[i] = (base.x + inside(m0 + a_at.x, p.m, A_ALONG_K) * p.a_m + a_at.y * p.a_k) / UNIT;
-        b_from[i] = (base.y + inside(n0 + b_at.x, p.n, B_ALONG_K) * p.b_n + b_at.y * p.b_k) / UNIT;
+        b_start(i, n0 + b_at.x, b_at.y, base.y, batch);
     }
     // The last round fetches its own octets again, for nobody.
-    let a_step = ROUND * p.a_k / UNIT;
-    let b_step = ROUND * p.b_k / UNIT;
-    fetch(thread, 0u, select(0u, a_step, ROUND < p.k), select(0u, b_step, ROUND < p.k));
+    fetch(thread, 0u, ROUND < p.k);
     for (var k0 = 0u; k0 < p.k; k0 += ROUND) {
         stage(thread, 0u);
         if BK < ROUND {
@@ -242,8 +247,7 @@ fn main(
         }
         stage(thread, 1u);
         workgroupBarrier();
-        let more = k0 + 2u * ROUND < p.k;
-        fetch(thread, k0 + ROUND, select(0u, a_step, more), select(0u, b_step, more));
+        fetch(thread, k0 + ROUND, k0 + 2u * ROUND < p.k);
         multiply(row, col);
         workgroupBarrier();
     }

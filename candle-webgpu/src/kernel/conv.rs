@@ -57,17 +57,17 @@ struct Params {
 }
 
 pub(crate) struct Problem<'a> {
-    op: &'static str,
-    elem: Elem,
-    transposed: bool,
+    pub op: &'static str,
+    pub elem: Elem,
+    pub transposed: bool,
     /// Each takes its part of the channels of x to its part of the output channels.
-    groups: usize,
+    pub groups: usize,
     pub x: Image<'a>,
     /// Its dims are (output channels, input channels, h, w), whatever the order in memory.
     pub w: Image<'a>,
-    stride: [usize; 2],
-    padding: [usize; 2],
-    dilation: [usize; 2],
+    pub stride: [usize; 2],
+    pub padding: [usize; 2],
+    pub dilation: [usize; 2],
     pub out: [usize; 2],
 }
 
@@ -241,6 +241,9 @@ impl<'a> Problem<'a> {
             return device.fill(n, self.elem, 0);
         }
         if let Some(y) = self.pointwise(device)? {
+            return Ok(y);
+        }
+        if let Some(y) = self.cooperative(device)? {
             return Ok(y);
         }
         let (x_window, x) = self.x.window(device, self.op, self.elem)?;

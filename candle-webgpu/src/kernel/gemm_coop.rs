@@ -45,8 +45,9 @@ pub(crate) const ROUND: u32 = 64;
 /// A tile of y: what the four subgroups of a workgroup compute.
 #[derive(Debug)]
 pub(crate) struct Tile {
-    /// The `op` of the specialisation where the octets of both operands start at 16 bytes, and where only their quads do at 8.
-    names: [&'static str; 2],
+    /// The `op` of the specialisation where the octets of both operands start at 16 bytes, and where only their quads do at 8; and
+    /// that of a convolution whose windows move by more than one place.
+    pub names: [&'static str; 3],
     pub m: u32,
     pub n: u32,
     /// Steps along k that a workgroup holds at a time: a round, or half of one.
@@ -61,7 +62,7 @@ pub(crate) struct Tile {
 /// memory on a multiprocessor, and one of more: the large tile must stay below.
 pub(crate) const TILES: &[Tile] = &[
     Tile {
-        names: ["128x128", "128x128.quads"],
+        names: ["128x128", "128x128.quads", "128x128.steps"],
         m: 128,
         n: 128,
         k: 32,
@@ -69,7 +70,7 @@ pub(crate) const TILES: &[Tile] = &[
         least: 128,
     },
     Tile {
-        names: ["64x64", "64x64.quads"],
+        names: ["64x64", "64x64.quads", "64x64.steps"],
         m: 64,
         n: 64,
         k: 64,
@@ -86,7 +87,7 @@ impl Tile {
     }
 }
 
-fn tile(spec: &Spec) -> &'static Tile {
+pub(crate) fn tile(spec: &Spec) -> &'static Tile {
     TILES
         .iter()
         .find(|t| t.names.contains(&spec.op))
@@ -117,7 +118,7 @@ pub(crate) fn spec(
 }
 
 /// f16 has no bitcast in naga 30; NVIDIA's compiler drops the way there and back.
-const BY_OCTETS: &str = "alias Unit = vec4<u32>;
+pub(crate) const BY_OCTETS: &str = "alias Unit = vec4<u32>;
 alias Octet = vec4<u32>;
 const UNIT = 8u;
 fn a_octet(at: u32) -> Octet { return a[at]; }
@@ -141,7 +142,29 @@ fn kept(of8: Octet, low: bool, high: bool) -> Octet {
 
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
     text.file(include_str!("../../wgsl/lib/batch.wgsl"));
+    text.file(include_str!("../../wgsl/lib/gemm_coop_dense.wgsl"));
     let tile = tile(spec);
+    tile_slots(tile, text);
+    text.line("alias BUnit = Unit;\nalias More = u32;");
+    text.line(if spec.op == tile.names[0] {
+        BY_OCTETS
+    } else {
+        BY_QUADS
+    });
+    text.line(if spec.kernel.bindings.len() == 4 {
+        "@group(0) @binding(4) var<storage, read> worth: array<f32>;
+fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> {
+    let by = p.m + n;
+    return v * worth[m] * vec4<f32>(worth[by], worth[by + 1u], worth[by + 2u], worth[by + 3u]);
+}"
+    } else {
+        "fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> { return v; }"
+    });
+    y_put(spec, 2, text)
+}
+
+/// The sizes of a tile, and what is written out for them.
+pub(crate) fn tile_slots(tile: &Tile, text: &mut Text) {
     let (wm, wn) = tile.subgroup;
     for (name, value) in [
         ("BM", tile.m),
@@ -152,11 +175,6 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
     ] {
         text.line(format!("const {name} = {value}u;"));
     }
-    text.line(if spec.op == tile.names[0] {
-        BY_OCTETS
-    } else {
-        BY_QUADS
-    });
     let starts = |size: u32| (0..size).step_by(PIECE as usize);
     let sum = |m: u32, n: u32| format!("sums[{}]", m / PIECE * (wn / PIECE) + n / PIECE);
     text.line("fn multiply(row: u32, col: u32) {");
@@ -181,16 +199,6 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
         }
     }
     text.line("}");
-    text.line(if spec.kernel.bindings.len() == 4 {
-        "@group(0) @binding(4) var<storage, read> worth: array<f32>;
-fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> {
-    let by = p.m + n;
-    return v * worth[m] * vec4<f32>(worth[by], worth[by + 1u], worth[by + 2u], worth[by + 3u]);
-}"
-    } else {
-        "fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> { return v; }"
-    });
-    y_put(spec, 2, text)
 }
 
 pub fn catalogue() -> Vec<Spec> {

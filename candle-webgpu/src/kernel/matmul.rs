@@ -88,9 +88,16 @@ impl Device {
             }
             None => self.record(plan.spec, &[a, b, (&y).into()], &params, grid)?,
         }
+        self.add_up(y, parts, problem.out)
+    }
+
+    /// The sum of as many `parts` as `y` holds, in the dtype of the result.
+    pub(crate) fn add_up(&self, y: Value, parts: usize, out: Elem) -> Result<Value> {
         if parts == 1 {
             return Ok(y);
         }
+        let elem = Elem::F32;
+        let count = y.bytes() as usize / elem.size() / parts;
         let dims = [parts, count];
         let parts = View {
             value: &y,
@@ -100,7 +107,7 @@ impl Device {
             offset: 0,
         };
         let sum = self.fold("sum", parts, &[0])?;
-        self.sum_as(sum, elem, problem.out, count)
+        self.sum_as(sum, elem, out, count)
     }
 
     /// A sum in the dtype of the result.

@@ -153,6 +153,22 @@ impl Plan {
     }
 }
 
+/// Into how many parts of whole `step`s to cut k, so that `tiles` that are too few for the adapter become enough and their
+/// `outputs` stay within `limit` bytes of f32.
+pub(crate) fn parts([k, step]: [u32; 2], tiles: u64, outputs: u64, limit: u64) -> u32 {
+    let fits = |parts: u32| {
+        k.is_multiple_of(step * parts)
+            && k / parts >= MIN_PART
+            && tiles * u64::from(parts) <= BUSY
+            && u64::from(parts) * outputs * 4 <= limit
+    };
+    let mut parts = MAX_PARTS;
+    while parts > 1 && !fits(parts) {
+        parts /= 2;
+    }
+    parts
+}
+
 /// Refuses views whose last element a kernel cannot address.
 fn address(v: View<'_>) -> Result<()> {
     let steps = v.dims.iter().zip(v.strides).map(|(d, s)| (d - 1) * s);
@@ -460,20 +476,14 @@ impl Problem {
         [&self.a, &self.b].map(|s| self.k.is_multiple_of(8) && s.aligned(by_16_bytes, true, self.k))
     }
 
-    /// Into how many parts of whole `step`s to cut k, so that `tiles` that are too few for the adapter become enough and
-    /// their products stay within `limit` bytes.
+    /// As [`parts`], for one matrix.
     fn parts(&self, tiles: u64, step: u32, limit: u64) -> u32 {
-        let mut parts = if self.batch == 1 { MAX_PARTS } else { 1 };
-        let fits = |parts| {
-            self.k.is_multiple_of(step * parts)
-                && self.k / parts >= MIN_PART
-                && tiles * u64::from(parts) <= BUSY
-                && u64::from(parts) * u64::from(self.m) * u64::from(self.n) * 4 <= limit
-        };
-        while parts > 1 && !fits(parts) {
-            parts /= 2;
+        let outputs = u64::from(self.m) * u64::from(self.n);
+        if self.batch == 1 {
+            parts([self.k, step], tiles, outputs, limit)
+        } else {
+            1
         }
-        parts
     }
 
     /// Takes the parts along k for a batch.

@@ -5,6 +5,7 @@ pub mod attention;
 pub(crate) mod attention_spec;
 pub(crate) mod chain;
 pub mod conv;
+mod conv_coop;
 mod conv_cut;
 mod conv_spec;
 pub mod copy;
@@ -54,6 +55,7 @@ pub fn catalogue() -> Vec<Spec> {
         zip::catalogue(),
         pick::catalogue(),
         pool::catalogue(),
+        conv_coop::catalogue(),
         conv_spec::catalogue(),
         copy::catalogue(),
         copy_parts::catalogue(),
