@@ -1,6 +1,6 @@
 //! Runs ops by the rules and without them, on devices of their own.
 
-use crate::adapter::{choose, DOT4};
+use crate::adapter::{choose, DOT4, IN_TURN};
 use crate::buffer::Value;
 use crate::cut::contiguous_strides;
 use crate::device::Device;
@@ -59,8 +59,9 @@ pub(crate) struct Bench {
 impl Bench {
     pub fn new(rules: &str) -> Bench {
         let (adapter, mut report) = pollster::block_on(choose(0)).expect("an adapter");
-        // Slow on adapters in software, but there.
+        // As on a GPU: slow on adapters in software, but there.
         report.features.push(DOT4);
+        report.features.retain(|f| *f != IN_TURN);
         let rewrites = Rewrites::parse(rules).expect("names of rules");
         let device = pollster::block_on(Device::open(&adapter, &report, rewrites));
         Bench {
