@@ -101,13 +101,14 @@ fn webgpu() {
 fn what_cannot_be_measured_is_refused() {
     for (args, reason) in [
         (["--shape", "huge"], "not one of tiny"),
-        (["--prefill", "4096"], "do not fit the context"),
         (["--quant", "q4_9"], "not one of q4_0"),
     ] {
         refused(&[&["--device", "cpu"], &args[..]].concat(), reason);
     }
     let both = ["--device", "cpu", "--quant", "q4_0", "--dtype", "f16"];
     refused(&both, "cannot be used with");
+    let long = ["--device", "cpu", "--quant", "q4_0", "--prefill", "5000"];
+    refused(&long, "takes up to 4096");
     let stories = ["--device", "cpu", "--shape", "stories15m"];
     let k = ["--prefill", "16", "--quant", "q4_k"];
     refused(&[&stories[..], &k].concat(), "rows of 288");

@@ -9,7 +9,7 @@ pub use quantized::{gguf, matrix, Quant, QUANTS};
 use candle_transformers::models::llama::Config;
 
 /// A named architecture.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Preset {
     pub name: &'static str,
     hidden: usize,
@@ -29,6 +29,14 @@ pub const PRESETS: &[Preset] = &[
 ];
 
 impl Preset {
+    /// The same with room for `tokens`, if its own context is shorter: random weights know of none.
+    pub fn with_room(self, tokens: usize) -> Self {
+        Self {
+            context: self.context.max(tokens),
+            ..self
+        }
+    }
+
     pub fn config(&self) -> Config {
         Config {
             hidden_size: self.hidden,
