@@ -18,7 +18,7 @@ use crate::link::{Kernel, Spec};
 use crate::packing;
 use crate::queue::{Grid, Recorder, LOG_VAR};
 use crate::readback::{Reading, FAULT_BYTES};
-use crate::rewrite::{Fired, Rewrites};
+use crate::rewrite::{Fired, Rewrites, Set};
 use crate::settings::Settings;
 use crate::wait::{block_on, may_block, poll, Call};
 use crate::window::{binding_limit, Window};
@@ -170,7 +170,7 @@ impl Device {
         if let Some(device) = Self::made(report.ordinal) {
             return Ok(device);
         }
-        let device = Self::open(&adapter, &report, Rewrites::from_env()?).await?;
+        let device = Self::open(&adapter, &report, Set::from_env()?).await?;
         // Whoever was faster while this one waited has made the device that all share.
         if let Some(device) = Self::made(report.ordinal) {
             return Ok(device);
@@ -203,7 +203,7 @@ impl Device {
     pub(crate) async fn open(
         adapter: &wgpu::Adapter,
         report: &AdapterReport,
-        rewrites: Rewrites,
+        rules: Set,
     ) -> Result<Self> {
         let disabled = named(DISABLE_VAR)?;
         let without = |name: &str| disabled.iter().any(|d| d == name);
@@ -248,7 +248,7 @@ impl Device {
             message,
         };
         let settings = Settings::from_env(report.features.contains(&IN_TURN))?;
-        let rewrites = rewrites.without(&settings.denied);
+        let rewrites = Rewrites::new(rules.without(&settings.denied));
         let request = request.ok_or_else(|| failed("it was not asked for".into()))?;
         let (device, queue) = request.await.map_err(|e| failed(e.to_string()))?;
         let pool = Arc::new(Pool::new(
@@ -397,6 +397,13 @@ impl Device {
     /// The rules that rewrite recorded ops, and how often each fired since the device was made.
     pub fn rewrites(&self) -> Vec<Fired> {
         self.0.rewrites.report()
+    }
+
+    /// Goes by other rules from here on, in the words of [`crate::REWRITE_VAR`]; an empty list is what is usual. What is recorded is
+    /// sent by those so far. All who share the device go by them.
+    pub fn rewrite_by(&self, rules: &str) -> Result<()> {
+        let rules = Set::parse(rules)?.without(&self.0.denied);
+        self.0.go_by(rules)
     }
 
     /// Counts a custom op that went through the CPU.

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::kernel::copy::FILL;
 use crate::link::{Access, Spec};
 use crate::queue::Op;
-use crate::rewrite::Rewrites;
+use crate::rewrite::Set;
 use crate::wait::{block_on, may_block, poll, Call};
 
 const CALL: Call = ("provoke::separate", "nothing");
@@ -43,7 +43,7 @@ pub fn separate(ordinal: usize) -> Result<Device> {
     block_on(
         async move {
             let (adapter, report) = choose(ordinal).await?;
-            Device::open(&adapter, &report, Rewrites::from_env()?).await
+            Device::open(&adapter, &report, Set::from_env()?).await
         },
         CALL,
     )?

@@ -9,7 +9,7 @@ use crate::kernel::copy::Run;
 use crate::link::{Kernel, Spec};
 use crate::readback::Copy;
 use crate::rewrite::graph::Graph;
-use crate::rewrite::{copies, COPIES};
+use crate::rewrite::{copies, Set, COPIES};
 use crate::window::Window;
 
 /// Bytes of parameters an op may have: one slot of the uniform buffer, and the largest dynamic-offset
@@ -230,6 +230,14 @@ impl Inner {
     /// Submits everything recorded.
     pub(crate) fn submit_recorded(&self) -> Result<()> {
         self.flush(&mut lock(&self.recorder), &[]).map(|_| ())
+    }
+
+    /// Submits everything recorded; what comes next is rewritten by other rules.
+    pub(crate) fn go_by(&self, rules: Set) -> Result<()> {
+        let mut recorder = lock(&self.recorder);
+        let sent = self.flush(&mut recorder, &[]).map(|_| ());
+        self.rewrites.go_by(rules);
+        sent
     }
 
     /// Submits everything recorded, then `copies`.

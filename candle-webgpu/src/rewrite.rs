@@ -18,13 +18,14 @@ pub(crate) mod testing;
 mod trace;
 mod transposes;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::device::Inner;
 use crate::error::{Error, Result};
 use graph::Graph;
 
-/// Rules to do without, separated by commas, each behind a minus: `-copies`; `-all` for all of them. A plus turns one on.
+/// Rules to do without, separated by commas, each behind a minus: `-copies`; `-all` for all of them. A plus turns one on, so
+/// `-all,+copies` is that rule alone.
 pub const REWRITE_VAR: &str = "CANDLE_WEBGPU_REWRITE";
 
 /// A row of [`RULES`].
@@ -34,6 +35,8 @@ pub struct Rule {
     pub about: &'static str,
     /// Whether it is on unless the environment says otherwise.
     pub usual: bool,
+    /// Whether what it makes gives the bits of what it takes: each number is made by the same operations in the same order.
+    pub exact: bool,
     /// The kernels that only it records; without one of them the rule is off.
     makes: &'static [&'static str],
     /// Rewrites what is about to be encoded; gives the number of times that it fired. None: the rule is applied to each
@@ -44,43 +47,44 @@ pub struct Rule {
 /// In the order in which they are tried. `stores` is off, since a program that times an op drops what the op gives.
 #[rustfmt::skip]
 pub const RULES: &[Rule] = &[
-    Rule { name: COPIES,   about: "copies that follow each other in equal steps: one copy", usual: true, makes: &[], rewrite: None },
-    Rule { name: "stores", about: "what nobody reads and nobody holds: nothing", usual: false, makes: &[], rewrite: Some(stores::rewrite) },
-    Rule { name: "attention", about: "q k^T, scale, cap, mask, softmax, times v: the kernels of sdpa", usual: true, makes: &["flash", "flash_decode", "flash_merge"], rewrite: Some(attention::rewrite) },
-    Rule { name: "cats", about: "copies that do not meet, as those of a concatenation: one kernel", usual: true, makes: &["copy_parts"], rewrite: Some(cats::rewrite) },
-    Rule { name: "norms", about: "a sum and its rms_norm: one kernel that writes both", usual: true, makes: &["add_rms_norm"], rewrite: Some(norms::rewrite) },
-    Rule { name: "siblings", about: "products of the same few rows with two or three matrices: one kernel", usual: true, makes: &["gemv_siblings", "gemv_siblings_sub32", "gemv_siblings_sub128", "gemv_siblings_alone", "gemv_dot_siblings", "gemv_dot_siblings_sub", "gemv_dot_siblings_many"], rewrite: Some(siblings::rewrite) },
-    Rule { name: "ropes",  about: "queries and keys turned by the same angles: one kernel", usual: true, makes: &["rope_pair"], rewrite: Some(ropes::rewrite) },
-    Rule { name: "chains", about: "elementwise ops whose results only the next one reads: one kernel", usual: true, makes: &["chain"], rewrite: Some(chains::rewrite) },
-    Rule { name: "rows",   about: "softmax of few long rows: chunks of them, in two kernels", usual: true, makes: &["softmax_parts", "softmax_join"], rewrite: Some(rows::rewrite) },
-    Rule { name: "transposes", about: "transposing copies: the same through tiles in workgroup memory", usual: true, makes: &["transpose", "transpose16"], rewrite: Some(transposes::rewrite) },
+    Rule { name: COPIES,   about: "copies that follow each other in equal steps: one copy", usual: true, exact: true, makes: &[], rewrite: None },
+    Rule { name: "stores", about: "what nobody reads and nobody holds: nothing", usual: false, exact: true, makes: &[], rewrite: Some(stores::rewrite) },
+    Rule { name: "attention", about: "q k^T, scale, cap, mask, softmax, times v: the kernels of sdpa", usual: true, exact: false, makes: &["flash", "flash_decode", "flash_merge"], rewrite: Some(attention::rewrite) },
+    Rule { name: "cats", about: "copies that do not meet, as those of a concatenation: one kernel", usual: true, exact: true, makes: &["copy_parts"], rewrite: Some(cats::rewrite) },
+    Rule { name: "norms", about: "a sum and its rms_norm: one kernel that writes both", usual: true, exact: true, makes: &["add_rms_norm"], rewrite: Some(norms::rewrite) },
+    Rule { name: "siblings", about: "products of the same few rows with two or three matrices: one kernel", usual: true, exact: true, makes: &["gemv_siblings", "gemv_siblings_sub32", "gemv_siblings_sub128", "gemv_siblings_alone", "gemv_dot_siblings", "gemv_dot_siblings_sub", "gemv_dot_siblings_many"], rewrite: Some(siblings::rewrite) },
+    Rule { name: "ropes",  about: "queries and keys turned by the same angles: one kernel", usual: true, exact: true, makes: &["rope_pair"], rewrite: Some(ropes::rewrite) },
+    Rule { name: "chains", about: "elementwise ops whose results only the next one reads: one kernel", usual: true, exact: true, makes: &["chain"], rewrite: Some(chains::rewrite) },
+    Rule { name: "rows",   about: "softmax of few long rows: chunks of them, in two kernels", usual: true, exact: false, makes: &["softmax_parts", "softmax_join"], rewrite: Some(rows::rewrite) },
+    Rule { name: "transposes", about: "transposing copies: the same through tiles in workgroup memory", usual: true, exact: true, makes: &["transpose", "transpose16"], rewrite: Some(transposes::rewrite) },
 ];
 
 pub(crate) const COPIES: &str = "copies";
 
-/// Which rules are on, and how often each of them fired.
-#[derive(Debug)]
-pub(crate) struct Rewrites {
-    on: [bool; RULES.len()],
-    fired: [AtomicU64; RULES.len()],
-}
+/// Rules as bits, by their places in [`RULES`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Set(u32);
 
-impl Rewrites {
-    /// All of them but those that the environment turns off.
+impl Set {
+    /// What the environment says.
     pub fn from_env() -> Result<Self> {
         Self::parse(&std::env::var(REWRITE_VAR).unwrap_or_default())
     }
 
+    /// Of a list as [`REWRITE_VAR`] has it: all that are usual but those that it turns off.
     pub fn parse(list: &str) -> Result<Self> {
-        let mut on: [bool; RULES.len()] = std::array::from_fn(|i| RULES[i].usual);
+        let usual = RULES.iter().map(|rule| rule.usual);
+        let mut on = Set(usual
+            .enumerate()
+            .fold(0, |on, (at, usual)| on | u32::from(usual) << at));
         for name in list.split(',').map(str::trim).filter(|n| !n.is_empty()) {
             if name == "-all" {
-                on = [false; RULES.len()];
+                on = Set(0);
                 continue;
             }
             let (off, plus) = (name.strip_prefix('-'), name.strip_prefix('+'));
-            let rule = off.or(plus).and_then(position);
-            let rule = rule.ok_or_else(|| Error::UnknownFeature {
+            let at = off.or(plus).and_then(position);
+            let at = at.ok_or_else(|| Error::UnknownFeature {
                 name: name.to_string(),
                 known: RULES
                     .iter()
@@ -88,24 +92,52 @@ impl Rewrites {
                     .collect::<String>()
                     + "-all",
             })?;
-            on[rule] = plus.is_some();
+            match plus {
+                Some(_) => on.0 |= 1 << at,
+                None => on.0 &= !(1 << at),
+            }
         }
-        Ok(Rewrites {
-            on,
-            fired: std::array::from_fn(|_| AtomicU64::new(0)),
-        })
+        Ok(on)
     }
 
     /// Those that need none of these kernels.
-    pub fn without(mut self, denied: &[&str]) -> Self {
-        for (on, rule) in self.on.iter_mut().zip(RULES) {
-            *on &= !rule.makes.iter().any(|kernel| denied.contains(kernel));
+    pub fn without(self, denied: &[&str]) -> Self {
+        let needs = |rule: &Rule| rule.makes.iter().any(|kernel| denied.contains(kernel));
+        let denied = RULES.iter().enumerate().filter(|(_, rule)| needs(rule));
+        Set(denied.fold(self.0, |on, (at, _)| on & !(1 << at)))
+    }
+
+    fn has(self, at: usize) -> bool {
+        self.0 >> at & 1 == 1
+    }
+}
+
+/// Which rules are on, and how often each of them fired.
+#[derive(Debug)]
+pub(crate) struct Rewrites {
+    on: AtomicU32,
+    fired: [AtomicU64; RULES.len()],
+}
+
+impl Rewrites {
+    pub fn new(on: Set) -> Self {
+        Rewrites {
+            on: AtomicU32::new(on.0),
+            fired: std::array::from_fn(|_| AtomicU64::new(0)),
         }
-        self
+    }
+
+    fn on(&self) -> Set {
+        Set(self.on.load(Ordering::Relaxed))
+    }
+
+    /// Goes by these from here on.
+    pub fn go_by(&self, on: Set) {
+        self.on.store(on.0, Ordering::Relaxed);
     }
 
     pub fn is_on(&self, name: &str) -> bool {
-        position(name).is_some_and(|rule| self.on[rule])
+        position(name).is_some_and(|at| self.on().has(at))
     }
 
     pub fn note(&self, name: &str) {
@@ -116,29 +148,30 @@ impl Rewrites {
 
     /// Whether any rule looks at what is recorded.
     pub fn look(&self) -> bool {
-        RULES
-            .iter()
-            .zip(self.on)
-            .any(|(rule, on)| on && rule.rewrite.is_some())
+        let on = self.on();
+        let mut rules = RULES.iter().enumerate();
+        rules.any(|(at, rule)| on.has(at) && rule.rewrite.is_some())
     }
 
     /// Applies the rules that are on.
     pub fn apply(&self, device: &Inner, graph: &mut Graph) {
-        for (i, rule) in RULES.iter().enumerate() {
-            if let Some(rewrite) = rule.rewrite.filter(|_| self.on[i]) {
-                self.fired[i].fetch_add(rewrite(device, graph), Ordering::Relaxed);
+        let on = self.on();
+        for (at, rule) in RULES.iter().enumerate() {
+            if let Some(rewrite) = rule.rewrite.filter(|_| on.has(at)) {
+                self.fired[at].fetch_add(rewrite(device, graph), Ordering::Relaxed);
             }
         }
     }
 
     /// Rules by name: whether each is on, and how often it fired.
     pub fn report(&self) -> Vec<Fired> {
-        let rules = RULES.iter().zip(self.on).zip(&self.fired);
+        let on = self.on();
+        let rules = RULES.iter().enumerate().zip(&self.fired);
         rules
-            .map(|((rule, on), times)| Fired {
+            .map(|((at, rule), times)| Fired {
                 rule: rule.name,
                 about: rule.about,
-                on,
+                on: on.has(at),
                 times: times.load(Ordering::Relaxed),
             })
             .collect()
@@ -162,15 +195,22 @@ fn position(name: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
+    fn rules(list: &str) -> Result<Rewrites> {
+        Set::parse(list).map(Rewrites::new)
+    }
+
     #[test]
     fn names() -> Result<()> {
-        assert!(Rewrites::parse("")?.is_on("copies"));
-        assert!(!Rewrites::parse(" -copies,")?.is_on("copies"));
-        assert!(!Rewrites::parse("-all")?.look());
-        let rules = Rewrites::parse("")?.without(&["flash_decode", "gemm"]);
+        assert!(rules("")?.is_on("copies"));
+        assert!(!rules(" -copies,")?.is_on("copies"));
+        assert!(!rules("-all")?.look());
+        let alone = rules("-all,+cats")?;
+        let on = alone.report().into_iter().filter(|rule| rule.on);
+        assert_eq!(on.map(|rule| rule.rule).collect::<Vec<_>>(), ["cats"]);
+        let rules = Rewrites::new(Set::parse("")?.without(&["flash_decode", "gemm"]));
         assert!(!rules.is_on("attention") && rules.is_on("chains"));
-        assert!(Rewrites::parse("copies").is_err());
-        assert!(Rewrites::parse("-copy").is_err());
+        assert!(Set::parse("copies").is_err());
+        assert!(Set::parse("-copy").is_err());
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::elem::Elem;
 use crate::error::Result;
 use crate::layout::View;
-use crate::rewrite::Rewrites;
+use crate::rewrite::Set;
 
 /// A tensor.
 #[derive(Clone)]
@@ -62,8 +62,8 @@ impl Bench {
         // As on a GPU: slow on adapters in software, but there.
         report.features.push(DOT4);
         report.features.retain(|f| *f != IN_TURN);
-        let rewrites = Rewrites::parse(rules).expect("names of rules");
-        let device = pollster::block_on(Device::open(&adapter, &report, rewrites));
+        let rules = Set::parse(rules).expect("names of rules");
+        let device = pollster::block_on(Device::open(&adapter, &report, rules));
         Bench {
             device: device.expect("a device"),
             seed: std::cell::Cell::new(1),
