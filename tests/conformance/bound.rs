@@ -66,6 +66,20 @@ fn note(difference: f64) {
     }
 }
 
+#[cfg(not(target_arch = "wasm32"))]
+thread_local! {
+    /// What this thread's comparisons got from the device, while somebody asks.
+    static SEEN: std::cell::RefCell<Option<Vec<Tensor>>> = const { std::cell::RefCell::new(None) };
+}
+
+/// Runs, and gives what was compared meanwhile, on the CPU.
+#[cfg(not(target_arch = "wasm32"))]
+pub fn traced<T>(run: impl FnOnce() -> T) -> (T, Vec<Tensor>) {
+    SEEN.set(Some(Vec::new()));
+    let outcome = run();
+    (outcome, SEEN.take().unwrap_or_default())
+}
+
 /// Values as f64; every dtype but large i64 is exact.
 pub fn floats(t: &Tensor) -> Result<Vec<f64>> {
     let t = t.to_device(&Device::Cpu)?.flatten_all()?.contiguous()?;
@@ -113,6 +127,9 @@ pub fn close(expected: &Tensor, got: &Tensor, bound: Bound) -> Result<()> {
         got.dims(),
         expected.dims()
     );
+    let got = &got.to_device(&Device::Cpu)?;
+    #[cfg(not(target_arch = "wasm32"))]
+    SEEN.with_borrow_mut(|seen| seen.iter_mut().for_each(|all| all.push(got.clone())));
     let dtype = got.dtype();
     let wider = expected.dtype() == DType::F64 && dtype.is_float();
     ensure!(

@@ -10,7 +10,8 @@ type Run = Box<dyn Fn(&Device) -> Result<()> + Send>;
 pub struct Case {
     pub name: String,
     pub run: Run,
-    /// The case provokes a fault or seeds the generator: state of the device, so no other case may run.
+    /// The case provokes a fault, seeds the generator or is about what is recorded: state of the device, so no other case may
+    /// run.
     pub alone: bool,
 }
 
@@ -40,11 +41,16 @@ impl Cases {
 
 static DEVICE_STATE: RwLock<()> = RwLock::new(());
 
+/// Runs while no case does.
+pub fn alone<T>(run: impl FnOnce() -> T) -> T {
+    let _guard = DEVICE_STATE.write().unwrap_or_else(PoisonError::into_inner);
+    run()
+}
+
 impl Case {
     pub fn run(&self, device: &Device) -> Result<()> {
         if self.alone {
-            let _guard = DEVICE_STATE.write().unwrap_or_else(PoisonError::into_inner);
-            return (self.run)(device);
+            return alone(|| (self.run)(device));
         }
         let _guard = DEVICE_STATE.read().unwrap_or_else(PoisonError::into_inner);
         (self.run)(device)

@@ -5,17 +5,19 @@
 //! The environment chooses the device: `CANDLE_WEBGPU_ADAPTER` names an adapter, `CANDLE_WEBGPU_CHECKED=1` turns the
 //! runtime checks of shaders on, `CANDLE_WEBGPU_DISABLE=subgroups,f16` forces the portable twins of kernels.
 //! `CANDLE_WEBGPU_TEST_VARIANT=checked` or `portable` does so for the cases that it can change; `windows` lets a
-//! kernel see 64 KiB of a tensor at most.
+//! kernel see 64 KiB of a tensor at most. Without a variant, rules of the recorder are checked, too (`rules.rs`).
 
+mod bits;
 #[path = "../known.rs"]
 mod known;
+mod rules;
 #[path = "mod.rs"]
 mod suite;
 mod variant;
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use candle_core::Device;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -41,30 +43,46 @@ fn main() -> ExitCode {
         println!("adapter: {adapter}");
     }
     let known = Arc::new(AtomicUsize::new(0));
+    let tally = Arc::new(Mutex::new(rules::Tally::default()));
     let trials = cases()
         .into_iter()
         .filter(|case| variant.is_none_or(|v| (v.keeps)(&case.name)))
         .map(|case| {
-            let reason = known::reason(&adapter, &case.name);
-            let (device, known) = (device.clone(), known.clone());
-            Trial::ignorable_test(case.name.clone(), move || {
-                match (case.run(&device), reason) {
-                    (Ok(()), None) => Ok(Completion::Completed),
-                    (Err(_), Some(reason)) => {
-                        known.fetch_add(1, Ordering::Relaxed);
-                        Ok(Completion::ignored_with(format!("known failure: {reason}")))
-                    }
-                    (Ok(()), Some(_)) => Err(Failed::from(
-                        "passes now: take it from the list in tests/known.rs",
-                    )),
-                    (Err(e), None) => Err(Failed::from(format!("{e:#}"))),
+            let name = case.name.clone();
+            let reason = known::reason(&adapter, &name);
+            let (device, known, tally) = (device.clone(), known.clone(), tally.clone());
+            let run = move || match variant {
+                None => rules::run(&case, &device, &tally),
+                Some(_) => case.run(&device),
+            };
+            Trial::ignorable_test(name, move || match (run(), reason) {
+                (Ok(()), None) => Ok(Completion::Completed),
+                (Err(_), Some(reason)) => {
+                    known.fetch_add(1, Ordering::Relaxed);
+                    Ok(Completion::ignored_with(format!("known failure: {reason}")))
                 }
+                (Ok(()), Some(_)) => Err(Failed::from(
+                    "passes now: take it from the list in tests/known.rs",
+                )),
+                (Err(e), None) => Err(Failed::from(format!("{e:#}"))),
             })
         })
         .collect();
+    let whole = args.filter.is_none() && args.skip.is_empty() && variant.is_none();
     let conclusion = libtest_mimic::run(&args, trials);
-    if !args.list {
-        println!("known failures: {}", known.load(Ordering::Relaxed));
+    if args.list {
+        return conclusion.exit_code();
+    }
+    println!("known failures: {}", known.load(Ordering::Relaxed));
+    if variant.is_some() {
+        return conclusion.exit_code();
+    }
+    let tally = tally.lock().unwrap_or_else(|e| e.into_inner());
+    tally.print();
+    let lacking = tally.lacking(&device).unwrap_or_default();
+    if whole && !lacking.is_empty() {
+        println!("no case for the rules {}", lacking.join(", "));
+        return ExitCode::FAILURE;
     }
     conclusion.exit_code()
 }

@@ -1,11 +1,12 @@
 //! Runs of ops of which the recorder's rules make other kernels: nothing is read back in between, and nothing in between is held.
+//! No other case may run meanwhile: what it reads back would part them.
 
 use candle_core::{DType, Device, Tensor};
-use candle_nn::ops;
+use candle_nn::{ops, rotary_emb};
 
-use crate::bound::{self, ARITH, MATMUL};
+use crate::bound::{self, ARITH, EXACT, MATMUL, NORM, ROPE};
 use crate::case::Cases;
-use crate::input::{check, tensor, Fill, Operand, FLOATS};
+use crate::input::{check, tensor, Fill, Operand, ALL, FLOATS};
 
 /// Products of the same rows, beside each other.
 fn siblings(t: &[Tensor]) -> candle_core::Result<Tensor> {
@@ -49,6 +50,25 @@ fn attention(t: &[Tensor]) -> candle_core::Result<Tensor> {
     weights.matmul(&v)?.to_dtype(dtype)
 }
 
+/// A sum, which stays, and its norm.
+fn norms(t: &[Tensor]) -> candle_core::Result<Tensor> {
+    let sum = (&t[0] + &t[1])?;
+    let norm = match sum.dtype() {
+        DType::F64 => ops::rms_norm_slow(&sum, &t[2], 1e-5)?,
+        _ => ops::rms_norm(&sum, &t[2], 1e-5)?,
+    };
+    Tensor::stack(&[sum, norm], 0)
+}
+
+/// Queries and keys, turned by the same angles.
+fn ropes(t: &[Tensor]) -> candle_core::Result<Tensor> {
+    let turn = |x: &Tensor| match x.dtype() {
+        DType::F64 => rotary_emb::rope_slow(x, &t[2], &t[3]),
+        _ => rotary_emb::rope(x, &t[2], &t[3]),
+    };
+    Tensor::cat(&[turn(&t[0])?, turn(&t[1])?], 1)
+}
+
 /// A value by itself and less itself, both NaN where it is infinite, in one chain with what made it.
 fn same_operands(t: &[Tensor]) -> candle_core::Result<Tensor> {
     let x = t[0].abs()?;
@@ -59,19 +79,38 @@ fn same_operands(t: &[Tensor]) -> candle_core::Result<Tensor> {
 }
 
 pub fn add(cases: &mut Cases) {
+    for dtype in ALL {
+        cases.alone(format!("rewrite/transposes/{}", dtype.as_str()), move |d| {
+            let x = tensor(dtype, &[2, 48, 72], 441, Fill::Special)?;
+            check(d, &[Operand::of(x)], EXACT, |t| {
+                t[0].transpose(1, 2)?.force_contiguous()
+            })
+        });
+    }
     for dtype in FLOATS {
         let name = dtype.as_str();
-        cases.add(format!("rewrite/same_operands/{name}"), move |d| {
+        cases.alone(format!("rewrite/same_operands/{name}"), move |d| {
             let special = [0., -0., 1., -3., f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
             let x = Tensor::new(&special.repeat(5)[..], &Device::Cpu)?.to_dtype(dtype)?;
             check(d, &[Operand::of(x)], ARITH, same_operands)
+        });
+        cases.alone(format!("rewrite/norms/{name}"), move |d| {
+            let [x, y] = [0, 1].map(|n| tensor(dtype, &[5, 48], 421 + n, Fill::Small));
+            let alpha = tensor(dtype, &[48], 423, Fill::Positive)?;
+            check(d, &[x?, y?, alpha].map(Operand::of), NORM, norms)
+        });
+        cases.alone(format!("rewrite/ropes/{name}"), move |d| {
+            let of = |seed, dims: &[usize]| tensor(dtype, dims, seed, Fill::Small);
+            let (q, k) = (of(431, &[1, 4, 3, 16])?, of(432, &[1, 2, 3, 16])?);
+            let (cos, sin) = (of(433, &[3, 8])?, of(434, &[3, 8])?);
+            check(d, &[q, k, cos, sin].map(Operand::of), ROPE, ropes)
         });
         for (m, k, columns) in [
             (1, 512, [40, 8, 8]),
             (3, 640, [12, 4100, 4100]),
             (8, 64, [7, 9, 5]),
         ] {
-            cases.add(format!("rewrite/siblings/{name}/{m}x{k}"), move |d| {
+            cases.alone(format!("rewrite/siblings/{name}/{m}x{k}"), move |d| {
                 let x = tensor(dtype, &[m, k], 401, Fill::Small)?;
                 let mut operands = vec![Operand::of(x)];
                 for (seed, n) in (402..).zip(columns) {
@@ -87,7 +126,7 @@ pub fn add(cases: &mut Cases) {
             [1, 4, 2, 130, 130, 64],
             [1, 2, 2, 70, 200, 96],
         ] {
-            cases.add(
+            cases.alone(
                 format!("rewrite/attention/{name}/{h}x{i}x{j}"),
                 move |device| {
                     let q = tensor(dtype, &[b, h, i, d], 411, Fill::Small)?;

@@ -63,7 +63,7 @@ pub fn graph(seed: u64) -> Result<Graph> {
         }
     }
     for node in &mut d.graph.nodes {
-        node.brief = d.rng.below(2) == 0;
+        node.brief |= d.rng.below(2) == 0;
     }
     Ok(d.graph)
 }
@@ -71,6 +71,11 @@ pub fn graph(seed: u64) -> Result<Graph> {
 impl Drawer {
     pub fn chance(&mut self, percent: u64) -> bool {
         self.rng.below(100) < percent
+    }
+
+    /// Whether this graph's tensors may be large.
+    pub fn is_large(&self) -> bool {
+        self.most > 4096
     }
 
     fn ops(&self) -> usize {
@@ -92,7 +97,7 @@ impl Drawer {
         let mut dims: Vec<usize> = Vec::new();
         for _ in 0..rank {
             let room = self.most / dims.iter().product::<usize>().max(1);
-            let size = match self.most > 4096 && self.chance(30) {
+            let size = match self.is_large() && self.chance(30) {
                 true => self.one_of(&LONG),
                 false => self.one_of(&SIZES),
             };
@@ -330,6 +335,7 @@ impl Drawer {
             source,
             expect,
             brief: false,
+            near: None,
             overwritten: false,
         });
         self.facts.push(value.map(|t| {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::{Context, Result};
 use candle_core::{DType, Device, Tensor};
 
+use crate::bound::Bound;
 use crate::judge;
 use crate::known;
 use crate::op::{Cx, Row};
@@ -42,6 +43,8 @@ pub struct Node {
     pub expect: Expect,
     /// The lazy run lets go of the tensor once no later node needs it.
     pub brief: bool,
+    /// How far it may be off where rules that are not exact fired; None if that is not stated, as of what is behind it.
+    pub near: Option<Bound>,
     /// A later node overwrites its storage, so that only the stepwise run sees this value.
     pub overwritten: bool,
 }
@@ -119,13 +122,6 @@ pub fn fetched(t: &Tensor) -> candle_core::Result<Tensor> {
     t.force_contiguous()
 }
 
-/// The bits of a tensor on the CPU.
-pub fn bits(t: &Tensor) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    t.write_bytes(&mut bytes)?;
-    Ok(bytes)
-}
-
 impl Graph {
     pub fn args(&self, at: usize) -> &[usize] {
         match &self.nodes[at].source {
@@ -161,6 +157,9 @@ impl Graph {
         users.max().unwrap_or(usize::MAX)
     }
 }
+
+/// What a lazy run read back at its end of each node that was still held.
+pub type Read = Vec<Option<Result<Tensor, String>>>;
 
 /// A run that reads nothing back before its end.
 pub struct Lazy<'a> {
@@ -202,7 +201,7 @@ impl<'a> Lazy<'a> {
     }
 
     /// Reads back what is still held.
-    pub fn finish(self) -> Vec<Option<Result<Tensor, String>>> {
+    pub fn finish(self) -> Read {
         let nodes = self.graph.nodes.iter();
         let read = |(t, node): (Option<Tensor>, &Node)| match node.overwritten {
             true => None,

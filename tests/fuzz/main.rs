@@ -2,12 +2,15 @@
 //!
 //!     cargo xtask fuzz [--seconds N | --cases N] [--seed S]
 //!
-//! A graph is run twice on the device: lazily, with nothing read back before its end, and step by step, with each
-//! node read back at once. Both must give the same bits (any NaN is as good as another). Each node of the second run is
-//! computed on the CPU, too, from what its operands hold on the device, and compared by the bounds of the conformance
-//! suite: every comparison is of one op, so no error grows through a graph.
+//! A graph is run on the device lazily, with nothing read back before its end, and step by step, with each node read back
+//! at once. Both must give the same bits (any NaN is as good as another). Each node of the stepwise run is computed on the
+//! CPU, too, from what its operands hold on the device, and compared by the bounds of the conformance suite: every comparison
+//! is of one op, so no error grows through a graph. Where rules of the recorder rewrote something in the lazy run, there are
+//! more of it: with all rules off, and with each of those alone (`rules.rs`).
 
-#[allow(dead_code)] // Shared with the conformance suite, as are the next two.
+#[path = "../conformance/bits.rs"]
+mod bits;
+#[allow(dead_code)] // Shared with the conformance suite, as are the one before and the next.
 #[path = "../conformance/bound.rs"]
 mod bound;
 #[allow(dead_code)]
@@ -25,6 +28,7 @@ mod judge;
 mod known;
 mod leaf;
 mod op;
+mod rules;
 mod shrink;
 mod snippet;
 mod tally;
@@ -37,6 +41,7 @@ use candle_core::Device;
 use candle_examples::device::{describe, DeviceArgs};
 use check::{check, Case, Kind};
 use clap::Parser;
+use rules::Rules;
 use shrink::Shrinker;
 use tally::Tally;
 
@@ -75,9 +80,6 @@ fn main() -> ExitCode {
     // The CPU's thread pool stays poisoned after a panic in it (0.11.1), as of integers that wrap; without helpers there
     // is no pool. Set before any other thread runs.
     std::env::set_var("CANDLE_NUM_THREADS", "1");
-    // The lazy run and the stepwise one have to give the same bits, as all rules of the recorder do but one.
-    let rules = std::env::var("CANDLE_WEBGPU_REWRITE").unwrap_or_default();
-    std::env::set_var("CANDLE_WEBGPU_REWRITE", format!("{rules},-attention"));
     // Panics are outcomes here: those of the CPU are judged, those of the device are findings.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -102,6 +104,7 @@ fn run(args: &Args) -> Result<bool> {
     println!("device: {}\nseed: {seed}", describe(&device));
 
     let (start, mut tally) = (Instant::now(), Tally::default());
+    let mut rules = Rules::new(&device);
     for n in 0.. {
         let go_on = match args.cases {
             Some(cases) => n < cases,
@@ -111,7 +114,7 @@ fn run(args: &Args) -> Result<bool> {
             break;
         }
         let seed = seed.wrapping_add(n);
-        if !one(seed, &device, args.verbose, &mut tally)
+        if !one(seed, &device, args.verbose, &mut rules, &mut tally)
             .with_context(|| format!("seed {seed} (--seed {seed} --cases 1)"))?
             && !args.keep_going
         {
@@ -120,6 +123,7 @@ fn run(args: &Args) -> Result<bool> {
         tally.progress(start.elapsed());
     }
     tally.print(start.elapsed());
+    rules.print();
     // In the words of libtest, whose output `cargo xtask test` counts.
     let passed = tally.failures == 0;
     let outcome = if passed { "ok" } else { "FAILED" };
@@ -128,7 +132,13 @@ fn run(args: &Args) -> Result<bool> {
 }
 
 /// One graph; false if it fails.
-fn one(seed: u64, device: &Device, verbose: bool, tally: &mut Tally) -> Result<bool> {
+fn one(
+    seed: u64,
+    device: &Device,
+    verbose: bool,
+    rules: &mut Rules,
+    tally: &mut Tally,
+) -> Result<bool> {
     let case = Case::new(seed)?;
     if verbose {
         println!(
@@ -137,7 +147,7 @@ fn one(seed: u64, device: &Device, verbose: bool, tally: &mut Tally) -> Result<b
         );
     }
     tally.cases += 1;
-    let failure = check(&case.graph, &case.plan, device, |node, step| {
+    let failure = check(&case.graph, &case.plan, device, rules, |node, step| {
         tally.count(node, step)
     })?;
     let Some(failure) = failure else {
@@ -147,7 +157,7 @@ fn one(seed: u64, device: &Device, verbose: bool, tally: &mut Tally) -> Result<b
     let name = case.graph.name(failure.node);
     println!("\nFAILED: {name}, {:?}: {}", failure.kind, failure.message);
     println!("again: --seed {seed} --cases 1");
-    let mut shrinker = Shrinker::new(case.graph.clone(), &case.plan, failure, device);
+    let mut shrinker = Shrinker::new(case.graph.clone(), &case.plan, failure, device, rules);
     shrinker.shrink()?;
     let Shrinker { graph, failure, .. } = shrinker;
     println!("smaller: {:?}: {}", failure.kind, failure.message);

@@ -7,23 +7,32 @@ use candle_core::{Device, Tensor};
 
 use crate::check::{check, Failure, Plan};
 use crate::graph::{stepwise, Graph, Outcome, Source};
+use crate::rules::Rules;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Shrinker<'a> {
     device: &'a Device,
     plan: &'a Plan,
+    rules: &'a mut Rules,
     until: Instant,
     pub graph: Graph,
     pub failure: Failure,
 }
 
 impl<'a> Shrinker<'a> {
-    pub fn new(graph: Graph, plan: &'a Plan, failure: Failure, device: &'a Device) -> Self {
+    pub fn new(
+        graph: Graph,
+        plan: &'a Plan,
+        failure: Failure,
+        device: &'a Device,
+        rules: &'a mut Rules,
+    ) -> Self {
         let until = Instant::now() + PATIENCE;
         Shrinker {
             device,
             plan,
+            rules,
             until,
             graph,
             failure,
@@ -35,7 +44,8 @@ impl<'a> Shrinker<'a> {
         if Instant::now() > self.until {
             return false;
         }
-        let Ok(Some(failure)) = check(&smaller, self.plan, self.device, |_, _| {}) else {
+        let Ok(Some(failure)) = check(&smaller, self.plan, self.device, self.rules, |_, _| {})
+        else {
             return false;
         };
         let alike = failure.kind == self.failure.kind

@@ -3,6 +3,8 @@
 
 use candle_core::DType;
 
+use super::attention::{attention, scaled, small};
+use crate::bound::{Bound, SOFTMAX};
 use crate::draw::{call, Drawer};
 use crate::graph::Call;
 use crate::op::{named, Wants};
@@ -10,28 +12,38 @@ use crate::op::{named, Wants};
 /// One of them; None where its operands could not be drawn.
 pub fn block(d: &mut Drawer, dtype: DType) -> Option<usize> {
     d.wants = Wants::Calm;
-    match d.between(0, 2) {
-        0 => mlp(d, dtype),
-        1 => heads(d, dtype),
-        _ => chain(d, dtype),
+    let first = d.graph.nodes.len();
+    let last = match d.between(0, 8) {
+        0 | 1 => mlp(d, dtype),
+        2 => heads(d, dtype),
+        3 => chain(d, dtype),
+        4 => across(d, dtype),
+        5 if d.is_large() => long(d, dtype),
+        _ => attention(d, dtype),
+    };
+    // Mostly nobody holds what is in between.
+    if d.chance(75) {
+        let end = last.unwrap_or(d.graph.nodes.len());
+        let inner = d.graph.nodes.iter_mut().take(end).skip(first);
+        inner.for_each(|node| node.brief = true);
     }
+    last
 }
 
 /// Products of the same rows, silu and multiply, a sum and its norm.
 fn mlp(d: &mut Drawer, dtype: DType) -> Option<usize> {
     let (m, k) = (d.between(1, 9), 8 * d.between(1, 12));
     let n = d.one_of(&[1, 4, 4, 4]) * d.between(1, 12);
-    let x = d.of(dtype, &[m, k])?;
+    // Products stay about 1.
+    let x = small(d, dtype, &[m, k])?;
+    let x = scaled(d, x, 1. / (k as f64).sqrt())?;
     // Two of them, not one twice.
-    let weights = [d.viewed(dtype, &[n, k])?, d.viewed(dtype, &[n, k])?];
+    let weights = [small(d, dtype, &[n, k])?, small(d, dtype, &[n, k])?];
     let residual = d.of(dtype, &[m, n])?;
     let alpha = d.of(dtype, &[n])?;
     let gate = d.call("matmul_t", vec![x, weights[0]], vec![])?;
     let gate = d.call("silu", vec![gate], vec![])?;
     let up = d.call("matmul_t", vec![x, weights[1]], vec![])?;
-    if !d.is_calm(gate) || !d.is_calm(up) {
-        return None;
-    }
     let y = d.call("mul", vec![gate, up], vec![])?;
     if !d.is_calm(y) {
         return None;
@@ -64,6 +76,28 @@ fn heads(d: &mut Drawer, dtype: DType) -> Option<usize> {
     let k = d.call("rope", turn(k), vec![])?;
     d.call("cat", vec![caches[0], k], vec![2])?;
     d.call("cat", vec![caches[1], v], vec![2])
+}
+
+/// A copy that transposes, through tiles of whole quads.
+fn across(d: &mut Drawer, dtype: DType) -> Option<usize> {
+    let dims = [d.between(1, 2), 4 * d.between(4, 10), 4 * d.between(4, 10)];
+    let x = small(d, dtype, &dims)?;
+    let x = d.call("transpose", vec![x], vec![1, 2])?;
+    d.call("force_contiguous", vec![x], vec![])
+}
+
+/// Softmax of rows that are cut into chunks, in graphs whose tensors may be so large.
+fn long(d: &mut Drawer, dtype: DType) -> Option<usize> {
+    let dims = [d.between(1, 2), 3 * 8192 + d.between(0, 9)];
+    let x = small(d, dtype, &dims)?;
+    let y = d.call("softmax_last_dim", vec![x], vec![])?;
+    // Both are this far from the CPU's at most.
+    d.graph.nodes[y].near = Some(Bound {
+        abs: 2. * SOFTMAX.abs,
+        rel: 2. * SOFTMAX.rel,
+        ulps: 2 * SOFTMAX.ulps,
+    });
+    Some(y)
 }
 
 /// Elementwise ops and casts.

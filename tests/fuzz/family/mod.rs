@@ -1,5 +1,6 @@
 //! Operands and parameters by family: what a `Row` names as its `draw`.
 
+mod attention;
 pub mod block;
 mod index;
 mod linear;

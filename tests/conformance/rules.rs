@@ -1,0 +1,130 @@
+//! Each case of which rules of the recorder rewrote something, once more: with all rules off, and with each of those alone.
+//!
+//! Every run has to stay within the case's bounds beside the CPU. Where all rules that fired in a run are exact, what the case
+//! compared has to have the bits that it has with rules off, too.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use anyhow::{ensure, Context, Result};
+use candle_core::{Device, Tensor};
+use candle_webgpu::{Device as Runtime, REWRITE_VAR, RULES};
+
+use crate::bits::differ;
+use crate::bound::traced;
+use crate::case::{alone, Case};
+
+/// Counts of cases, for the last lines of the suite.
+#[derive(Default)]
+pub struct Tally {
+    cases: usize,
+    /// Of which a rule alone rewrote something, by its name.
+    alone: BTreeMap<&'static str, usize>,
+}
+
+/// What a case compared by some rules, and whether all that fired are exact.
+struct Seen {
+    values: Vec<Tensor>,
+    fired: Vec<&'static str>,
+}
+
+impl Seen {
+    fn is_exact(&self) -> bool {
+        let inexact = |rule: &&str| RULES.iter().any(|r| r.name == *rule && !r.exact);
+        !self.fired.iter().any(inexact)
+    }
+}
+
+/// Runs a case, and gives which rules fired meanwhile, at ops of this case or of another at the same time.
+fn watched(runtime: &Runtime, run: impl FnOnce() -> Result<()>) -> Result<Seen> {
+    let before = runtime.rewrites();
+    let (outcome, values) = traced(run);
+    outcome?;
+    let pairs = before.into_iter().zip(runtime.rewrites());
+    let fired = pairs.filter(|(before, after)| after.times > before.times);
+    Ok(Seen {
+        values,
+        fired: fired.map(|(_, rule)| rule.rule).collect(),
+    })
+}
+
+/// [`Case::run`], and again by other rules if any fired.
+pub fn run(case: &Case, device: &Device, tally: &Mutex<Tally>) -> Result<()> {
+    let runtime = device.as_webgpu_device()?.runtime();
+    let first = watched(runtime, || case.run(device))?;
+    if first.fired.is_empty() {
+        return Ok(());
+    }
+    let usual = std::env::var(REWRITE_VAR).unwrap_or_default();
+    // The rules are the device's.
+    alone(|| {
+        let compared = again(case, device, first, &usual, tally);
+        runtime.rewrite_by(&usual)?;
+        compared
+    })
+}
+
+fn again(
+    case: &Case,
+    device: &Device,
+    first: Seen,
+    usual: &str,
+    tally: &Mutex<Tally>,
+) -> Result<()> {
+    let runtime = device.as_webgpu_device()?.runtime();
+    let by = |rules: &str| -> Result<Seen> {
+        runtime.rewrite_by(rules)?;
+        watched(runtime, || (case.run)(device)).with_context(|| format!("{REWRITE_VAR}={rules}"))
+    };
+    let off = by("-all")?;
+    let same = |rules: &str, on: &Seen| -> Result<()> {
+        ensure!(on.values.len() == off.values.len(), "other comparisons");
+        for (expected, got) in off.values.iter().zip(&on.values) {
+            if let Some(what) = differ(expected, got)?.filter(|_| on.is_exact()) {
+                anyhow::bail!("{REWRITE_VAR}={rules} and -all: {what}");
+            }
+        }
+        Ok(())
+    };
+    match first.is_exact() {
+        true => same(usual, &first)?,
+        // It may have been another case's.
+        false => same(usual, &by(usual)?)?,
+    }
+    let mut fired = Vec::new();
+    for rule in &first.fired {
+        let rules = format!("-all,+{rule}");
+        let seen = by(&rules)?;
+        same(&rules, &seen)?;
+        fired.extend(seen.fired);
+    }
+    let mut tally = tally.lock().unwrap_or_else(|e| e.into_inner());
+    tally.cases += 1;
+    for rule in fired {
+        *tally.alone.entry(rule).or_default() += 1;
+    }
+    Ok(())
+}
+
+impl Tally {
+    /// Rules that are on and rewrote nothing by themselves in any case.
+    pub fn lacking(&self, device: &Device) -> Result<Vec<&'static str>> {
+        let rules = device.as_webgpu_device()?.runtime().rewrites();
+        let lacking = rules
+            .iter()
+            .filter(|rule| rule.on && !self.alone.contains_key(rule.rule));
+        Ok(lacking.map(|rule| rule.rule).collect())
+    }
+
+    pub fn print(&self) {
+        let rules: Vec<String> = RULES
+            .iter()
+            .map(|r| format!("{} {}", r.name, self.alone.get(r.name).unwrap_or(&0)))
+            .collect();
+        println!(
+            "run again with rules off and one by one: {} cases; by rule: {}",
+            self.cases,
+            rules.join(", ")
+        );
+    }
+}
