@@ -2,7 +2,8 @@
 
 use candle_core::quantized::gguf_file::Value;
 
-const LAYERS: u32 = 2;
+use crate::passes;
+
 const VOCABULARY: usize = 67;
 /// The width of a token, a head, all queries, all keys, and the inside of an MLP. K-quants have blocks of 256.
 const WIDTH: usize = 256;
@@ -109,7 +110,7 @@ impl Family {
     pub fn metadata(&self) -> Vec<(String, Value)> {
         let heads = (QUERIES / HEAD) as u32;
         let common = [
-            ("block_count", LAYERS),
+            ("block_count", passes::layers() as u32),
             ("context_length", 64),
             ("embedding_length", WIDTH as u32),
             ("feed_forward_length", INNER as u32),
@@ -145,7 +146,7 @@ impl Family {
         if !self.tied {
             all.push(("output.weight".to_string(), &[VOCABULARY, WIDTH]));
         }
-        for layer in 0..LAYERS {
+        for layer in 0..passes::layers() {
             for (name, dims) in self.layer.iter().copied().flatten() {
                 let weight = if name.ends_with(".bias") {
                     ""

@@ -14,6 +14,9 @@
 mod compare;
 mod family;
 mod file;
+#[allow(dead_code)] // Only tests/dispatches counts.
+#[path = "../zoo/passes.rs"]
+mod passes;
 #[path = "../zoo/values.rs"]
 mod values;
 

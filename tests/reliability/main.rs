@@ -13,6 +13,9 @@ mod family;
 mod files;
 mod lost;
 mod memory;
+#[allow(dead_code, reason = "only tests/dispatches counts")]
+#[path = "../zoo/passes.rs"]
+mod passes;
 mod threads;
 
 use std::process::{Command, ExitCode};

@@ -5,8 +5,9 @@ use candle_core::{Tensor, D};
 use candle_nn::VarBuilder;
 use candle_transformers::models::{encodec, whisper};
 
+use crate::model::{Model, F32};
+use crate::passes;
 use crate::weights::input;
-use crate::{Model, F32};
 
 #[rustfmt::skip]
 pub const MODELS: &[Model] = &[
@@ -24,7 +25,7 @@ fn whisper(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
         vocab_size: 67,
         max_target_positions: 16,
         decoder_attention_heads: 4,
-        decoder_layers: 2,
+        decoder_layers: passes::layers(),
         suppress_tokens: Vec::new(),
     };
     let mel = input("mel", (1, 20, 80), &vb)?;
@@ -40,6 +41,7 @@ fn whisper(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
         let logits = model.decoder.final_linear(&decoded)?;
         outputs.push(candle_nn::ops::softmax(&logits, D::Minus1)?);
         outputs.push(logits);
+        passes::end(&device)?;
     }
     Ok(outputs)
 }

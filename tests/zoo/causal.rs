@@ -7,7 +7,7 @@ use candle_transformers::models::{falcon, gemma2, helium, olmo2, stable_lm, star
 use serde_json::json;
 
 use crate::language::{config, decode};
-use crate::{Model, FLOATS};
+use crate::model::{Model, FLOATS};
 
 #[rustfmt::skip]
 pub const MODELS: &[Model] = &[

@@ -8,8 +8,8 @@ use candle_transformers::models::stable_diffusion::unet_2d::{
 };
 use candle_transformers::models::stable_diffusion::vae::{AutoEncoderKL, AutoEncoderKLConfig};
 
+use crate::model::{Model, FLOATS};
 use crate::weights::input;
-use crate::{Model, FLOATS};
 
 #[rustfmt::skip]
 pub const MODELS: &[Model] = &[

@@ -9,7 +9,8 @@ use candle_transformers::models::{
 use serde::de::DeserializeOwned;
 use serde_json::{json, Value};
 
-use crate::{Model, F32, FLOATS};
+use crate::model::{Model, F32, FLOATS};
+use crate::passes;
 
 #[rustfmt::skip]
 pub const MODELS: &[Model] = &[
@@ -32,7 +33,7 @@ pub fn config<C: DeserializeOwned>(more: Value) -> Result<C> {
         "vocab_size": 67,
         "hidden_size": 64,
         "intermediate_size": 96,
-        "num_hidden_layers": 2,
+        "num_hidden_layers": passes::layers(),
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
         "max_position_embeddings": 32,
@@ -60,6 +61,7 @@ pub fn decode(
         let position = range.start;
         let input = Tensor::new(&ids[range], device)?.unsqueeze(0)?;
         outputs.push(forward(&input, position)?);
+        passes::end(device)?;
     }
     Ok(outputs)
 }

@@ -11,6 +11,9 @@ mod compare;
 mod diffusion;
 mod language;
 mod mixture;
+mod model;
+#[allow(dead_code)] // Only tests/dispatches counts.
+mod passes;
 mod recurrent;
 mod sequence;
 mod values;
@@ -21,19 +24,9 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use candle_core::{DType, Device, Tensor};
-use candle_nn::VarBuilder;
+use candle_core::{DType, Device};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
-
-/// One family: its name, the dtypes its code can run in on any device, and what to compare.
-pub struct Model {
-    pub name: &'static str,
-    pub dtypes: &'static [DType],
-    pub run: fn(VarBuilder<'static>) -> anyhow::Result<Vec<Tensor>>,
-}
-
-pub const F32: &[DType] = &[DType::F32];
-pub const FLOATS: &[DType] = &[DType::F32, DType::F16, DType::BF16];
+use model::Model;
 
 /// A model that cannot run yet; one that passes fails, so that the list stays true.
 struct Known {

@@ -7,7 +7,7 @@ use candle_transformers::models::{deepseek2, mixtral, qwen3_moe};
 use serde_json::json;
 
 use crate::language::{config, decode};
-use crate::{Model, F32};
+use crate::model::{Model, F32};
 
 #[rustfmt::skip]
 pub const MODELS: &[Model] = &[

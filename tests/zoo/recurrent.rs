@@ -5,7 +5,7 @@ use candle_core::{DType, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models::{mamba, rwkv_v5};
 
-use crate::{Model, F32};
+use crate::model::{Model, F32};
 
 #[rustfmt::skip]
 pub const MODELS: &[Model] = &[

@@ -6,7 +6,8 @@ use candle_nn::VarBuilder;
 use candle_transformers::models::{bert, distilbert, marian, modernbert, t5, xlm_roberta};
 use serde_json::json;
 
-use crate::{Model, F32, FLOATS};
+use crate::model::{Model, F32, FLOATS};
+use crate::passes;
 
 #[rustfmt::skip]
 pub const MODELS: &[Model] = &[
@@ -28,7 +29,7 @@ fn bert(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     let config = bert::Config {
         vocab_size: 67,
         hidden_size: 64,
-        num_hidden_layers: 2,
+        num_hidden_layers: passes::layers(),
         num_attention_heads: 4,
         intermediate_size: 96,
         max_position_embeddings: 32,
@@ -39,10 +40,12 @@ fn bert(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
         Tensor::new(&MASK, vb.device())?,
     );
     let model = bert::BertModel::load(vb, &config)?;
-    Ok(vec![
-        model.forward(&ids, &ids.zeros_like()?, Some(&mask))?,
-        model.forward(&ids, &ids.zeros_like()?, None)?,
-    ])
+    let mut outputs = Vec::new();
+    for mask in [Some(&mask), None] {
+        outputs.push(model.forward(&ids, &ids.zeros_like()?, mask)?);
+        passes::end(ids.device())?;
+    }
+    Ok(outputs)
 }
 
 fn distilbert(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {

@@ -10,8 +10,8 @@ use candle_transformers::models::segment_anything::tiny_vit::TinyViT;
 use candle_transformers::models::{convnext, dinov2, efficientnet, resnet, segformer, siglip, vit};
 use serde_json::json;
 
+use crate::model::{Model, FLOATS};
 use crate::weights::input;
-use crate::{Model, FLOATS};
 
 #[rustfmt::skip]
 pub const MODELS: &[Model] = &[

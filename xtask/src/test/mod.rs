@@ -22,7 +22,8 @@ Run the tests, all of them or the parts named:
                that a software adapter does without, and with quantized products in integers; all of it with tensors in
                pieces of 64 KiB at most
   fuzz         random expression graphs against the CPU: the same ones each time
-  models       models of candle-transformers, quantized ones too, against the CPU; the examples on real models
+  models       models of candle-transformers, quantized ones too, against the CPU; their dispatches; the examples on
+               real models
   web          in a headless Chromium: the page, every shader, and one of 37 cases of each group of the conformance suite
 
 Each part ends with a line `PART: N passed, N failed, N known failures`. Known failures of upstream's tests are listed
@@ -164,7 +165,7 @@ fn run_part(part: Part, args: &Args) -> Result<Counts> {
             add(cargo)?;
         }
         Part::Models => {
-            add(ours(args, &["models", "zoo", "gguf"]))?;
+            add(ours(args, &["models", "zoo", "gguf", "dispatches"]))?;
             // The tests that download a model are ignored where nobody asks for them.
             let programs = ["bert", "whisper", "llama", "chat"].map(|name| ["--test", name]);
             let what = [&["-p", "candle-examples"][..], &programs.concat()].concat();
