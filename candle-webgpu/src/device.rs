@@ -179,6 +179,20 @@ impl Device {
         Ok(device)
     }
 
+    /// A device of its own, whatever other devices its adapter has: it shares no memory and no work with them, and tensors pass between
+    /// them through the host.
+    pub fn separate(ordinal: usize) -> Result<Self> {
+        const CALL: Call = ("Device::separate", "Device::separate_async");
+        may_block(CALL)?;
+        block_on(Self::separate_async(ordinal), CALL)?
+    }
+
+    /// The same without blocking.
+    pub async fn separate_async(ordinal: usize) -> Result<Self> {
+        let (adapter, report) = choose(ordinal).await?;
+        Self::open(&adapter, &report, Set::from_env()?).await
+    }
+
     /// The device on this adapter, if there is one that is not lost.
     fn made(ordinal: usize) -> Option<Device> {
         let mut devices = lock(&DEVICES);

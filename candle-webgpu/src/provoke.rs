@@ -2,7 +2,6 @@
 
 use smallvec::SmallVec;
 
-use crate::adapter::choose;
 use crate::buffer::lock;
 use crate::device::Device;
 use crate::elem::Elem;
@@ -10,10 +9,7 @@ use crate::error::Result;
 use crate::kernel::copy::FILL;
 use crate::link::{Access, Spec};
 use crate::queue::Op;
-use crate::rewrite::Set;
-use crate::wait::{block_on, may_block, poll, Call};
-
-const CALL: Call = ("provoke::separate", "nothing");
+use crate::wait::poll;
 
 /// The device is lost, as when a driver is updated or a GPU is pulled out.
 pub fn destroy(device: &Device) {
@@ -35,16 +31,4 @@ pub fn invalid_dispatch(device: &Device) -> Result<()> {
 /// threads go on while the code that they run is taken down.
 pub fn drain(device: &Device) {
     let _ = poll(&device.inner().device, None, None);
-}
-
-/// A device of its own on an adapter that may have another.
-pub fn separate(ordinal: usize) -> Result<Device> {
-    may_block(CALL)?;
-    block_on(
-        async move {
-            let (adapter, report) = choose(ordinal).await?;
-            Device::open(&adapter, &report, Set::from_env()?).await
-        },
-        CALL,
-    )?
 }

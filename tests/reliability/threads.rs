@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{anyhow, ensure, Result};
 use candle_core::{DType, Device, IndexOp, Tensor, WebGpuDevice};
-use candle_webgpu::provoke;
+use candle_webgpu::{provoke, Device as Runtime};
 
 use crate::{gpu, refused, works, Case};
 
@@ -183,7 +183,7 @@ fn synchronize_at_once() -> Result<()> {
 
 /// Two devices of one adapter.
 fn pair() -> Result<[Device; 2]> {
-    let other = WebGpuDevice::from(provoke::separate(0)?);
+    let other = WebGpuDevice::from(Runtime::separate(0)?);
     Ok([gpu()?, Device::WebGpu(other)])
 }
 
