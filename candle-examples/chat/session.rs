@@ -5,12 +5,12 @@ use crate::interrupt::Interrupt;
 use candle_core::Device;
 use candle_examples::conversation::{Conversation, Reply};
 use candle_examples::device::{counters, describe, Description};
+use candle_examples::exit::write;
 use candle_examples::generate::{Chooser, Stop, Writer};
 use candle_examples::gguf::{self, Gguf, Loaded};
 use candle_examples::tokenizer::Tokenizer;
 use candle_examples::{Error, Result};
 use std::fmt::Write as _;
-use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -188,11 +188,4 @@ fn notes(reply: &Reply) -> Vec<String> {
         Stop::Interrupted => notes.push("interrupted".to_string()),
     }
     notes
-}
-
-/// Writes at once, so that the text appears as it is made.
-fn write(text: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()
 }

@@ -1,8 +1,9 @@
 //! Text from a LLaMA model, by candle-transformers' own code, on whichever device there is.
 
 use candle_examples::device::{describe, DeviceArgs, Precision};
+use candle_examples::exit::{self, write};
+use candle_examples::files;
 use candle_examples::generate::{generate, sampling, Options, Output};
-use candle_examples::{exit, files};
 use clap::Parser;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -146,13 +147,6 @@ fn run(args: &Args) -> anyhow::Result<()> {
         eprintln!("decode        {} tokens, {rate:.1} tok/s", output.ids.len());
     }
     Ok(())
-}
-
-/// Writes at once, so that the text appears as it is made.
-fn write(text: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()
 }
 
 fn json(

@@ -210,6 +210,19 @@ pub fn load(
     dtype: DType,
     device: &Device,
 ) -> Result<(Llama, Cache)> {
+    let loaded = weights(folder, config, dtype, |_| device)?;
+    let vb = VarBuilder::from_tensors(loaded, dtype, device);
+    let cache = Cache::new(true, dtype, config, device)?;
+    Ok((Llama::load(vb, config)?, cache))
+}
+
+/// Loads what [`tensors`] names, each to the device where its name belongs.
+pub fn weights<'a>(
+    folder: &Folder,
+    config: &Config,
+    dtype: DType,
+    place: impl Fn(&str) -> &'a Device,
+) -> Result<HashMap<String, Tensor>> {
     let dir = folder.config.parent().unwrap_or(&folder.config);
     if folder.weights.is_empty() {
         return Err(Error::Missing {
@@ -244,14 +257,12 @@ pub fn load(
     let bar = progress::bytes("loading", total);
     let mut loaded = HashMap::new();
     for (name, _) in wanted {
-        let tensor: Tensor = mapped.load(&name, device)?;
+        let tensor: Tensor = mapped.load(&name, place(&name))?;
         bar.inc((tensor.elem_count() * tensor.dtype().size_in_bytes()) as u64);
         loaded.insert(name, tensor.to_dtype(dtype)?);
     }
     bar.finish_and_clear();
-    let vb = VarBuilder::from_tensors(loaded, dtype, device);
-    let cache = Cache::new(true, dtype, config, device)?;
-    Ok((Llama::load(vb, config)?, cache))
+    Ok(loaded)
 }
 
 fn map(paths: &[PathBuf]) -> candle_core::Result<MmapedSafetensors> {

@@ -1,6 +1,6 @@
-//! How a program ends: one message on stderr, and silence where the reader of a pipe has gone.
+//! How a program speaks and ends: text at once, one message on stderr, and silence where the reader of a pipe has gone.
 
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 pub fn report(result: anyhow::Result<()>) -> ExitCode {
@@ -13,6 +13,13 @@ pub fn report(result: anyhow::Result<()>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Writes to stdout at once, so that text appears as it is made.
+pub fn write(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
 }
 
 fn is_broken_pipe(e: &anyhow::Error) -> bool {

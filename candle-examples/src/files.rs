@@ -39,13 +39,8 @@ pub fn load(files: &Files, dtype: Option<DType>, device: &Device) -> Result<Load
         }
         Files::Folder { folder, tokenizer } => {
             let (config, stored) = checkpoint::read_config(&folder.config)?;
-            let tokenizer = Tokenizer::open(tokenizer)?;
-            tokenizer.check_fits(config.vocab_size)?;
+            let (tokenizer, ends) = words(folder, tokenizer, config.vocab_size)?;
             let dtype = dtype.unwrap_or_else(|| default_dtype(stored, device));
-            let mut ends = checkpoint::ends(folder)?;
-            if ends.is_empty() {
-                ends = tokenizer.ends();
-            }
             let (model, cache) = checkpoint::load(folder, &config, dtype, device)?;
             Ok(Loaded {
                 model: Model::Llama(model, cache),
@@ -58,7 +53,19 @@ pub fn load(files: &Files, dtype: Option<DType>, device: &Device) -> Result<Load
     }
 }
 
-fn default_dtype(stored: Option<DType>, device: &Device) -> DType {
+/// The tokenizer of a folder's model, and the ids that end a text.
+pub fn words(folder: &Folder, tokenizer: &Path, vocab: usize) -> Result<(Tokenizer, Vec<u32>)> {
+    let tokenizer = Tokenizer::open(tokenizer)?;
+    tokenizer.check_fits(vocab)?;
+    let mut ends = checkpoint::ends(folder)?;
+    if ends.is_empty() {
+        ends = tokenizer.ends();
+    }
+    Ok((tokenizer, ends))
+}
+
+/// The checkpoint's, where the device computes in it; f32 on the CPU.
+pub fn default_dtype(stored: Option<DType>, device: &Device) -> DType {
     match stored {
         Some(DType::BF16) if !device.is_cpu() && !device.supports_bf16() => DType::F16,
         Some(dtype) if !device.is_cpu() => dtype,

@@ -4,6 +4,7 @@
 
 use crate::error::{Error, Result};
 use candle_core::{DType, Device};
+use candle_nn::VarBuilder;
 use candle_transformers::models::llama2_c::{Cache, Config, Llama};
 use candle_transformers::models::llama2_c_weights::TransformerWeights;
 use std::io::Read;
@@ -56,12 +57,19 @@ impl<R: Read> Checkpoint<R> {
     }
 
     /// Loads the model, tensor by tensor, and makes an empty key-value cache.
-    pub fn load(mut self, dtype: DType, device: &Device) -> Result<(Llama, Cache)> {
-        let config = self.config;
-        let weights = TransformerWeights::from_reader(&mut self.reader, &config, device)?;
-        let vb = weights.var_builder(&config, device)?.to_dtype(dtype);
+    pub fn load(self, dtype: DType, device: &Device) -> Result<(Llama, Cache)> {
+        let (config, vb) = self.weights(device)?;
+        let vb = vb.to_dtype(dtype);
         let cache = Cache::new(true, &config, vb.pp("rot"))?;
         Ok((Llama::load(vb, config)?, cache))
+    }
+
+    /// The weights in f32, by the names that `models::llama` has for them.
+    pub fn weights(mut self, device: &Device) -> Result<(Config, VarBuilder<'static>)> {
+        let config = self.config;
+        let weights = TransformerWeights::from_reader(&mut self.reader, &config, device)?;
+        let vb = weights.var_builder(&config, device)?;
+        Ok((config, vb))
     }
 }
 

@@ -2,55 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
+mod tiny;
+
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-
-const VOCAB: i32 = 300;
-
-/// A llama2.c checkpoint with weights from a fixed sequence, and a tokenizer.bin of bytes beside it.
-fn model(dir: &Path) -> PathBuf {
-    let [dim, hidden, layers, heads, seq] = [32, 48, 2, 4, 64];
-    let header = [dim, hidden, layers, heads, heads, VOCAB, seq];
-    let norms = |n: i32| std::iter::repeat_n(1f32, n as usize);
-    let mut state = 1u32;
-    let mut random = |n: i32| -> Vec<f32> {
-        let next = || {
-            state = state.wrapping_mul(1664525).wrapping_add(1013904223);
-            (state >> 8) as f32 / (1 << 24) as f32 - 0.5
-        };
-        std::iter::repeat_with(next).take(n as usize).collect()
-    };
-    let mut weights = random(VOCAB * dim);
-    weights.extend(norms(layers * dim));
-    weights.extend(random(4 * layers * dim * dim));
-    weights.extend(norms(layers * dim));
-    weights.extend(random(3 * layers * hidden * dim));
-    weights.extend(norms(dim));
-    let half = dim / heads / 2;
-    let angle = |i: i32| {
-        let frequency = 10000f32.powf(-((i % half) as f32) / half as f32);
-        (i / half) as f32 * frequency
-    };
-    weights.extend((0..seq * half).map(|i| angle(i).cos()));
-    weights.extend((0..seq * half).map(|i| angle(i).sin()));
-    let words = header.iter().flat_map(|word| word.to_le_bytes());
-    let bytes: Vec<u8> = words
-        .chain(weights.iter().flat_map(|w| w.to_le_bytes()))
-        .collect();
-    let path = dir.join("model.bin");
-    std::fs::write(&path, bytes).unwrap();
-
-    let mut tokenizer = 8u32.to_le_bytes().to_vec();
-    for id in 0..VOCAB {
-        let piece = format!("<{id}>");
-        tokenizer.extend(0f32.to_le_bytes());
-        tokenizer.extend((piece.len() as u32).to_le_bytes());
-        tokenizer.extend(piece.as_bytes());
-    }
-    std::fs::write(dir.join("tokenizer.bin"), tokenizer).unwrap();
-    path
-}
+use tiny::model;
 
 fn llama(model: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_llama"));

@@ -6,7 +6,7 @@ mod transcribe;
 
 use candle_examples::bundle::JFK;
 use candle_examples::device::{describe, DeviceArgs};
-use candle_examples::exit;
+use candle_examples::exit::{self, write};
 use candle_examples::fetch::{cache_dir, Fetcher};
 use clap::Parser;
 use std::io::{self, Write};
@@ -101,11 +101,4 @@ fn run(args: &Args) -> anyhow::Result<()> {
     let tokens = output.ids.len();
     eprintln!("decode  {:.0} ms, {tokens} tokens", ms(output.decode));
     Ok(())
-}
-
-/// Writes at once, so that the text appears as it is heard.
-fn write(text: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()
 }
