@@ -1,0 +1,103 @@
+//! A model's files to a model on several devices.
+
+use crate::model::{place, Part, Split};
+use crate::place::split;
+use candle_core::{DType, Device, Tensor};
+use candle_examples::files::{default_dtype, words, Files};
+use candle_examples::llama2c::Checkpoint;
+use candle_examples::tokenizer::Tokenizer;
+use candle_examples::{checkpoint, Error};
+use candle_transformers::models::llama::Config;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::BufReader;
+
+pub struct Loaded {
+    pub model: Split,
+    pub parts: Vec<Part>,
+    pub tokenizer: Tokenizer,
+    pub dtype: DType,
+    pub context: usize,
+    pub ends: Vec<u32>,
+}
+
+/// Layers for each device, as many as `asked` says.
+fn parts(config: &Config, devices: &[Device], asked: &[usize]) -> anyhow::Result<Vec<Part>> {
+    let ranges = split(config.num_hidden_layers, devices.len(), asked)?;
+    let parts = devices.iter().cloned().zip(ranges);
+    Ok(parts
+        .map(|(device, layers)| Part { device, layers })
+        .collect())
+}
+
+pub fn load(
+    files: &Files,
+    dtype: Option<DType>,
+    devices: &[Device],
+    asked: &[usize],
+) -> anyhow::Result<Loaded> {
+    match files {
+        Files::Llama2c { weights, tokenizer } => {
+            let file = File::open(weights).map_err(Error::io(weights))?;
+            let bytes = file.metadata().map_err(Error::io(weights))?.len();
+            let checkpoint = Checkpoint::open(weights, BufReader::new(file), bytes)?;
+            let (config, vb) = checkpoint.weights(&Device::Cpu)?;
+            let tokenizer = Tokenizer::open(tokenizer)?;
+            tokenizer.check_fits(config.vocab_size)?;
+            let config = Config {
+                hidden_size: config.dim,
+                intermediate_size: config.hidden_dim,
+                vocab_size: config.vocab_size,
+                num_hidden_layers: config.n_layers,
+                num_attention_heads: config.n_heads,
+                num_key_value_heads: config.n_kv_heads,
+                rms_norm_eps: config.norm_eps,
+                max_position_embeddings: config.seq_len,
+                tie_word_embeddings: false,
+                ..Config::config_7b_v1(false)
+            };
+            let parts = parts(&config, devices, asked)?;
+            let dtype = dtype.unwrap_or(DType::F32);
+            let mut tensors = HashMap::new();
+            for (name, shape) in checkpoint::tensors(&config) {
+                let tensor: Tensor = vb.get(shape, &name)?.contiguous()?.to_dtype(dtype)?;
+                tensors.insert(name.clone(), tensor.to_device(place(&parts, &name))?);
+            }
+            Ok(Loaded {
+                context: config.max_position_embeddings,
+                model: Split::new(config, true, tensors, &parts)?,
+                parts,
+                ends: tokenizer.ends(),
+                tokenizer,
+                dtype,
+            })
+        }
+        Files::Folder { folder, tokenizer } => {
+            let (config, stored) = checkpoint::read_config(&folder.config)?;
+            if config.rope_scaling.is_some() {
+                let what = "LLaMA models with rope_scaling on several devices".into();
+                return Err(Error::Unsupported { what })?;
+            }
+            let (tokenizer, ends) = words(folder, tokenizer, config.vocab_size)?;
+            let parts = parts(&config, devices, asked)?;
+            // All devices have to compute in it.
+            let all = devices.iter().map(|device| default_dtype(stored, device));
+            let least = all.reduce(|a, b| match a == b {
+                true => a,
+                false if [a, b].contains(&DType::F32) => DType::F32,
+                false => DType::F16,
+            });
+            let dtype = dtype.or(least).unwrap_or(DType::F32);
+            let place = |name: &str| place(&parts, name);
+            let weights = checkpoint::weights(folder, &config, dtype, place)?;
+            Ok(Loaded {
+                context: config.max_position_embeddings,
+                model: Split::new(config, false, weights, &parts)?,
+                parts,
+                ends,
+                tokenizer,
+                dtype,
+            })
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The program `device-map`: however the layers are spread, the text is that of `llama` on one device.
+
+#![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
+
+mod tiny;
+
+use candle_core::{Device, Tensor};
+use candle_examples::checkpoint::{read_config, tensors};
+use serde_json::{json, Value};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn run(program: &str, model: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(program);
+    command.arg("--model").arg(model).args(args);
+    command.output().unwrap()
+}
+
+fn ids(output: &Output) -> (Value, Value) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let line: Value = serde_json::from_slice(&output.stdout).unwrap();
+    (line["ids"].clone(), line["parts"].clone())
+}
+
+const MAP: &str = env!("CARGO_BIN_EXE_device-map");
+const LLAMA: &str = env!("CARGO_BIN_EXE_llama");
+
+/// What `llama` says on the CPU, and `device-map` on each list of devices.
+fn same_on(model: &Path, more: &[&str], lists: &[&str]) {
+    let common = [&["--json", "-n", "24", "some words"], more].concat();
+    let alone = [&common[..], &["--device", "cpu", "--temperature", "0"]].concat();
+    let (expected, _) = ids(&run(LLAMA, model, &alone));
+    assert_eq!(expected.as_array().unwrap().len(), 24);
+    for list in lists {
+        let args = [&common[..], &["--devices", list]].concat();
+        let (got, parts) = ids(&run(MAP, model, &args));
+        assert_eq!(got, expected, "{list}");
+        assert_eq!(parts.as_array().unwrap().len(), list.split(',').count());
+    }
+}
+
+/// Two WebGPU devices are made on one adapter where it is named twice.
+#[cfg(feature = "webgpu")]
+const LISTS: [&str; 5] = [
+    "cpu",
+    "cpu,cpu",
+    "webgpu,webgpu",
+    "webgpu,cpu",
+    "cpu,webgpu",
+];
+#[cfg(not(feature = "webgpu"))]
+const LISTS: [&str; 2] = ["cpu", "cpu,cpu"];
+
+#[test]
+fn the_text_is_that_of_one_device() {
+    let dir = tempfile::tempdir().unwrap();
+    same_on(&tiny::model(dir.path()), &[], &LISTS);
+}
+
+/// A folder in the transformers layout, whose heads share keys and values; `more` goes into its config.
+fn folder(dir: &Path, more: Value) -> PathBuf {
+    let mut config = json!({
+        "model_type": "llama", "hidden_size": 32, "intermediate_size": 48, "vocab_size": tiny::VOCAB,
+        "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2,
+        // No text ends.
+        "rms_norm_eps": 1e-5, "max_position_embeddings": 64, "eos_token_id": 100_000,
+    });
+    let all = config.as_object_mut().unwrap();
+    all.extend(more.as_object().unwrap().clone());
+    let folder = dir.join("folder");
+    std::fs::create_dir(&folder).unwrap();
+    let path = folder.join("config.json");
+    std::fs::write(&path, config.to_string()).unwrap();
+    let (config, _) = read_config(&path).unwrap();
+    let mut random = tiny::random();
+    let mut weights = HashMap::new();
+    for (name, shape) in tensors(&config) {
+        let values = random(shape.iter().product::<usize>() as i32);
+        let weight = Tensor::from_vec(values, shape, &Device::Cpu).unwrap();
+        weights.insert(name, weight);
+    }
+    candle_core::safetensors::save(&weights, folder.join("model.safetensors")).unwrap();
+    folder
+}
+
+#[test]
+fn a_folder_of_safetensors_too() {
+    let dir = tempfile::tempdir().unwrap();
+    // Its tokenizer serves here, too.
+    tiny::model(dir.path());
+    let tokenizer = dir.path().join("tokenizer.bin");
+    let tokenizer = ["--tokenizer", tokenizer.to_str().unwrap()];
+    same_on(&folder(dir.path(), json!({})), &tokenizer, &LISTS);
+}
+
+#[test]
+fn angles_that_are_scaled_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    tiny::model(dir.path());
+    let scaling = json!({
+        "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 16, "rope_type": "llama3",
+    });
+    let folder = folder(dir.path(), json!({ "rope_scaling": scaling }));
+    let tokenizer = dir.path().join("tokenizer.bin");
+    let args = [
+        "--devices",
+        "cpu",
+        "--tokenizer",
+        tokenizer.to_str().unwrap(),
+    ];
+    let output = run(MAP, &folder, &args);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        !output.status.success() && message.contains("rope_scaling"),
+        "{message}"
+    );
+}
+
+#[test]
+fn errors_are_one_message_and_no_panic() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = tiny::model(dir.path());
+    for (args, says) in [
+        (&["--devices", "cpu,gpu"][..], "not one of cpu, webgpu"),
+        (&["--devices", "webgpu:one"], "`one` is no number"),
+        (&["--devices", "cpu:0"], "not one of cpu, webgpu"),
+        (
+            &["--devices", "cpu,cpu,cpu"],
+            "2 layers leave none for one of 3",
+        ),
+        (&["--devices", "cpu,cpu", "--layers", "2"], "1 numbers"),
+        (
+            &["--devices", "cpu,cpu", "--layers", "2,1"],
+            "the model has 2",
+        ),
+        (&["--devices", "cpu,cpu", "--layers", "2,0"], "leave none"),
+        #[cfg(not(feature = "cuda"))]
+        (&["--devices", "cuda:0"], "without `cuda`"),
+    ] {
+        let output = run(MAP, &model, args);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success(), "{args:?}");
+        assert!(
+            message.contains(says) && !message.contains("panicked"),
+            "{message}"
+        );
+    }
+}
+
+#[cfg(feature = "webgpu")]
+#[test]
+fn adapters_that_are_not_there_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = tiny::model(dir.path());
+    let said = |adapter: &str| {
+        let mut command = Command::new(MAP);
+        command.arg("--model").arg(&model);
+        command.args(["--devices", "webgpu:99"]);
+        command.env("CANDLE_WEBGPU_ADAPTER", adapter);
+        String::from_utf8(command.output().unwrap().stderr).unwrap()
+    };
+    let message = said("");
+    assert!(
+        message.contains("no WebGPU adapter 99; found: 0: "),
+        "{message}"
+    );
+    assert!(said("any").contains("say `webgpu` for it"));
+}
