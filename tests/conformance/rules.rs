@@ -22,7 +22,7 @@ pub struct Tally {
     alone: BTreeMap<&'static str, usize>,
 }
 
-/// What a case compared by some rules, and whether all that fired are exact.
+/// What a case compared by some rules, and which of them fired.
 struct Seen {
     values: Vec<Tensor>,
     fired: Vec<&'static str>,

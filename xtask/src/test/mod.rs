@@ -17,11 +17,12 @@ Run the tests, all of them or the parts named:
   wgsl         every shader parses and validates, alone and linked (no GPU needed)
   unit         unit tests of candle-webgpu, of the examples and of xtask
   upstream     candle-core's and candle-nn's own tests, on the WebGPU device
-  conformance  every op, dtype and layout against the CPU; errors; limits and faults; the table of docs/SUPPORT.md
+  conformance  every op, dtype and layout against the CPU, with all rules of the recorder, and where some fired with none and
+               each of them; errors; limits and faults; the table of docs/SUPPORT.md
   variants     the part of it that they can change, with checked shaders, with the portable twins of kernels, with those
                that a software adapter does without, and with quantized products in integers; all of it with tensors in
                pieces of 64 KiB at most
-  fuzz         random expression graphs against the CPU: the same ones each time
+  fuzz         random expression graphs against the CPU, with rules as above: the same ones each time
   models       models of candle-transformers, quantized ones too, against the CPU; their dispatches; the examples on
                real models
   web          in a headless Chromium: the page, every shader, and one of 37 cases of each group of the conformance suite
