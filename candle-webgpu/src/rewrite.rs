@@ -6,6 +6,7 @@ pub(crate) mod chains;
 pub(crate) mod copies;
 #[cfg(test)]
 mod cost;
+mod epilogues;
 pub(crate) mod graph;
 mod lift;
 mod norms;
@@ -55,6 +56,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "siblings", about: "products of the same few rows with two or three matrices: one kernel", usual: true, exact: true, makes: &["gemv_siblings", "gemv_siblings_sub32", "gemv_siblings_sub128", "gemv_siblings_alone", "gemv_dot_siblings", "gemv_dot_siblings_sub", "gemv_dot_siblings_many"], rewrite: Some(siblings::rewrite) },
     Rule { name: "ropes",  about: "queries and keys turned by the same angles: one kernel", usual: true, exact: true, makes: &["rope_pair"], rewrite: Some(ropes::rewrite) },
     Rule { name: "chains", about: "elementwise ops whose results only the next one reads: one kernel", usual: true, exact: true, makes: &["chain"], rewrite: Some(chains::rewrite) },
+    Rule { name: "epilogues", about: "a product, or two of siblings, and the elementwise ops that read it: one kernel", usual: true, exact: true, makes: &[], rewrite: Some(epilogues::rewrite) },
     Rule { name: "rows",   about: "softmax of few long rows: chunks of them, in two kernels", usual: true, exact: false, makes: &["softmax_parts", "softmax_join"], rewrite: Some(rows::rewrite) },
     Rule { name: "transposes", about: "transposing copies: the same through tiles in workgroup memory", usual: true, exact: true, makes: &["transpose", "transpose16"], rewrite: Some(transposes::rewrite) },
 ];

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use anyhow::{ensure, Result};
 use candle_core::quantized::{GgmlDType, QMatMul, QStorage, QTensor};
 use candle_core::{DType, Device, Module, Tensor, D};
+use candle_nn::ops::silu;
 
 use crate::bound::{close, floats, Bound, EXACT, MATMUL};
 use crate::case::Cases;
@@ -152,6 +153,9 @@ pub fn add(cases: &mut Cases) {
                 cases.add(format!("quant/{name}/siblings/{m}x{k}"), move |d| {
                     siblings(f, (m, k), columns, d)
                 });
+                cases.add(format!("quant/{name}/gated/{m}x{k}"), move |d| {
+                    gated(f, [m, columns[1], k], d)
+                });
             }
         }
         cases.alone(format!("quant/{name}/ids_out_of_range"), move |d| {
@@ -236,6 +240,29 @@ fn matmul(f: &Format, [m, n, k]: [usize; 3], device: &Device) -> Result<()> {
         close(&product(&x, &weights)?, &y, bound_of(&weights, m, device)?)?;
     }
     Ok(())
+}
+
+/// silu(x gate^T) (x up^T), as models have it: nothing in between is held, so the recorder makes one or two kernels of it.
+fn gated(f: &Format, [m, n, k]: [usize; 3], device: &Device) -> Result<()> {
+    let x = activations(&[m, k], DType::F32, 3)?;
+    let here = x.to_device(device)?;
+    let [(gate, gate_here), (up, up_here)] =
+        [pair(f, &[n, k], 6, device)?, pair(f, &[n, k], 7, device)?];
+    let of = |w: &QTensor| Ok::<_, anyhow::Error>(w.dequantize(&Device::Cpu)?);
+    let (gate, up) = (of(&gate)?, of(&up)?);
+    let (gate_here, up_here) = (matmul_of(gate_here), matmul_of(up_here));
+    let y = (silu(&gate_here.forward(&here)?)? * up_here.forward(&here)?)?;
+    let (g, u) = (product(&x, &gate)?, product(&x, &up)?);
+    let expected = (silu(&g)? * &u)?;
+    // silu's derivative is at most 1.1.
+    let greatest = |t: &Tensor| t.abs()?.max_all()?.to_scalar::<f64>();
+    let off = [&gate, &up].map(|w| bound_of(w, m, device));
+    let [of_gate, of_up] = off;
+    let bound = Bound {
+        abs: 1.1 * greatest(&u)? * of_gate?.abs + greatest(&g)? * of_up?.abs,
+        ..MATMUL
+    };
+    close(&expected, &y, bound)
 }
 
 /// Products with the same rows, two and three of them beside each other: the recorder makes one kernel of them.

@@ -14,6 +14,37 @@ fn siblings(t: &[Tensor]) -> candle_core::Result<Tensor> {
     Tensor::cat(&products.collect::<candle_core::Result<Vec<_>>>()?, 1)
 }
 
+/// What is done with each result on the way.
+type Step<'a> = &'a mut dyn FnMut(Tensor) -> candle_core::Result<Tensor>;
+type Run = fn(&[Tensor], Step<'_>) -> candle_core::Result<Tensor>;
+
+/// A linear layer with a bias, gelu, and what is added to that.
+fn linear_gelu(t: &[Tensor], step: Step<'_>) -> candle_core::Result<Tensor> {
+    let y = step(t[0].matmul(&t[1].t()?)?)?;
+    let y = step(y.broadcast_add(&t[2])?)?;
+    step(y.gelu()?)? + &t[3]
+}
+
+/// As candle-transformers' llama has it: silu(x gate^T) (x up^T).
+fn gated(t: &[Tensor], step: Step<'_>) -> candle_core::Result<Tensor> {
+    let gate = step(t[0].matmul(&t[1].t()?)?)?;
+    step(ops::silu(&gate)?)? * step(t[0].matmul(&t[2].t()?)?)?
+}
+
+/// A run in which nothing is held gives the bits of one in which all is, op by op; those have cases of their own.
+fn same_bits(device: &Device, operands: &[Tensor], run: Run) -> anyhow::Result<()> {
+    let here = operands.iter().map(|t| t.to_device(device));
+    let here = here.collect::<candle_core::Result<Vec<_>>>()?;
+    let made = run(&here, &mut Ok)?;
+    let mut held = Vec::new();
+    let expected = run(&here, &mut |t| {
+        held.push(t.clone());
+        device.synchronize()?;
+        Ok(t)
+    })?;
+    bound::close(&expected, &made, EXACT)
+}
+
 /// As candle-transformers' llama has it, with heads of k and v repeated and scores in f32.
 fn attention(t: &[Tensor]) -> candle_core::Result<Tensor> {
     let [q, k, v] = [0, 1, 2].map(|i| t[i].clone());
@@ -118,6 +149,25 @@ pub fn add(cases: &mut Cases) {
                 }
                 check(d, &operands, MATMUL, siblings)
             });
+        }
+        for (m, k, n) in [(1, 512, 40), (3, 640, 4100), (8, 64, 7), (50, 96, 72)] {
+            let dims: [(&str, Run, &[&[usize]]); 2] = [
+                ("gated", gated, &[&[m, k], &[n, k], &[n, k]]),
+                ("gelu", linear_gelu, &[&[m, k], &[n, k], &[n], &[m, n]]),
+            ];
+            for (what, run, dims) in dims {
+                let dims: Vec<Vec<usize>> = dims.iter().map(|d| d.to_vec()).collect();
+                cases.add(
+                    format!("rewrite/epilogues/{what}/{name}/{m}x{k}"),
+                    move |d| {
+                        let seeded = (421..).zip(&dims);
+                        let operands =
+                            seeded.map(|(seed, dims)| tensor(dtype, dims, seed, Fill::Small));
+                        let operands = operands.collect::<anyhow::Result<Vec<_>>>()?;
+                        same_bits(d, &operands, run)
+                    },
+                );
+            }
         }
         for [b, h, g, i, j, d] in [
             [1, 8, 2, 1, 150, 16],

@@ -12,7 +12,8 @@ fn a_quad(q: u32) -> vec4<f32> { return a[p.a_offset / 4u + q]; }
 fn b_quad(q: u32) -> vec4<f32> { return b[p.b_offset / 4u + q]; }
 struct In { a: vec4<f32>, b: vec4<f32> }
 fn load(q: u32) -> In { return In(a_quad(q), b_quad(q)); }
-fn steps(q: u32, x: In) { y[q] = kept(x.a * x.b); }
+fn steps(x: In) -> vec4<f32> { return kept(x.a * x.b); }
+fn y_quad_put(q: u32, v: vec4<f32>) { y[q] = v; }
 const SPAN = 1u;
 // end slots
 
@@ -58,7 +59,7 @@ fn main(
     if SPAN == 2u {
         let far = q + WORKGROUP;
         let v = load(min(far, end - 1u));
-        if far < end { steps(far, v); }
+        if far < end { y_quad_put(far, steps(v)); }
     }
-    steps(q, u);
+    y_quad_put(q, steps(u));
 }

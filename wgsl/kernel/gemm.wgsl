@@ -45,6 +45,13 @@ fn keep(m: u32, n: u32, above: u32) {
 fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
 // end slots
 
+// What a rule puts in for steps behind the product; zero without.
+struct Epilogue {
+    zero: u32,
+    step: u32, // of a pair, elements from where b starts to where c starts
+    scalars: array<vec4<u32>, 2>,
+    reads: array<vec4<u32>, 2>, // of an operand: where it starts, after how many elements it repeats, the last element of y
+}
 struct Params {
     m: u32,
     n: u32,
@@ -61,6 +68,10 @@ struct Params {
     dims: vec4<u32>, // of the batch
     a_batch: vec4<u32>,
     b_batch: vec4<u32>,
+    op: u32,
+    blocks: u32,
+    rounds: u32,
+    epilogue: Epilogue,
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> a: array<A>;

@@ -53,7 +53,7 @@ fn quad(of8: Octet, high: bool) -> vec4<f16> {
     let words = select(of8.xy, of8.zw, high);
     return vec4<f16>(vec2<f16>(unpack2x16float(words.x)), vec2<f16>(unpack2x16float(words.y)));
 }
-fn kept(of8: Octet, low: bool, high: bool) -> Octet { return select(Octet(), of8, vec4<bool>(low, low, high, high)); }
+fn within(of8: Octet, low: bool, high: bool) -> Octet { return select(Octet(), of8, vec4<bool>(low, low, high, high)); }
 // end slots
 
 struct Params {
@@ -72,6 +72,9 @@ struct Params {
     dims: vec4<u32>, // of the batch
     a_batch: vec4<u32>,
     b_batch: vec4<u32>,
+    op: u32,
+    blocks: u32,
+    rounds: u32,
     more: More,
 }
 @group(0) @binding(0) var<uniform> p: Params;
@@ -132,11 +135,11 @@ fn fetch(thread: u32, k0: u32, more: bool) {
         let b_k = k0 + octet_at(thread, i, B_ALONG_K, BN).y;
         let b_live = WHOLE_K == 1u || b_k < p.k;
         b_hold[i] = b_next(i, b_live, more);
-        if WHOLE_K == 0u { b_hold[i] = kept(b_hold[i], b_live, b_k + 4u * B_ALONG_K < p.k); }
+        if WHOLE_K == 0u { b_hold[i] = within(b_hold[i], b_live, b_k + 4u * B_ALONG_K < p.k); }
         let a_k = k0 + octet_at(thread, i, A_ALONG_K, BM).y;
         let a_live = WHOLE_K == 1u || a_k < p.k;
         a_hold[i] = a_octet(select(0u, a_from[i], a_live));
-        if WHOLE_K == 0u { a_hold[i] = kept(a_hold[i], a_live, a_k + 4u * A_ALONG_K < p.k); }
+        if WHOLE_K == 0u { a_hold[i] = within(a_hold[i], a_live, a_k + 4u * A_ALONG_K < p.k); }
         a_from[i] += a_step;
     }
 }

@@ -1,6 +1,6 @@
 // y[b, m, n] = sum over k of a[b, m, k] w[n, k] for few rows m and a quantized w, in integers. A workgroup rounds its rows
 // of a to 16 bits a block of W_BLOCK units, as two bytes that dot4I8Packed takes, and keeps them. A team of TEAM threads owns
-// ROWS rows of COLS neighbouring columns of y at a time, p.rounds times; a thread adds up every TEAM-th span of W_SPAN units
+// ROWS rows of OWN neighbouring columns of y at a time, p.rounds times; a thread adds up every TEAM-th span of W_SPAN units
 // of 32.
 
 override WORKGROUP: u32 = 256u;
@@ -13,6 +13,7 @@ alias B = vec4<u32>;
 alias Y = f32;
 const ROWS = 1u;
 const COLS = 2u;
+const OWN = 2u; // columns of y; of a pair half of COLS, the first of b and the others of c
 const W_SPAN = 1u; // neighbours that are loaded together
 const TREE = true;
 const W_SHIFTED = false;
@@ -27,7 +28,7 @@ fn place(group: u32) -> Place {
 }
 fn load(which: u32, w: Matrix, n: u32, s: u32) -> Spans {
     var spans: Spans;
-    for (var c = 0u; c < COLS; c++) { spans[c] = w_load(unit_at(w, n + c, s)); }
+    for (var c = 0u; c < COLS; c++) { spans[c] = w_load(unit_of(w, n, c, s)); }
     return spans;
 }
 fn keep(thread: u32, first: u32, count: u32, rows: array<u32, ROWS>) {
@@ -47,11 +48,19 @@ fn add_span(acc: ptr<function, array<vec4<f32>, ROWS>>, now: Spans, w: Matrix, n
     let factors = add_unit(&sums, now, w, n, s, at_s, 0u);
     add_sums(acc, sums, factors, s * W_SPAN);
 }
+fn unit_of(w: Matrix, n: u32, c: u32, s: u32) -> u32 { return unit_at(w, n + c, s); }
 fn y_put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {
     for (var i = 0u; i < count; i++) { y[at + i] = v[i]; }
 }
 // end slots
 
+// What a rule puts in for steps behind the product; zero without.
+struct Epilogue {
+    zero: u32,
+    step: u32, // of a pair, elements from where b starts to where c starts
+    scalars: array<vec4<u32>, 2>,
+    reads: array<vec4<u32>, 2>, // of an operand: where it starts, after how many elements it repeats, the last element of y
+}
 struct Params {
     m: u32,
     n: u32,
@@ -71,6 +80,7 @@ struct Params {
     op: u32,
     blocks: u32, // of ROWS rows
     rounds: u32, // of a workgroup
+    epilogue: Epilogue,
     // Of siblings, products with the same a: the first workgroup of each, and how many there are; of each the workgroups of a
     // block, n, b_offset and b_n.
     starts: vec4<u32>,
@@ -90,7 +100,7 @@ struct Place { which: u32, batch: u32, m0: u32, group: u32, a: u32, w: Matrix }
 const W_BLOCK = select(1u, W_SPAN, W_WHOLE); // units that are rounded to the same steps
 
 // Halves of units, high bytes then low bytes; what a step of the 16 bits is worth; the sums of the halves, in steps.
-var<workgroup> kept: array<vec4<u32>, 4u * ROWS * CHUNK>;
+var<workgroup> halves: array<vec4<u32>, 4u * ROWS * CHUNK>;
 var<workgroup> worth: array<f32, ROWS * CHUNK>;
 var<workgroup> totals: array<i32, 2u * ROWS * CHUNK>;
 var<workgroup> part: array<vec4<f32>, WORKGROUP>;
@@ -101,8 +111,8 @@ fn slot(r: u32, u: u32) -> u32 { return r * CHUNK + u % W_SPAN * (CHUNK / W_SPAN
 // Keeps half a unit of row r.
 fn put(r: u32, u: u32, half: u32, q: array<vec4<i32>, 4>) {
     let at = half * ROWS * CHUNK + slot(r, u);
-    kept[at] = vec4<u32>(high_bytes(q[0]), high_bytes(q[1]), high_bytes(q[2]), high_bytes(q[3]));
-    kept[2u * ROWS * CHUNK + at] = vec4<u32>(pack4xI8(q[0]), pack4xI8(q[1]), pack4xI8(q[2]), pack4xI8(q[3]));
+    halves[at] = vec4<u32>(high_bytes(q[0]), high_bytes(q[1]), high_bytes(q[2]), high_bytes(q[3]));
+    halves[2u * ROWS * CHUNK + at] = vec4<u32>(pack4xI8(q[0]), pack4xI8(q[1]), pack4xI8(q[2]), pack4xI8(q[3]));
     let sum = q[0] + q[1] + q[2] + q[3];
     totals[at] = sum.x + sum.y + sum.z + sum.w;
 }
@@ -129,7 +139,7 @@ fn add_unit(sums: ptr<function, Sums>, now: Spans, w: Matrix, n: u32, s: u32, at
     var right: array<Parts, COLS>;
     var factors: array<vec2<f32>, COLS>;
     for (var c = 0u; c < COLS; c++) {
-        right[c] = w_unpack(now[c], unit_at(w, n + c, at_s), j);
+        right[c] = w_unpack(now[c], unit_of(w, n, c, at_s), j);
         factors[c] = right[c].factor;
     }
     for (var r = 0u; r < ROWS; r++) {
@@ -140,13 +150,13 @@ fn add_unit(sums: ptr<function, Sums>, now: Spans, w: Matrix, n: u32, s: u32, at
         for (var c = 0u; c < COLS; c++) {
             let q = right[c];
             if W_HALVES {
-                (*sums).high[r][c] += q.scale.x * dot_half(q.low, kept[low]) + q.scale.y * dot_half(q.high, kept[high]);
-                (*sums).low[r][c] += q.scale.x * dot_half(q.low, kept[below + low])
-                    + q.scale.y * dot_half(q.high, kept[below + high]);
+                (*sums).high[r][c] += q.scale.x * dot_half(q.low, halves[low]) + q.scale.y * dot_half(q.high, halves[high]);
+                (*sums).low[r][c] += q.scale.x * dot_half(q.low, halves[below + low])
+                    + q.scale.y * dot_half(q.high, halves[below + high]);
                 if W_SHIFTED { (*sums).shift[r][c] += q.shift.x * total.x + q.shift.y * total.y; }
             } else {
-                (*sums).high[r][c] += q.scale.x * (dot_half(q.low, kept[low]) + dot_half(q.high, kept[high]));
-                (*sums).low[r][c] += q.scale.x * (dot_half(q.low, kept[below + low]) + dot_half(q.high, kept[below + high]));
+                (*sums).high[r][c] += q.scale.x * (dot_half(q.low, halves[low]) + dot_half(q.high, halves[high]));
+                (*sums).low[r][c] += q.scale.x * (dot_half(q.low, halves[below + low]) + dot_half(q.high, halves[below + high]));
                 if W_SHIFTED { (*sums).shift[r][c] += q.shift.x * (total.x + total.y); }
             }
         }
@@ -180,10 +190,10 @@ fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups)
     var rows: array<u32, ROWS>;
     for (var r = 0u; r < ROWS; r++) { rows[r] = at.a + min(at.m0 + r, p.m - 1u) * p.a_m; }
 
-    let stride = WORKGROUP / TEAM * COLS;
+    let stride = WORKGROUP / TEAM * OWN;
     let lane = ids.thread % TEAM;
     let units = p.k / 32u;
-    var n0 = at.group * p.rounds * stride + ids.thread / TEAM * COLS;
+    var n0 = at.group * p.rounds * stride + ids.thread / TEAM * OWN;
     keep(ids.thread, 0u, min(CHUNK, units), rows);
     workgroupBarrier();
     for (var round = 0u; round < p.rounds; round++) {
@@ -215,7 +225,7 @@ fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups)
                 sum = part[ids.thread];
             }
             if lane == 0u && at.m0 + r < p.m && n0 < at.w.n {
-                y_put_of(at.which, (at.batch * p.m + at.m0 + r) * at.w.n + n0, min(COLS, at.w.n - n0), sum);
+                y_put_of(at.which, (at.batch * p.m + at.m0 + r) * at.w.n + n0, min(OWN, at.w.n - n0), sum);
             }
         }
         n0 += stride;

@@ -28,6 +28,13 @@ fn y_put(at: u32, count: u32, v: vec4<f32>) {
 fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
 // end slots
 
+// What a rule puts in for steps behind the product; zero without.
+struct Epilogue {
+    zero: u32,
+    step: u32, // of a pair, elements from where b starts to where c starts
+    scalars: array<vec4<u32>, 2>,
+    reads: array<vec4<u32>, 2>, // of an operand: where it starts, after how many elements it repeats, the last element of y
+}
 struct Params {
     m: u32,
     n: u32,
@@ -46,6 +53,8 @@ struct Params {
     b_batch: vec4<u32>,
     op: u32,
     blocks: u32, // of ROWS rows
+    rounds: u32,
+    epilogue: Epilogue,
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> a: array<A>;

@@ -58,6 +58,7 @@ struct Params {
     op: u32,
     blocks: u32, // of ROWS rows
     rounds: u32,
+    epilogue: array<vec4<u32>, 5>, // none here
     starts: vec4<u32>, // the first workgroup of each product; the last is their number
     products: array<vec4<u32>, 3>, // workgroups of a block, n, offset of the matrix, its stride along n
 }

@@ -16,6 +16,15 @@ fn inside(at: u32, size: u32, along_k: u32) -> u32 { return min(at, size - 1u); 
 fn y_put(at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
 // end slots
 
+// What a rule puts in for steps behind the product; zero without.
+struct Epilogue {
+    zero: u32,
+    step: u32, // of a pair, elements from where b starts to where c starts
+    scalars: array<vec4<u32>, 2>,
+    reads: array<vec4<u32>, 2>, // of an operand: where it starts, after how many elements it repeats, the last element of y
+}
+alias More = Epilogue;
+
 // The thread's octet i of the first round: its row or column, and its step along k.
 fn b_start(i: u32, n: u32, k: u32, base: u32, batch: u32) {
     b_from[i] = (base + inside(n, p.n, B_ALONG_K) * p.b_n + k * p.b_k) / UNIT;

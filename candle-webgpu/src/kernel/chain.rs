@@ -97,6 +97,11 @@ static CHAINS: [Kernel; MAX_READS] = [
     chain!("a", "b", "c", "d", "e", "f"),
 ];
 
+/// Whether a kernel is one of these.
+pub(crate) fn is(kernel: &Kernel) -> bool {
+    CHAINS.iter().any(|chain| std::ptr::eq(chain, kernel))
+}
+
 /// `reads` are flat, or `Quads` where rows of a view are whole quads, or `Words`.
 pub(crate) fn spec(reads: &[(Elem, Access)], steps: Arc<[Step]>, out: Elem) -> Spec {
     let kernel = &CHAINS[reads.len().clamp(1, MAX_READS) - 1];
@@ -153,23 +158,36 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
     body(spec, text)
 }
 
-/// The steps, one value each.
+/// Loads, steps and the store.
 fn body(spec: &Spec, text: &mut Text) -> Result<()> {
-    const OP: &str = "chain";
-    let steps = spec.steps.as_deref().unwrap_or(&[]);
-    let (fields, loads): (Vec<_>, Vec<_>) = NAMES[..spec.operands.len() - 1]
+    let reads = &spec.operands[..spec.operands.len() - 1];
+    let elems: SmallVec<[Elem; MAX_READS]> = reads.iter().map(|(elem, _)| *elem).collect();
+    let loads: Vec<_> = NAMES[..reads.len()]
         .iter()
-        .map(|n| {
-            (
-                format!("{n}: {}L", n.to_uppercase()),
-                format!("{n}_quad(q)"),
-            )
-        })
-        .unzip();
+        .map(|n| format!("{n}_quad(q)"))
+        .collect();
+    steps(spec.steps.as_deref().unwrap_or(&[]), &elems, "p", text)?;
+    text.line(format!(
+        "fn load(q: u32) -> In {{ return In({}); }}",
+        loads.join(", ")
+    ));
+    Ok(())
+}
+
+/// `struct In`, four values of each operand, and `steps(x: In)`, which gives four of the last step; one variable each. `p` has the
+/// scalars and the zero.
+pub(crate) fn steps(steps: &[Step], reads: &[Elem], p: &str, text: &mut Text) -> Result<()> {
+    const OP: &str = "chain";
+    let mut fields = SmallVec::<[String; MAX_READS]>::new();
+    for (n, elem) in NAMES.iter().zip(reads) {
+        fields.push(format!("{n}: {}", elem.row(OP)?.compute.lanes()));
+    }
     text.line(format!("struct In {{ {} }}", fields.join(", ")));
-    let loads = loads.join(", ");
-    text.line(format!("fn load(q: u32) -> In {{ return In({loads}); }}"));
-    text.line("fn steps(q: u32, x: In) {");
+    let Some(last) = steps.last() else {
+        return Ok(());
+    };
+    let lanes = last.out.row(OP)?.compute.lanes();
+    text.line(format!("fn steps(x: In) -> {lanes} {{"));
     let mut scalars = 0;
     let mut files = SmallVec::<[Elem; 8]>::new();
     for (i, step) in steps.iter().enumerate() {
@@ -209,7 +227,7 @@ fn body(spec: &Spec, text: &mut Text) -> Result<()> {
             if step.args.len() == 2 {
                 return Ok(format!("{}({}, {})", step.op, of(&args[0]), of(&args[1])));
             }
-            let scalar = |half: &str| format!("p.scalars[{scalars}].{half}");
+            let scalar = |half: &str| format!("{p}.scalars[{scalars}].{half}");
             let halves = [&*scalar("xy"), &*scalar("zw")];
             apply(step.op, (from, step.out), &of(&args[0]), halves)
         };
@@ -234,7 +252,7 @@ fn body(spec: &Spec, text: &mut Text) -> Result<()> {
             _ if out.elem == out.compute.elem() => format!("    let s{i} = {made};"),
             // As bits that a compiler does not see through: NVIDIA's (driver 580) drops the rounding otherwise.
             _ => format!(
-                "    let s{i} = {name}_unpack({name}_pack({made}) ^ {}(p.zero));",
+                "    let s{i} = {name}_unpack({name}_pack({made}) ^ {}({p}.zero));",
                 out.quad
             ),
         });
@@ -243,7 +261,7 @@ fn body(spec: &Spec, text: &mut Text) -> Result<()> {
     for elem in files {
         text.file(elem.row(OP)?.source);
     }
-    text.line(format!("    y_quad_put(q, s{});\n}}", steps.len() - 1));
+    text.line(format!("    return s{};\n}}", steps.len() - 1));
     Ok(())
 }
 

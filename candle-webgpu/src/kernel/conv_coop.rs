@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::kernel::conv::Problem;
 use crate::kernel::edge::y_put;
 use crate::kernel::gemm_coop::{tile, tile_slots, Tile, BY_OCTETS, FEATURES, ROUND, TILES};
-use crate::kernel::matmul_plan::{self, BATCH_DIMS};
+use crate::kernel::matmul_plan::{self, Params as Product};
 use crate::layout::{merge, to_u32};
 use crate::link::{held, write, Access, Kernel, Spec, Text};
 use crate::queue::Grid;
@@ -35,21 +35,9 @@ const OCTET: usize = 8;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 struct Params {
-    m: u32,
-    n: u32,
-    k: u32,
-    batch: u32,
-    groups: u32,
-    rows: u32,
-    a_offset: u32,
-    b_offset: u32,
-    a_m: u32,
-    a_k: u32,
-    b_k: u32,
-    b_n: u32,
-    dims: [u32; BATCH_DIMS],
-    a_batch: [u32; BATCH_DIMS],
-    b_batch: [u32; BATCH_DIMS],
+    product: Product,
+    /// The shader's next field is aligned to 8 bytes.
+    pad: u32,
     size: [u32; 2],
     out: [u32; 2],
     taps: [u32; 2],
@@ -173,7 +161,7 @@ impl Problem<'_> {
         let rows = c_out.div_ceil(tile.m as usize) as u32;
         let groups = rows * n.div_ceil(tile.n as usize) as u32;
         let pair = |v: [usize; 2]| v.map(|v| v as u32);
-        let params = Params {
+        let product = Product {
             m: c_out as u32,
             n: to_u32(op, n)?,
             k: k / parts,
@@ -189,6 +177,13 @@ impl Problem<'_> {
             dims: [images as u32, parts, 1, 1],
             a_batch: [0, k / parts, 0, 0],
             b_batch: [x_strides[0], 0, 0, 0],
+            op: 0,
+            blocks: 1,
+            rounds: 1,
+        };
+        let params = Params {
+            product,
+            pad: 0,
             size: pair([self.x.dims[2], w_in]),
             out: pair(self.out),
             taps: pair([kh, kw]),

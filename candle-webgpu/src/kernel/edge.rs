@@ -19,17 +19,28 @@ pub(crate) fn y_put(spec: &Spec, operand: usize, text: &mut Text) -> Result<()> 
 
 /// The same of an operand named `n`.
 pub(crate) fn put(spec: &Spec, operand: usize, n: &str, text: &mut Text) -> Result<()> {
+    put_as(spec, operand, n, &format!("{n}_put"), text)
+}
+
+/// The same with another name.
+pub(crate) fn put_as(
+    spec: &Spec,
+    operand: usize,
+    n: &str,
+    name: &str,
+    text: &mut Text,
+) -> Result<()> {
     let row = spec.row(operand)?;
     if spec.operands[operand].1 == Access::Put {
         text.line(format!(
-            "fn {n}_put(at: u32, count: u32, v: vec4<f32>) {{ {n}_quad_put(at / 4u, v); }}"
+            "fn {name}(at: u32, count: u32, v: vec4<f32>) {{ {n}_quad_put(at / 4u, v); }}"
         ));
         return Ok(());
     }
     text.ops(row.compute); // `y_add`, which every Set operand has, adds with it
     if row.lanes == 1 {
         text.line(format!(
-            "fn {n}_put(at: u32, count: u32, v: vec4<f32>) {{
+            "fn {name}(at: u32, count: u32, v: vec4<f32>) {{
     {n}_set(at, v.x);
     if count > 1u {{ {n}_set(at + 1u, v.y); }}
     if count > 2u {{ {n}_set(at + 2u, v.z); }}
@@ -48,7 +59,7 @@ pub(crate) fn put(spec: &Spec, operand: usize, n: &str, text: &mut Text) -> Resu
         if count > 1u {{ {n}_set(at + 1u, v.y); }}
     }}
 }}
-fn {n}_put(at: u32, count: u32, v: vec4<f32>) {{
+fn {name}(at: u32, count: u32, v: vec4<f32>) {{
     if at % 2u == 0u {{
         {n}_pair(at, min(count, 2u), v.xy);
         {n}_pair(at + 2u, max(count, 2u) - 2u, v.zw);

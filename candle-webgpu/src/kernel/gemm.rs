@@ -2,7 +2,8 @@
 
 use crate::elem::Elem;
 use crate::error::Result;
-use crate::kernel::edge::{y_put, FLOATS};
+use crate::kernel::edge::FLOATS;
+use crate::kernel::epilogue::y_put;
 use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
 use crate::quant::QUANTS;
 
@@ -177,7 +178,7 @@ fn {f}(start: u32, at: vec2<u32>) -> vec4<f32> {{
             )),
         }
     }
-    y_put(spec, 2, text)
+    y_put(spec, 4, text)
 }
 
 /// What a thread does with the tiles in workgroup memory, and with its sums: one line for each vector of four.

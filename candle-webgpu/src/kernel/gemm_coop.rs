@@ -5,7 +5,7 @@ use half::f16;
 use crate::device::Device;
 use crate::elem::Elem;
 use crate::error::Result;
-use crate::kernel::edge::y_put;
+use crate::kernel::epilogue::y_put_by;
 use crate::kernel::matmul_plan::{Plan, Problem};
 use crate::layout::View;
 use crate::link::{held, read, write, Access, Kernel, Spec, Text};
@@ -127,7 +127,7 @@ fn quad(of8: Octet, high: bool) -> vec4<f16> {
     let words = select(of8.xy, of8.zw, high);
     return vec4<f16>(vec2<f16>(unpack2x16float(words.x)), vec2<f16>(unpack2x16float(words.y)));
 }
-fn kept(of8: Octet, low: bool, high: bool) -> Octet { return select(Octet(), of8, vec4<bool>(low, low, high, high)); }";
+fn within(of8: Octet, low: bool, high: bool) -> Octet { return select(Octet(), of8, vec4<bool>(low, low, high, high)); }";
 
 /// The second quad of the last octet may lie past the end.
 const BY_QUADS: &str = "alias Unit = vec4<f16>;
@@ -136,7 +136,7 @@ const UNIT = 4u;
 fn a_octet(at: u32) -> Octet { return Octet(a[at], a[min(at + 1u, arrayLength(&a) - 1u)]); }
 fn b_octet(at: u32) -> Octet { return Octet(b[at], b[min(at + 1u, arrayLength(&b) - 1u)]); }
 fn quad(of8: Octet, high: bool) -> vec4<f16> { return select(of8.low, of8.high, high); }
-fn kept(of8: Octet, low: bool, high: bool) -> Octet {
+fn within(of8: Octet, low: bool, high: bool) -> Octet {
     return Octet(select(vec4<f16>(), of8.low, low), select(vec4<f16>(), of8.high, high));
 }";
 
@@ -145,13 +145,13 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
     text.file(include_str!("../../wgsl/lib/gemm_coop_dense.wgsl"));
     let tile = tile(spec);
     tile_slots(tile, text);
-    text.line("alias BUnit = Unit;\nalias More = u32;");
+    text.line("alias BUnit = Unit;");
     text.line(if spec.op == tile.names[0] {
         BY_OCTETS
     } else {
         BY_QUADS
     });
-    text.line(if spec.kernel.bindings.len() == 4 {
+    text.line(if spec.kernel.name == GEMM_COOP_SCALED.name {
         "@group(0) @binding(4) var<storage, read> worth: array<f32>;
 fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> {
     let by = p.m + n;
@@ -160,7 +160,7 @@ fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> {
     } else {
         "fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> { return v; }"
     });
-    y_put(spec, 2, text)
+    y_put_by(spec, 4, "p.more", text)
 }
 
 /// The sizes of a tile, and what is written out for them.

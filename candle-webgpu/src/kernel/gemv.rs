@@ -2,8 +2,8 @@
 
 use crate::elem::Elem;
 use crate::error::Result;
-use crate::kernel::edge::{y_put, FLOATS};
-use crate::kernel::gemv_siblings;
+use crate::kernel::edge::FLOATS;
+use crate::kernel::{epilogue, gemv_siblings};
 use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
 use crate::quant::{Quant, QUANTS};
 
@@ -75,9 +75,18 @@ const FORMS: &[Form] = &[
     Form { name: "4x4", rows: 4, cols: 4 },
 ];
 
+/// Those of a pair: of each matrix as many columns.
+#[rustfmt::skip]
+const PAIR_FORMS: &[Form] = &[
+    Form { name: "1x2", rows: 1, cols: 2 },
+    Form { name: "2x2", rows: 2, cols: 2 },
+    Form { name: "4x2", rows: 4, cols: 2 },
+];
+
 pub(super) fn form(spec: &Spec) -> &'static Form {
     FORMS
         .iter()
+        .chain(PAIR_FORMS)
         .find(|f| f.name == spec.op)
         .unwrap_or(&FORMS[0])
 }
@@ -152,6 +161,17 @@ pub(crate) fn share(
     }
 }
 
+/// A product with half of the columns of each of two dense matrices, like the siblings that `one` is of, and how many columns of
+/// each a workgroup owns: the order of sums is that of `one`.
+pub(super) fn pair_of(one: &Spec) -> Option<(Spec, u32)> {
+    let rows = form(one).rows;
+    let form = PAIR_FORMS.iter().find(|form| form.rows == rows)?;
+    let (_, span) = one.overrides.iter().find(|(name, _)| *name == "SPAN")?;
+    let mut spec = one.clone();
+    spec.op = form.name;
+    Some((spec, one.kernel.workgroup / span * form.cols))
+}
+
 /// By 16 bytes, or element by element.
 fn dense(wide: bool) -> Access {
     if wide {
@@ -219,14 +239,21 @@ fn slots_team(spec: &Spec, text: &mut Text) -> Result<()> {
     for (i, n) in ["a", "b"].into_iter().enumerate() {
         eights(spec, i, n, text)?;
     }
+    let pair = epilogue::is_pair(spec);
     match spec.operands[1].1 {
         Access::Quant(_) => text.file(include_str!("../../wgsl/lib/gemv_units.wgsl")),
+        _ if pair => {
+            text.line("@group(0) @binding(4) var<storage, read> c: array<C>;");
+            eights(spec, 3, "c", text)?;
+            text.file(include_str!("../../wgsl/lib/eight.wgsl"));
+            text.file(include_str!("../../wgsl/lib/gemv_pair.wgsl"));
+        }
         _ => {
             text.file(include_str!("../../wgsl/lib/eight.wgsl"));
             text.file(include_str!("../../wgsl/lib/gemv_eights.wgsl"));
         }
     }
-    y_put(spec, 2, text)
+    epilogue::y_put(spec, form(spec).cols, text)
 }
 
 /// The register tile, and how threads add up.
@@ -234,7 +261,7 @@ pub(super) fn team(spec: &Spec, text: &mut Text) {
     let form = form(spec);
     text.line(format!("const ROWS = {}u;", form.rows));
     text.line(format!("const COLS = {}u;", form.cols));
-    let alone = std::ptr::eq(spec.kernel, &GEMV_K_ALONE) || gemv_siblings::is_alone(spec.kernel);
+    let alone = spec.kernel.name == GEMV_K_ALONE.name || gemv_siblings::is_alone(spec.kernel);
     text.line(if alone {
         "const TREE = false;
 struct Ids { @builtin(local_invocation_index) thread: u32 }
@@ -330,7 +357,7 @@ fn slots_n(spec: &Spec, text: &mut Text) -> Result<()> {
     return vec4<f32>(b_get(at.x), b_get(at.y), b_get(at.z), b_get(at.w));
 }"
     });
-    y_put(spec, 2, text)
+    epilogue::y_put(spec, 4, text)
 }
 
 /// The kernels for b contiguous along k, and the SPAN of their samples.

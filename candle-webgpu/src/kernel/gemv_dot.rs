@@ -6,6 +6,7 @@ use crate::device::Inner;
 use crate::elem::Elem;
 use crate::error::{Error, Result};
 use crate::kernel::edge::{put, FLOATS};
+use crate::kernel::epilogue;
 use crate::kernel::gemv::{NONE, SUB};
 use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
 use crate::quant::{Quant, QuantRow, QUANTS};
@@ -66,7 +67,7 @@ static SIBLINGS_MANY: [Kernel; 2] = siblings!("gemv_dot_siblings_many", 128, SUB
 
 /// The kernels that siblings are made of, each with its twins.
 #[rustfmt::skip]
-const TWINS: [(&Kernel, &[Kernel; 2]); 3] = [
+pub(super) const TWINS: [(&Kernel, &[Kernel; 2]); 3] = [
     (&GEMV_DOT, &SIBLINGS),
     (&GEMV_DOT_SUB, &SIBLINGS_SUB),
     (&GEMV_DOT_MANY, &SIBLINGS_MANY),
@@ -118,6 +119,20 @@ fn siblings_of(one: &Spec, count: usize) -> Option<Spec> {
         spec.operands.extend([b, y]);
     }
     Some(spec)
+}
+
+/// A product with half of the columns of each of two matrices, like the siblings that `one` is of, and how many columns of each a
+/// workgroup owns at a time.
+pub(super) fn pair_of(one: &Spec) -> Option<(Spec, u32)> {
+    let like = form(one);
+    let cols = like.cols.max(2);
+    let form = FORMS
+        .iter()
+        .find(|f| f.rows == like.rows && f.cols == cols)?;
+    let (_, team) = one.overrides.iter().find(|(name, _)| *name == "TEAM")?;
+    let mut spec = one.clone();
+    spec.op = form.name;
+    Some((spec, one.kernel.workgroup / team * form.cols / 2))
 }
 
 /// What a team computes at a time.
@@ -308,6 +323,11 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
     let subgroups = spec.kernel.features.contains(SUB);
     text.line(format!("const ROWS = {}u;", form.rows));
     text.line(format!("const COLS = {}u;", form.cols));
+    let own = match epilogue::is_pair(spec) {
+        true => form.cols / 2,
+        false => form.cols,
+    };
+    text.line(format!("const OWN = {own}u;"));
     text.line(format!("const TREE = {};", !subgroups));
     // Subgroups of a one-dimensional workgroup are runs of its threads on every adapter known.
     text.line("struct Ids { @builtin(local_invocation_index) thread: u32 }");
@@ -340,7 +360,13 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
 
 /// What a workgroup owns, what loads its columns and what stores its sums.
 fn products(spec: &Spec, text: &mut Text) -> Result<()> {
-    let siblings = spec.kernel.bindings.len() > 3 && !is_expert(spec.kernel);
+    if epilogue::is_pair(spec) {
+        return pair(spec, text);
+    }
+    text.line(
+        "fn unit_of(w: Matrix, n: u32, c: u32, s: u32) -> u32 { return unit_at(w, n + c, s); }",
+    );
+    let siblings = is_siblings(spec.kernel);
     let products = &spec.kernel.bindings[1..];
     if siblings {
         text.file(include_str!("../../wgsl/lib/place_sibling.wgsl"));
@@ -364,9 +390,13 @@ fn products(spec: &Spec, text: &mut Text) -> Result<()> {
                 format!("{b}_load")
             }
         };
-        put(spec, 2 + 2 * which, y, text)?;
+        if siblings {
+            put(spec, 2 + 2 * which, y, text)?;
+        } else {
+            epilogue::y_put(spec, form(spec).cols, text)?;
+        }
         let load = format!(
-            "for (var c = 0u; c < COLS; c++) {{ spans[c] = {load}(unit_at(w, n + c, s)); }}"
+            "for (var c = 0u; c < COLS; c++) {{ spans[c] = {load}(unit_of(w, n, c, s)); }}"
         );
         let store = format!("{y}_put(at, count, v);");
         if !siblings {
@@ -392,6 +422,37 @@ fn y_put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {{
 }}"
     ));
     Ok(())
+}
+
+/// The same for columns of b, and behind them those of c.
+fn pair(spec: &Spec, text: &mut Text) -> Result<()> {
+    let cols = form(spec).cols;
+    let own = cols / 2;
+    text.file(include_str!("../../wgsl/lib/batch.wgsl"));
+    text.file(include_str!("../../wgsl/lib/place_batch.wgsl"));
+    let loads: String = (0..cols)
+        .map(|c| {
+            let of = if c < own { "w" } else { "c" };
+            format!("    spans[{c}] = {of}_load(unit_of(w, n, {c}u, s));\n")
+        })
+        .collect();
+    text.line(format!(
+        "@group(0) @binding(4) var<storage, read> c: array<C>;
+fn unit_of(w: Matrix, n: u32, c: u32, s: u32) -> u32 {{
+    return unit_at(Matrix(w.start + c / OWN * p.epilogue.step, w.n, w.stride), n + c % OWN, s);
+}}
+fn load(which: u32, w: Matrix, n: u32, s: u32) -> Spans {{
+    var spans: Spans;
+{loads}    return spans;
+}}
+fn y_put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {{ y_put(at, count, v); }}"
+    ));
+    epilogue::y_put(spec, own, text)
+}
+
+fn is_siblings(kernel: &Kernel) -> bool {
+    let mut all = TWINS.iter().flat_map(|(_, twins)| twins.iter());
+    all.any(|twin| std::ptr::eq(twin, kernel))
 }
 
 fn is_expert(kernel: &Kernel) -> bool {

@@ -1,14 +1,18 @@
 //! Products of the same few rows with two or three matrices, as one kernel. Recorded by a rule. Here are those with dense
 //! matrices, and what parameters all have; gemv_dot has those with quantized ones.
 
+use smallvec::SmallVec;
+
 use crate::device::Inner;
 use crate::error::Result;
 use crate::kernel::edge::{put, FLOATS};
+use crate::kernel::epilogue::{self, Epilogue};
 use crate::kernel::gemv::{self, eights, team, NONE, SUB};
 use crate::kernel::gemv::{GEMV_K, GEMV_K_ALONE, GEMV_K_SUB128, GEMV_K_SUB32};
 use crate::kernel::gemv_dot;
 use crate::kernel::matmul_plan::Params as Product;
 use crate::link::{read, write, Access, Kernel, Spec, Text};
+use crate::queue::Op;
 
 macro_rules! siblings {
     ($name:literal, $workgroup:literal, $features:expr, $($more:expr),*) => {
@@ -54,21 +58,23 @@ pub(super) fn is_alone(kernel: &Kernel) -> bool {
 /// The most products.
 pub(crate) const MOST: usize = 3;
 
+/// The kernels that siblings are made of, each with its twins.
+const TWINS: [(&Kernel, &[Kernel; 2]); 4] = [
+    (&GEMV_K, &SIBLINGS),
+    (&GEMV_K_SUB32, &SIBLINGS_SUB32),
+    (&GEMV_K_SUB128, &SIBLINGS_SUB128),
+    (&GEMV_K_ALONE, &SIBLINGS_ALONE),
+];
+
 /// What computes `count` products of the form of one, if there is such a kernel.
 fn spec(one: &Spec, count: usize) -> Option<Spec> {
-    let twins: [(&Kernel, &'static [Kernel; 2]); 4] = [
-        (&GEMV_K, &SIBLINGS),
-        (&GEMV_K_SUB32, &SIBLINGS_SUB32),
-        (&GEMV_K_SUB128, &SIBLINGS_SUB128),
-        (&GEMV_K_ALONE, &SIBLINGS_ALONE),
-    ];
     let [a, b, y] = one.operands[..] else {
         return None;
     };
     if [a.1, b.1] != [Access::Raw; 2] {
         return None;
     }
-    let (_, kernels) = twins.iter().find(|(of, _)| std::ptr::eq(*of, one.kernel))?;
+    let (_, kernels) = TWINS.iter().find(|(of, _)| std::ptr::eq(*of, one.kernel))?;
     let kernel = kernels.get(count.checked_sub(2)?)?;
     let mut spec = Spec::new(kernel, one.op, &[a, b, y, b, y]);
     if count == MOST {
@@ -107,6 +113,7 @@ pub(crate) fn joined(device: &Inner, one: &Spec, all: &[Product]) -> Option<(Spe
     let mut params = Params {
         product,
         pad: 0,
+        epilogue: Epilogue::default(),
         starts: [u32::MAX; 4],
         products: [[1; 4]; MOST],
     };
@@ -125,6 +132,45 @@ pub(crate) fn joined(device: &Inner, one: &Spec, all: &[Product]) -> Option<(Spe
     Some((spec, params, end))
 }
 
+/// The two products of an op of siblings as one kernel for steps that read both: its form, parameters and workgroups. Their
+/// matrices have as many columns, which lie alike.
+pub(crate) fn pair(op: &Op) -> Option<(Spec, epilogue::Params, u32)> {
+    let (spec, cols) = pair_of(&op.spec)?;
+    let siblings: Params = op.params();
+    let [first, second, _] = siblings.products;
+    if first[1] != second[1] || first[3] != second[3] {
+        return None;
+    }
+    let mut params = epilogue::Params::new(siblings.product);
+    let product = &mut params.product;
+    product.n = first[1];
+    product.groups = product.n.div_ceil(cols * product.rounds);
+    params.epilogue.step = second[2].wrapping_sub(first[2]);
+    let groups = product.groups.checked_mul(product.blocks)?;
+    Some((spec, params, groups))
+}
+
+/// A product with half of the columns of each of two siblings, and how many columns of each a workgroup owns at a time.
+pub(crate) fn pair_of(siblings: &Spec) -> Option<(Spec, u32)> {
+    let [a, b, y, _, _] = siblings.operands[..] else {
+        return None;
+    };
+    let mut one = siblings.clone();
+    one.kernel = of_two(siblings.kernel)?;
+    one.operands = SmallVec::from_slice(&[a, b, y]);
+    match b.1 {
+        Access::Quant(_) => gemv_dot::pair_of(&one),
+        _ => gemv::pair_of(&one),
+    }
+}
+
+/// The kernel of one product that computes two of them as siblings.
+pub(crate) fn of_two(siblings: &Kernel) -> Option<&'static Kernel> {
+    let mut all = TWINS.iter().chain(&gemv_dot::TWINS);
+    let found = all.find(|(_, twins)| std::ptr::eq(&twins[0], siblings));
+    found.map(|(kernel, _)| *kernel)
+}
+
 /// Those of the first product, and what differs.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
@@ -132,6 +178,7 @@ pub(crate) struct Params {
     product: Product,
     /// The shader's next field is aligned to 16 bytes.
     pad: u32,
+    epilogue: Epilogue,
     /// The first workgroup of each product, and how many there are.
     starts: [u32; 4],
     /// Workgroups of a block, n, offset of the matrix, its stride along n.

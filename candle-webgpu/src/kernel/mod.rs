@@ -11,6 +11,7 @@ mod conv_spec;
 pub mod copy;
 pub(crate) mod copy_parts;
 pub(crate) mod edge;
+pub(crate) mod epilogue;
 pub(crate) mod flash_coop;
 pub mod fold;
 mod fold_plan;
@@ -59,6 +60,7 @@ pub fn catalogue() -> Vec<Spec> {
         conv_spec::catalogue(),
         copy::catalogue(),
         copy_parts::catalogue(),
+        epilogue::catalogue(),
         fold_spec::catalogue(),
         gemm::catalogue(),
         gemm_coop::catalogue(),

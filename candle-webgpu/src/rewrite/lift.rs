@@ -50,14 +50,14 @@ impl Chain {
     /// Whether an op is an elementwise one of dtypes that chains take.
     pub fn is(op: &Op) -> bool {
         let kernel =
-            op.spec.steps.is_some() || op.is_of(&MAP) || op.is_of(&ZIP) || op.is_of(&PICK_KERNEL);
+            chain::is(op.spec.kernel) || op.is_of(&MAP) || op.is_of(&ZIP) || op.is_of(&PICK_KERNEL);
         kernel && op.spec.operands.iter().all(|(elem, _)| *elem != Elem::F64)
     }
 
     /// Such an op as a chain.
     pub fn lift(op: &Op) -> Option<Chain> {
-        if let Some(steps) = &op.spec.steps {
-            return Chain::again(op, steps);
+        if chain::is(op.spec.kernel) {
+            return Chain::again(op, op.spec.steps.as_deref()?);
         }
         if op.is_of(&MAP) {
             let params: Strided<1> = op.params();
@@ -166,6 +166,27 @@ impl Chain {
             self.reads.len() - 1
         });
         Arg::Read(at as u8)
+    }
+
+    /// The same with operands in another order: `values` first, each of which is one operand and no more.
+    pub fn in_front(mut self, values: &[&Value]) -> Option<Chain> {
+        let mut order = SmallVec::<[usize; MAX_READS]>::new();
+        for value in values {
+            let mut places = (0..self.reads.len()).filter(|i| self.reads[*i].value.same(value));
+            order.push(places.next().filter(|_| places.next().is_none())?);
+        }
+        for i in 0..self.reads.len() {
+            if !order.contains(&i) {
+                order.push(i);
+            }
+        }
+        for (arg, _) in self.steps.iter_mut().flat_map(|step| &mut step.args) {
+            if let Arg::Read(at) = arg {
+                *at = order.iter().position(|i| *i == usize::from(*at))? as u8;
+            }
+        }
+        self.reads = order.iter().map(|i| self.reads[*i].clone()).collect();
+        Some(self)
     }
 
     /// Lets go of operands that no step takes.

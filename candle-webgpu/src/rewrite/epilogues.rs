@@ -1,0 +1,429 @@
+//! A product and the elementwise ops that alone read it become one kernel, as do two products of siblings and what reads both. Bit
+//! for bit: products are rounded to their dtype as if they had been stored.
+
+use smallvec::SmallVec;
+
+use crate::buffer::Value;
+use crate::device::Inner;
+use crate::elem::Elem;
+use crate::kernel::chain::Step;
+use crate::kernel::epilogue::{self, Epilogue, Params, MAX_READS, MAX_SCALARS};
+use crate::kernel::gemv_siblings;
+use crate::kernel::matmul_plan::Params as Product;
+use crate::link::Access;
+use crate::queue::{Grid, Op};
+use crate::rewrite::graph::{self, Graph};
+use crate::rewrite::lift::{Chain, Read};
+
+pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
+    let mut fired = 0;
+    for at in graph.all() {
+        if let Some((product, to, op)) = find(device, graph, at) {
+            graph.replace(&[product, at], to, [op]);
+            fired += 1;
+        }
+    }
+    fired
+}
+
+/// The product that the elementwise op at a place reads, where both go, and what does both.
+fn find(device: &Inner, graph: &Graph, at: usize) -> Option<(usize, usize, Op)> {
+    let last = graph.op(at).filter(|op| Chain::is(op))?;
+    let (_, reads) = last.operands.split_last()?;
+    let mut makers: SmallVec<[usize; 4]> = reads
+        .iter()
+        .filter_map(|read| graph.sole(Some(read), at))
+        .filter(|maker| graph.due().contains(maker))
+        .collect();
+    // The last one: all else is there by then.
+    makers.sort_unstable_by(|a, b| b.cmp(a));
+    makers.dedup();
+    makers.iter().find_map(|&maker| {
+        let takes =
+            |op: &&Op| epilogue::suits(&op.spec) || gemv_siblings::of_two(op.spec.kernel).is_some();
+        let product = graph.op(maker).filter(takes)?;
+        // Of siblings, both: none of them will be stored.
+        let mut made = product.operands.iter().enumerate();
+        let only = made.all(|(i, y)| {
+            !graph::writes(&product.spec, i) || graph.sole(Some(y), at) == Some(maker)
+        });
+        if !only {
+            return None;
+        }
+        let mut places = [at, maker].into_iter();
+        let to = places.find(|to| graph.can_move(&[maker, at], *to))?;
+        let op = joined(device, product, Chain::lift(last)?)?;
+        Some((maker, to, op))
+    })
+}
+
+fn joined(device: &Inner, product: &Op, chain: Chain) -> Option<Op> {
+    let bound = |value: &Value| product.operands.iter().any(|(other, _)| other.same(value));
+    if chain.steps.is_empty() || !of_floats(&chain.steps) || bound(&chain.y.0) {
+        return None;
+    }
+    match epilogue::suits(&product.spec) {
+        true => one(product, chain),
+        false => pair(device, product, chain),
+    }
+}
+
+/// Whether steps see nothing but floats as such.
+fn of_floats(steps: &[Step]) -> bool {
+    let float = |elem: Elem| [Elem::F32, Elem::F16, Elem::Bf16].contains(&elem);
+    steps
+        .iter()
+        .all(|step| float(step.out) && step.args.iter().all(|(_, elem)| float(*elem)))
+}
+
+/// Steps behind one product, with up to [`MAX_READS`] operands besides.
+fn one(product: &Op, chain: Chain) -> Option<Op> {
+    let mut params = Params::new(product.params());
+    let Product { m, n, batch, .. } = params.product;
+    let (y, elem) = (product.operands.get(2)?, product.spec.elem(2));
+    let count = m.checked_mul(n)?.checked_mul(batch)?;
+    let chain = chain.in_front(&[&y.0])?;
+    let (made, rest) = chain.reads.split_first()?;
+    if chain.n != count || !is_whole(made, elem) || rest.len() > MAX_READS {
+        return None;
+    }
+    let quads = product.spec.operands[2].1 == Access::Put;
+    let mut reads = SmallVec::<[(Elem, Access); MAX_READS]>::new();
+    for (read, place) in rest.iter().zip(&mut params.epilogue.reads) {
+        let period = period(read, count)?;
+        if period > n && !epilogue::reads_whole(&product.spec) {
+            return None;
+        }
+        *place = [read.offset, period, count - 1, 0];
+        let access = match quads && read.offset.is_multiple_of(4) && period.is_multiple_of(4) {
+            true => Access::Quads,
+            false => Access::Words,
+        };
+        reads.push((read.elem, access));
+    }
+    scalars(&chain, &mut params.epilogue)?;
+    let spec = epilogue::spec(
+        &product.spec,
+        &reads,
+        chain.steps.to_vec().into(),
+        chain.out,
+    )?;
+    let mut operands = product.operands.clone();
+    operands[2] = chain.y.clone();
+    operands.extend(rest.iter().map(|read| (read.value.clone(), read.start)));
+    Some(Op::new(spec, operands, &params, product.grid))
+}
+
+/// Steps that read both of two siblings, and nothing else.
+fn pair(device: &Inner, siblings: &Op, chain: Chain) -> Option<Op> {
+    let (one, mut params, groups) = gemv_siblings::pair(siblings)?;
+    let [a, b, y, c, z] = &siblings.operands[..] else {
+        return None;
+    };
+    let elem = siblings.spec.elem(2);
+    let chain = chain.in_front(&[&y.0, &z.0])?;
+    let whole = chain.reads.len() == 2 && chain.reads.iter().all(|read| is_whole(read, elem));
+    if !whole || chain.n != params.product.m.checked_mul(params.product.n)? {
+        return None;
+    }
+    scalars(&chain, &mut params.epilogue)?;
+    let spec = epilogue::pair_spec(&one, chain.steps.to_vec().into(), chain.out)?;
+    let operands = [a, b, &chain.y, c].into_iter().cloned().collect();
+    let grid = device.split(&spec, Grid::Linear(groups.into())).ok()?;
+    Some(Op::new(spec, operands, &params, grid))
+}
+
+/// Whether a product is read as it lies.
+fn is_whole(read: &Read, elem: Elem) -> bool {
+    read.view.is_none() && (read.start, read.offset, read.elem) == (0, 0, elem)
+}
+
+/// After how many elements of `count` an operand repeats, if its elements follow each other until then.
+fn period(read: &Read, count: u32) -> Option<u32> {
+    let Some(view) = read.view else {
+        return Some(count);
+    };
+    let mut period = 1;
+    let mut repeats = false;
+    for (&size, &stride) in view.dims.iter().zip(&view.strides).rev() {
+        match stride {
+            _ if size == 1 => {}
+            0 => repeats = true,
+            _ if stride == period && !repeats => period *= size,
+            _ => return None,
+        }
+    }
+    Some(period)
+}
+
+fn scalars(chain: &Chain, to: &mut Epilogue) -> Option<()> {
+    let of_steps = chain.steps.iter().zip(&chain.scalars);
+    let from = of_steps.filter(|(step, _)| step.has_scalars());
+    if from.clone().count() > MAX_SCALARS {
+        return None;
+    }
+    for ((_, from), to) in from.zip(&mut to.scalars) {
+        *to = *from;
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::elem::Elem;
+    use crate::kernel::quantized::Blocks;
+    use crate::quant::Quant;
+    use crate::rewrite::testing::{same_bits, Bench, T};
+
+    const FLOATS: [Elem; 3] = [Elem::F32, Elem::F16, Elem::Bf16];
+
+    /// x (m, k) times the transpose of w (n, k).
+    fn linear(b: &Bench, x: &T, w: &T) -> T {
+        let (k, n) = (w.dims[1], w.dims[0]);
+        product(b, x, &w.shown(&[k, n], &[1, k], 0))
+    }
+
+    /// x (m, k) times w (k, n).
+    fn product(b: &Bench, x: &T, w: &T) -> T {
+        let (m, k, n) = (x.dims[0], w.dims[0], w.dims[1]);
+        let y = b.device.matmul(x.v(), w.v(), (1, m, n, k)).expect("matmul");
+        T::new(y, x.elem, &[m, n])
+    }
+
+    /// x (m, k) times the transpose of n rows of blocks.
+    fn by_blocks(b: &Bench, x: &T, quant: Quant, n: usize) -> T {
+        let (m, k, row) = (x.dims[0], x.dims[1], quant.row());
+        let bytes: Vec<u8> = (0..n * k / row.elems * row.bytes)
+            .map(|i| ((i + n) * 37 % 113) as u8 & 0x3b)
+            .collect();
+        let value = b.device.upload_blocks(quant, &bytes).expect("blocks");
+        let w = Blocks {
+            value: &value,
+            quant,
+        };
+        let y = b.device.matmul_blocks(x.v(), w, (n, k)).expect("matmul");
+        T::new(y, x.elem, &[m, n])
+    }
+
+    fn saved((with, without): (u64, u64)) -> u64 {
+        without - with
+    }
+
+    /// gelu(y + bias).
+    fn biased(b: &Bench, y: &T, bias: &T) -> T {
+        let bias = bias.shown(&y.dims, &[0, 1], 0);
+        b.map("ugelu", &b.zip("badd", y, &bias))
+    }
+
+    /// gelu(y + bias) + x.
+    fn block(b: &Bench, y: &T, bias: &T, x: &T) -> T {
+        b.zip("badd", &biased(b, y, bias), x)
+    }
+
+    #[test]
+    fn behind_dense_products() {
+        for elem in FLOATS {
+            for (m, n, k) in [
+                (1, 64, 256),
+                (1, 7, 24),
+                (3, 40, 64),
+                (40, 72, 48),
+                (70, 33, 40),
+            ] {
+                for along_k in [true, false] {
+                    let counts = same_bits(|b| {
+                        let x = b.of(elem, &[m, k]);
+                        let (bias, more) = (b.of(elem, &[n]), b.of(elem, &[m, n]));
+                        let y = match along_k {
+                            true => linear(b, &x, &b.of(elem, &[n, k])),
+                            false => product(b, &x, &b.of(elem, &[k, n])),
+                        };
+                        vec![match m {
+                            0..=8 => block(b, &y, &bias, &more),
+                            _ => biased(b, &y, &bias),
+                        }]
+                    });
+                    let expected = if m <= 8 { 3 } else { 2 };
+                    assert_eq!(saved(counts), expected, "{elem} {m} {n} {k} {along_k}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn behind_quantized_products() {
+        for quant in [Quant::Q4_0, Quant::Q6K, Quant::Q8_0] {
+            for (elem, m) in [(Elem::F32, 1), (Elem::F16, 3), (Elem::Bf16, 30)] {
+                let counts = same_bits(|b| {
+                    let x = b.of(elem, &[m, 512]);
+                    let bias = b.of(elem, &[40]);
+                    vec![biased(b, &by_blocks(b, &x, quant, 40), &bias)]
+                });
+                assert_eq!(saved(counts), 2, "{quant:?} {elem} {m}");
+            }
+        }
+    }
+
+    #[test]
+    fn to_another_dtype() {
+        for (from, to) in [
+            (Elem::F16, Elem::F32),
+            (Elem::F32, Elem::Bf16),
+            (Elem::Bf16, Elem::F16),
+        ] {
+            for m in [1, 33] {
+                let counts = same_bits(|b| {
+                    let y = linear(b, &b.of(from, &[m, 64]), &b.of(from, &[50, 64]));
+                    vec![b.cast(&b.scaled(&y, 0.3), to)]
+                });
+                assert_eq!(saved(counts), 2, "{from} {to} {m}");
+            }
+        }
+    }
+
+    #[test]
+    fn gate_and_up() {
+        for elem in FLOATS {
+            for (m, n, k) in [
+                (1, 96, 2048),
+                (1, 7, 64),
+                (2, 40, 512),
+                (7, 33, 96),
+                (8, 64, 64),
+            ] {
+                let counts = same_bits(|b| {
+                    let x = b.of(elem, &[m, k]);
+                    let (gate, up) = (b.of(elem, &[n, k]), b.of(elem, &[n, k]));
+                    let gate = b.map("usilu", &linear(b, &x, &gate));
+                    vec![b.zip("bmul", &gate, &linear(b, &x, &up))]
+                });
+                assert_eq!(saved(counts), 3, "{elem} {m} {n} {k}");
+            }
+        }
+    }
+
+    #[test]
+    fn matrices_that_lie_in_one_value() {
+        let counts = same_bits(|b| {
+            let (x, both) = (b.floats(&[1, 64]), b.floats(&[80, 64]));
+            let up = both.shown(&[64, 40], &[1, 64], 0);
+            let gate = both.shown(&[64, 40], &[1, 64], 40 * 64);
+            let gate = b.map("usilu", &product(b, &x, &gate));
+            vec![b.zip("bmul", &gate, &product(b, &x, &up))]
+        });
+        assert_eq!(saved(counts), 2, "steps go behind one of them");
+    }
+
+    #[test]
+    fn quantized_gate_and_up() {
+        for quant in [Quant::Q4_0, Quant::Q4K, Quant::Q5_1, Quant::Q8_0] {
+            for (elem, m) in [
+                (Elem::F32, 1),
+                (Elem::F16, 1),
+                (Elem::F32, 2),
+                (Elem::Bf16, 11),
+            ] {
+                // More columns have other forms.
+                for n in [40, 33, 2100] {
+                    let counts = same_bits(|b| {
+                        let x = b.of(elem, &[m, 512]);
+                        let gate = b.map("usilu", &by_blocks(b, &x, quant, n));
+                        vec![b.zip("bmul", &gate, &by_blocks(b, &x, quant, n))]
+                    });
+                    assert_eq!(saved(counts), 3, "{quant:?} {elem} {m} {n}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn stays_apart() {
+        let plain = |counts: (u64, u64), why: &str| assert_eq!(saved(counts), 0, "{why}");
+        let parts = |b: &Bench| (b.floats(&[1, 64]), b.floats(&[8, 64]));
+        plain(
+            same_bits(|b| {
+                let (x, w) = parts(b);
+                let y = linear(b, &x, &w);
+                vec![b.map("uexp", &y), y]
+            }),
+            "a tensor holds the product",
+        );
+        plain(
+            same_bits(|b| {
+                let (x, w) = parts(b);
+                let y = linear(b, &x, &w);
+                vec![b.map("uexp", &y), b.softmax(&y)]
+            }),
+            "another op reads it",
+        );
+        let one = |counts: (u64, u64), why: &str| assert_eq!(saved(counts), 2, "{why}");
+        let gated = |b: &Bench| {
+            let x = b.floats(&[1, 64]);
+            let gate = linear(b, &x, &b.floats(&[8, 64]));
+            let up = linear(b, &x, &b.floats(&[8, 64]));
+            (b.zip("bmul", &b.map("usilu", &gate), &up), gate, up)
+        };
+        one(
+            same_bits(|b| {
+                let (made, _, up) = gated(b);
+                vec![made, up]
+            }),
+            "a tensor holds the second of two siblings",
+        );
+        one(
+            same_bits(|b| {
+                let (made, gate, _) = gated(b);
+                vec![made, gate]
+            }),
+            "a tensor holds the first of two siblings",
+        );
+        assert_eq!(
+            same_bits(|b| {
+                let (made, _, up) = gated(b);
+                vec![made, b.softmax(&up)]
+            }),
+            (3, 5),
+            "another op reads the second of two siblings"
+        );
+        plain(
+            same_bits(|b| {
+                let y = linear(b, &b.floats(&[8, 64]), &b.floats(&[8, 64]));
+                vec![b.map("uexp", &y.shown(&[8, 8], &[1, 8], 0))]
+            }),
+            "it is read across",
+        );
+        plain(
+            same_bits(|b| {
+                let y = linear(b, &b.floats(&[3, 64]), &b.floats(&[8, 64]));
+                let column = b.floats(&[3]).shown(&[3, 8], &[1, 0], 0);
+                vec![b.zip("badd", &y, &column)]
+            }),
+            "each element of an operand belongs to several in a row",
+        );
+        plain(
+            same_bits(|b| {
+                let y = linear(b, &b.floats(&[40, 64]), &b.floats(&[8, 64]));
+                vec![b.zip("badd", &y, &b.floats(&[40, 8]))]
+            }),
+            "a GEMM would wait for as much as it writes",
+        );
+        plain(
+            same_bits(|b| {
+                let (x, w) = parts(b);
+                vec![b.zip("lt", &linear(b, &x, &w), &b.floats(&[1, 8]))]
+            }),
+            "the result is u8",
+        );
+        plain(
+            same_bits(|b| {
+                let (x, w) = parts(b);
+                let y = linear(b, &x, &w);
+                b.device
+                    .copy_into(b.floats(&[1, 64]).v(), x.v())
+                    .expect("copy");
+                vec![b.zip("badd", &y, &x.shown(&[1, 8], &[64, 1], 0))]
+            }),
+            "the product needs what x was, the sum what it is",
+        );
+    }
+}
