@@ -21,6 +21,9 @@ pub struct Run {
     pub counters: Option<(Counters, Counters)>,
 }
 
+/// Scores of a longer prompt in one pass are more than a buffer holds, as the model writes them down.
+const PASS: usize = 4096;
+
 impl Bench {
     /// One pass over `tokens` tokens, until the next token's id is on the host.
     pub fn prefill(&mut self, tokens: usize) -> anyhow::Result<Run> {
@@ -48,7 +51,7 @@ impl Bench {
 
     /// A greedy loop over `tokens` tokens behind a prompt, which is not part of the time.
     pub fn decode(&mut self, context: usize, tokens: usize) -> anyhow::Result<Run> {
-        let mut next = self.step(&self.prompt(context), 0)?;
+        let mut next = self.fill(context)?;
         self.device.synchronize()?;
         let before = counters(&self.device);
         let start = Instant::now();
@@ -71,13 +74,24 @@ impl Bench {
         if tokens == 0 {
             return profiled(&device, || self.step(&ids, 0).map(|_| ()));
         }
-        let mut next = self.step(&ids, 0)?;
+        let mut next = self.fill(prompt)?;
         profiled(&device, || {
             for position in prompt..prompt + tokens {
                 next = self.step(&[next], position)?;
             }
             Ok(())
         })
+    }
+
+    /// Brings a prompt into the caches: what is beyond a pass token by token.
+    fn fill(&mut self, tokens: usize) -> anyhow::Result<u32> {
+        let ids = self.prompt(tokens);
+        let (first, rest) = ids.split_at(tokens.min(PASS));
+        let mut next = self.step(first, 0)?;
+        for (id, position) in rest.iter().zip(PASS..) {
+            next = self.step(&[*id], position)?;
+        }
+        Ok(next)
     }
 
     /// A pass and the likeliest next token.

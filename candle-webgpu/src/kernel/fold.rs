@@ -36,6 +36,11 @@ impl Device {
         self.fold_into(row, x, dims, row.output(x.elem), false)
     }
 
+    /// The sums over `dims`, in another dtype: of f32, rounded once where they are stored.
+    pub(crate) fn sum_to(&self, x: View<'_>, dims: &[usize], out: Elem) -> Result<Value> {
+        self.fold_into(Op::find("sum", x.elem)?, x, dims, out, false)
+    }
+
     /// `later`: other parts of the fold come before this one, so that its first element is none of the fold.
     fn fold_into(
         &self,

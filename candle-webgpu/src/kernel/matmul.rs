@@ -106,8 +106,7 @@ impl Device {
             strides: &[count, 1],
             offset: 0,
         };
-        let sum = self.fold("sum", parts, &[0])?;
-        self.sum_as(sum, elem, out, count)
+        self.sum_to(parts, &[0], out)
     }
 
     /// A sum in the dtype of the result.
