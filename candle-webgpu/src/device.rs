@@ -18,7 +18,7 @@ use crate::link::{Kernel, Spec};
 use crate::packing;
 use crate::queue::{Grid, Recorder, LOG_VAR};
 use crate::readback::{Reading, FAULT_BYTES};
-use crate::rewrite::{Fired, Rewrites, Set};
+use crate::rewrite::{self, Fired, Rewrites, Set};
 use crate::settings::Settings;
 use crate::wait::{block_on, may_block, poll, Call};
 use crate::window::{binding_limit, Window};
@@ -170,7 +170,7 @@ impl Device {
         if let Some(device) = Self::made(report.ordinal) {
             return Ok(device);
         }
-        let device = Self::open(&adapter, &report, Set::from_env()?).await?;
+        let device = Self::open(&adapter, &report, &rewrite::from_env()).await?;
         // Whoever was faster while this one waited has made the device that all share.
         if let Some(device) = Self::made(report.ordinal) {
             return Ok(device);
@@ -190,7 +190,7 @@ impl Device {
     /// The same without blocking.
     pub async fn separate_async(ordinal: usize) -> Result<Self> {
         let (adapter, report) = choose(ordinal).await?;
-        Self::open(&adapter, &report, Set::from_env()?).await
+        Self::open(&adapter, &report, &rewrite::from_env()).await
     }
 
     /// The device on this adapter, if there is one that is not lost.
@@ -213,11 +213,11 @@ impl Device {
         &self.0
     }
 
-    /// A device of its own, by the rules that are given.
+    /// A device of its own, by the rules that are given in the words of [`crate::REWRITE_VAR`].
     pub(crate) async fn open(
         adapter: &wgpu::Adapter,
         report: &AdapterReport,
-        rules: Set,
+        rules: &str,
     ) -> Result<Self> {
         let disabled = named(DISABLE_VAR)?;
         let without = |name: &str| disabled.iter().any(|d| d == name);
@@ -261,8 +261,10 @@ impl Device {
             adapter: report.name.clone(),
             message,
         };
-        let settings = Settings::from_env(report.features.contains(&IN_TURN))?;
-        let rewrites = Rewrites::new(rules.without(&settings.denied));
+        let in_turn = report.features.contains(&IN_TURN);
+        let settings = Settings::from_env(in_turn)?;
+        let rules = Set::parse(rules, in_turn)?.without(&settings.denied);
+        let rewrites = Rewrites::new(rules);
         let request = request.ok_or_else(|| failed("it was not asked for".into()))?;
         let (device, queue) = request.await.map_err(|e| failed(e.to_string()))?;
         let pool = Arc::new(Pool::new(
@@ -416,7 +418,7 @@ impl Device {
     /// Goes by other rules from here on, in the words of [`crate::REWRITE_VAR`]; an empty list is what is usual. What is recorded is
     /// sent by those so far. All who share the device go by them.
     pub fn rewrite_by(&self, rules: &str) -> Result<()> {
-        let rules = Set::parse(rules)?.without(&self.0.denied);
+        let rules = Set::parse(rules, self.in_turn())?.without(&self.0.denied);
         self.0.go_by(rules)
     }
 

@@ -34,8 +34,8 @@ pub struct Rule {
     pub name: &'static str,
     /// What it makes of what.
     pub about: &'static str,
-    /// Whether it is on unless the environment says otherwise.
-    pub usual: bool,
+    /// Where it is on unless the environment says otherwise.
+    pub usual: Usual,
     /// Whether what it makes gives the bits of what it takes: each number is made by the same operations in the same order.
     pub exact: bool,
     /// The kernels that only it records; without one of them the rule is off.
@@ -45,37 +45,56 @@ pub struct Rule {
     rewrite: Option<fn(&Inner, &mut Graph) -> u64>,
 }
 
+/// Adapters on which a rule is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Usual {
+    On,
+    Off,
+    /// Those that run workgroups at the same time: not what computes in software.
+    AtOnce,
+}
+
+impl Usual {
+    fn is_on(self, in_turn: bool) -> bool {
+        match self {
+            Usual::On => true,
+            Usual::Off => false,
+            Usual::AtOnce => !in_turn,
+        }
+    }
+}
+
 /// In the order in which they are tried. `stores` is off, since a program that times an op drops what the op gives.
 #[rustfmt::skip]
 pub const RULES: &[Rule] = &[
-    Rule { name: COPIES,   about: "copies that follow each other in equal steps: one copy", usual: true, exact: true, makes: &[], rewrite: None },
-    Rule { name: "stores", about: "what nobody reads and nobody holds: nothing", usual: false, exact: true, makes: &[], rewrite: Some(stores::rewrite) },
-    Rule { name: "attention", about: "q k^T, scale, cap, mask, softmax, times v: the kernels of sdpa", usual: true, exact: false, makes: &["flash", "flash_decode", "flash_merge"], rewrite: Some(attention::rewrite) },
-    Rule { name: "cats", about: "copies that do not meet, as those of a concatenation: one kernel", usual: true, exact: true, makes: &["copy_parts"], rewrite: Some(cats::rewrite) },
-    Rule { name: "norms", about: "a sum and its rms_norm: one kernel that writes both", usual: true, exact: true, makes: &["add_rms_norm"], rewrite: Some(norms::rewrite) },
-    Rule { name: "siblings", about: "products of the same few rows with two or three matrices: one kernel", usual: true, exact: true, makes: &["gemv_siblings", "gemv_siblings_sub32", "gemv_siblings_sub128", "gemv_siblings_alone", "gemv_dot_siblings", "gemv_dot_siblings_sub", "gemv_dot_siblings_many"], rewrite: Some(siblings::rewrite) },
-    Rule { name: "ropes",  about: "queries and keys turned by the same angles: one kernel", usual: true, exact: true, makes: &["rope_pair"], rewrite: Some(ropes::rewrite) },
-    Rule { name: "chains", about: "elementwise ops whose results only the next one reads: one kernel", usual: true, exact: true, makes: &["chain"], rewrite: Some(chains::rewrite) },
-    Rule { name: "epilogues", about: "a product, or two of siblings, and the elementwise ops that read it: one kernel", usual: true, exact: true, makes: &[], rewrite: Some(epilogues::rewrite) },
-    Rule { name: "rows",   about: "softmax of few long rows: chunks of them, in two kernels", usual: true, exact: false, makes: &["softmax_parts", "softmax_join"], rewrite: Some(rows::rewrite) },
-    Rule { name: "transposes", about: "transposing copies: the same through tiles in workgroup memory", usual: true, exact: true, makes: &["transpose", "transpose16"], rewrite: Some(transposes::rewrite) },
+    Rule { name: COPIES,   about: "copies that follow each other in equal steps: one copy", usual: Usual::On, exact: true, makes: &[], rewrite: None },
+    Rule { name: "stores", about: "what nobody reads and nobody holds: nothing", usual: Usual::Off, exact: true, makes: &[], rewrite: Some(stores::rewrite) },
+    Rule { name: "attention", about: "q k^T, scale, cap, mask, softmax, times v: the kernels of sdpa", usual: Usual::On, exact: false, makes: &["flash", "flash_decode", "flash_merge"], rewrite: Some(attention::rewrite) },
+    Rule { name: "cats", about: "copies that do not meet, as those of a concatenation: one kernel", usual: Usual::On, exact: true, makes: &["copy_parts"], rewrite: Some(cats::rewrite) },
+    Rule { name: "norms", about: "a sum and its rms_norm: one kernel that writes both", usual: Usual::On, exact: true, makes: &["add_rms_norm"], rewrite: Some(norms::rewrite) },
+    Rule { name: "siblings", about: "products of the same few rows with two or three matrices: one kernel", usual: Usual::On, exact: true, makes: &["gemv_siblings", "gemv_siblings_sub32", "gemv_siblings_sub128", "gemv_siblings_alone", "gemv_dot_siblings", "gemv_dot_siblings_sub", "gemv_dot_siblings_many"], rewrite: Some(siblings::rewrite) },
+    Rule { name: "ropes",  about: "queries and keys turned by the same angles: one kernel", usual: Usual::On, exact: true, makes: &["rope_pair"], rewrite: Some(ropes::rewrite) },
+    Rule { name: "chains", about: "elementwise ops whose results only the next one reads: one kernel", usual: Usual::On, exact: true, makes: &["chain"], rewrite: Some(chains::rewrite) },
+    Rule { name: "epilogues", about: "a product, or two of siblings, and the elementwise ops that read it: one kernel", usual: Usual::On, exact: true, makes: &[], rewrite: Some(epilogues::rewrite) },
+    Rule { name: "rows",   about: "softmax of few long rows: chunks of them, in two kernels", usual: Usual::AtOnce, exact: false, makes: &["softmax_parts", "softmax_join"], rewrite: Some(rows::rewrite) },
+    Rule { name: "transposes", about: "transposing copies: the same through tiles in workgroup memory", usual: Usual::On, exact: true, makes: &["transpose", "transpose16"], rewrite: Some(transposes::rewrite) },
 ];
 
 pub(crate) const COPIES: &str = "copies";
+
+/// What the environment says of them.
+pub(crate) fn from_env() -> String {
+    std::env::var(REWRITE_VAR).unwrap_or_default()
+}
 
 /// Rules as bits, by their places in [`RULES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Set(u32);
 
 impl Set {
-    /// What the environment says.
-    pub fn from_env() -> Result<Self> {
-        Self::parse(&std::env::var(REWRITE_VAR).unwrap_or_default())
-    }
-
     /// Of a list as [`REWRITE_VAR`] has it: all that are usual but those that it turns off.
-    pub fn parse(list: &str) -> Result<Self> {
-        let usual = RULES.iter().map(|rule| rule.usual);
+    pub fn parse(list: &str, in_turn: bool) -> Result<Self> {
+        let usual = RULES.iter().map(|rule| rule.usual.is_on(in_turn));
         let mut on = Set(usual
             .enumerate()
             .fold(0, |on, (at, usual)| on | u32::from(usual) << at));
@@ -198,7 +217,7 @@ mod tests {
     use super::*;
 
     fn rules(list: &str) -> Result<Rewrites> {
-        Set::parse(list).map(Rewrites::new)
+        Set::parse(list, false).map(Rewrites::new)
     }
 
     #[test]
@@ -209,10 +228,10 @@ mod tests {
         let alone = rules("-all,+cats")?;
         let on = alone.report().into_iter().filter(|rule| rule.on);
         assert_eq!(on.map(|rule| rule.rule).collect::<Vec<_>>(), ["cats"]);
-        let rules = Rewrites::new(Set::parse("")?.without(&["flash_decode", "gemm"]));
+        let rules = Rewrites::new(Set::parse("", false)?.without(&["flash_decode", "gemm"]));
         assert!(!rules.is_on("attention") && rules.is_on("chains"));
-        assert!(Set::parse("copies").is_err());
-        assert!(Set::parse("-copy").is_err());
+        assert!(Set::parse("copies", false).is_err());
+        assert!(Set::parse("-copy", false).is_err());
         Ok(())
     }
 }

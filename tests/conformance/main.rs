@@ -36,7 +36,13 @@ fn main() -> ExitCode {
         }
     };
     let adapter = match device.as_webgpu_device() {
-        Ok(d) => d.adapter().name.clone(),
+        Ok(d) => {
+            if let (None, Err(error)) = (variant, d.runtime().rewrite_by(&rules::usual())) {
+                eprintln!("{error}");
+                return ExitCode::FAILURE;
+            }
+            d.adapter().name.clone()
+        }
         Err(_) => String::new(),
     };
     if !args.list {

@@ -259,7 +259,9 @@ mod tests {
                     let bias = b.of(elem, &[40]);
                     vec![biased(b, &by_blocks(b, &x, quant, 40), &bias)]
                 });
-                assert_eq!(saved(counts), 2, "{quant:?} {elem} {m}");
+                // Thirty rows are cut along k; behind the kernel that adds up the parts there is a chain.
+                let expected = if m == 30 { 1 } else { 2 };
+                assert_eq!(saved(counts), expected, "{quant:?} {elem} {m}");
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Softmax of rows that are few and long is cut into chunks, where workgroups run at the same time: each chunk is read twice, as the
-//! row is. Behind `attention`, which knows it as it is recorded.
+//! Softmax of rows that are few and long is cut into chunks. An adapter that runs workgroups in turn gains nothing and pays for a
+//! second kernel, so the rule is off there. Behind `attention`, which knows it as it is recorded.
 
 use smallvec::SmallVec;
 
@@ -12,10 +12,6 @@ use crate::queue::Op;
 use crate::rewrite::graph::Graph;
 
 pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
-    // An adapter in software gains nothing and pays for a second kernel.
-    if device.in_turn {
-        return 0;
-    }
     let mut fired = 0;
     for at in graph.due() {
         if let Some(ops) = graph.op(at).and_then(|op| cut(device, op)) {

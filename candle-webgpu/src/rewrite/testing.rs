@@ -7,7 +7,6 @@ use crate::device::Device;
 use crate::elem::Elem;
 use crate::error::Result;
 use crate::layout::View;
-use crate::rewrite::Set;
 
 /// A tensor.
 #[derive(Clone)]
@@ -62,7 +61,6 @@ impl Bench {
         // As on a GPU: slow on adapters in software, but there.
         report.features.push(DOT4);
         report.features.retain(|f| *f != IN_TURN);
-        let rules = Set::parse(rules).expect("names of rules");
         let device = pollster::block_on(Device::open(&adapter, &report, rules));
         Bench {
             device: device.expect("a device"),
