@@ -13,7 +13,7 @@ use crate::encode::Encoder;
 use crate::error::{Error, Result};
 use crate::flight::Flight;
 use crate::kernel::copy::Run;
-use crate::kernel::gemm_coop;
+use crate::kernel::{flash_coop, gemm_coop};
 use crate::link::{Kernel, Spec};
 use crate::packing;
 use crate::queue::{Grid, Recorder, LOG_VAR};
@@ -80,8 +80,8 @@ pub(crate) struct Inner {
     pub rewrites: Rewrites,
     /// Ops are named on stderr as they are encoded.
     pub log: bool,
-    /// Cooperative matrices have been tried and give the right numbers.
-    pub cooperative: OnceLock<bool>,
+    /// Cooperative matrices that have been tried and give the right numbers.
+    pub cooperative: OnceLock<&'static [gemm_coop::Tile]>,
     pub pool: Arc<Pool>,
     /// Bytes that one binding shows, a multiple of 256.
     pub binding: u64,
@@ -319,10 +319,11 @@ impl Device {
             // A driver that fails at it is one to do without.
             let _ = packing::exact(&device).await;
         }
-        if features.contains(gemm_coop::FEATURES) && gemm_coop::suits(adapter, report.subgroup) {
-            // A driver that fails at it is one to do without.
-            let exact = gemm_coop::exact(&device).unwrap_or(false);
-            let _ = device.0.cooperative.set(exact);
+        // Where workgroups run in turn they gain nothing: llvmpipe of Mesa 26.2 multiplies by `gemm` as fast or faster.
+        if features.contains(gemm_coop::FEATURES) && !has(IN_TURN) {
+            if let Some(tiles) = gemm_coop::trusted(&device, adapter) {
+                let _ = device.0.cooperative.set(tiles);
+            }
         }
         Ok(device)
     }
@@ -357,9 +358,18 @@ impl Device {
         self.0.features
     }
 
-    /// Cooperative matrices of 16 x 16 f16 are there, give the right numbers, and are not disabled.
+    /// Cooperative matrices of f16 are there, give the right numbers, and are not disabled.
     pub fn cooperative(&self) -> bool {
-        self.0.cooperative()
+        self.0.coop_tiles().is_some()
+    }
+
+    /// They are those that attention is written for.
+    pub fn cooperative_attention(&self) -> bool {
+        self.0.coop_tiles().is_some_and(flash_coop::suits)
+    }
+
+    pub(crate) fn coop_tiles(&self) -> Option<&'static [gemm_coop::Tile]> {
+        self.0.coop_tiles()
     }
 
     /// Whether shaders pack f16 by WGSL's `pack2x16float`.
@@ -539,9 +549,9 @@ impl Device {
 }
 
 impl Inner {
-    /// See [`Device::cooperative`].
-    pub fn cooperative(&self) -> bool {
-        self.cooperative.get().is_some_and(|tried| *tried)
+    /// The tiles of products by cooperative matrices, from the largest to the smallest; see [`Device::cooperative`].
+    pub fn coop_tiles(&self) -> Option<&'static [gemm_coop::Tile]> {
+        self.cooperative.get().copied()
     }
 
     /// Smallest and largest subgroup, where subgroup operations may be used.

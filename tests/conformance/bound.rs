@@ -43,7 +43,8 @@ pub const ATTENTION: Bound = bound(1e-5, 1e-5, 1);
 /// The same; where f16 is multiplied by cooperative matrices, weights are rounded to it, by 2^-11, before they are added up and
 /// divided by their sum: 2^-11 of values within 2 at most.
 pub fn attention(dtype: DType, device: &Device) -> Result<Bound> {
-    let rounded = dtype == DType::F16 && device.as_webgpu_device()?.runtime().cooperative();
+    let device = device.as_webgpu_device()?.runtime();
+    let rounded = dtype == DType::F16 && device.cooperative_attention();
     let abs = if rounded { 2. / 2048. } else { 0. };
     Ok(Bound {
         abs: ATTENTION.abs + abs,

@@ -1,8 +1,8 @@
 enable f16;
 enable wgpu_cooperative_matrix;
 
-// y[b, m, n] = sum over k of a[b, m, k] b[b, k, n] with cooperative matrices. A workgroup of four subgroups owns a tile of
-// BM rows and BN columns of y, a subgroup WM rows and WN columns in pieces of 16 x 16.
+// y[b, m, n] = sum over k of a[b, m, k] b[b, k, n] with cooperative matrices. A workgroup owns a tile of BM rows and BN
+// columns of y, a subgroup WM rows and WN columns in pieces of SIDE x SIDE.
 //
 // A round takes 64 steps along k, which are fetched together by octets: lines of 128 bytes, of which the cache reads whole ones.
 // Their quads go to two halves by turns: 0 to 3, 8 to 11, ... to the first. The order of the terms of a sum is nobody's concern,
@@ -19,21 +19,32 @@ const BN = 128u;
 const WM = 64u;
 const WN = 64u;
 const BK = 32u;
+const SIDE = 16u;  // of a cooperative matrix
+const LANES = 32u; // of a subgroup
+alias Left = coop_mat16x16<f16, A>;
+alias Right = coop_mat16x16<f16, B>;
+alias Sum = coop_mat16x16<f32, C>;
+alias Cell = vec4<f16>;
+alias YCell = vec4<f32>;
+const CELL = 4u;
+fn a_put(at: u32, v: vec4<f16>) { a_tile[at] = v; }
+fn b_put(at: u32, v: vec4<f16>) { b_tile[at] = v; }
+fn y_quad(at: u32) -> vec4<f32> { return y_tile[at]; }
 fn y_put(at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
 fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> { return v; }
 // Written out by the linker: compilers keep sums in registers only where no loop indexes them, and loads of pieces overlap
 // products only in one block.
 fn multiply(row: u32, col: u32) {
-    for (var k = 0u; k < BK; k += 16u) {
+    for (var k = 0u; k < BK; k += SIDE) {
         for (var j = 0u; j < JS; j++) {
-            let by = right(k, col + j * 16u);
-            for (var i = 0u; i < IS; i++) { sums[i * JS + j] = coopMultiplyAdd(left(row + i * 16u, k), by, sums[i * JS + j]); }
+            let by = right(k, col + j * SIDE);
+            for (var i = 0u; i < IS; i++) { sums[i * JS + j] = coopMultiplyAdd(left(row + i * SIDE, k), by, sums[i * JS + j]); }
         }
     }
 }
 fn keep(at: Piece) {
     for (var j = 0u; j < JS; j++) {
-        for (var i = 0u; i < IS; i++) { keep_piece(sums[i * JS + j], at, i * 16u, j * 16u); }
+        for (var i = 0u; i < IS; i++) { keep_piece(sums[i * JS + j], at, i * SIDE, j * SIDE); }
     }
 }
 fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
@@ -90,17 +101,13 @@ const ROUND = 64u;
 const HALF = 32u;
 const PAD = 8u;      // elements between the lines of a tile, so that the rows of a piece lie on different banks
 const BAND = 8u;     // tiles along m that go along n together, so that they share columns of b in the cache
-const SCRATCH = 16u; // elements between the rows of a piece of y
 const THREADS = 128u;
 const HOLD = BM * ROUND / 8u / THREADS; // octets of a thread; BN is BM
-const IS = WM / 16u;
-const JS = WN / 16u;
-alias Left = coop_mat16x16<f16, A>;
-alias Right = coop_mat16x16<f16, B>;
-alias Sum = coop_mat16x16<f32, C>;
-var<workgroup> a_tile: array<vec4<f16>, max(BM * (BK + PAD), BK * (BM + PAD)) / 4u>;
-var<workgroup> b_tile: array<vec4<f16>, max(BN * (BK + PAD), BK * (BN + PAD)) / 4u>;
-var<workgroup> y_tile: array<vec4<f32>, 4u * 16u * SCRATCH / 4u>;
+const IS = WM / SIDE;
+const JS = WN / SIDE;
+var<workgroup> a_tile: array<Cell, max(BM * (BK + PAD), BK * (BM + PAD)) / CELL>;
+var<workgroup> b_tile: array<Cell, max(BN * (BK + PAD), BK * (BN + PAD)) / CELL>;
+var<workgroup> y_tile: array<YCell, THREADS / LANES * SIDE * SIDE / CELL>;
 var<private> a_hold: array<Octet, HOLD>;
 var<private> b_hold: array<Octet, HOLD>;
 var<private> a_from: array<u32, HOLD>; // the next octets to fetch
@@ -158,35 +165,35 @@ fn stage(thread: u32, half: u32) {
     let a_slot = first_slot(thread, half, A_ALONG_K, BM);
     let b_slot = first_slot(thread, half, B_ALONG_K, BN);
     if A_ALONG_K == 1u {
-        for (var i = 0u; i < HOLD; i++) { a_tile[a_slot + i * (THREADS / 8u * (BK + PAD) / 4u)] = quad(a_hold[i], half == 1u); }
+        for (var i = 0u; i < HOLD; i++) { a_put(a_slot + i * (THREADS / 8u * (BK + PAD) / 4u), quad(a_hold[i], half == 1u)); }
     } else {
         for (var i = 0u; i < HOLD / 2u; i++) {
             let v = a_hold[i + half * (HOLD / 2u)];
             let at = a_slot + i * (THREADS / (BM / 8u) * (BM + PAD) / 4u);
-            a_tile[at + turn] = quad(v, turn == 1u);
-            a_tile[at + 1u - turn] = quad(v, turn == 0u);
+            a_put(at + turn, quad(v, turn == 1u));
+            a_put(at + 1u - turn, quad(v, turn == 0u));
         }
     }
     if B_ALONG_K == 1u {
-        for (var i = 0u; i < HOLD; i++) { b_tile[b_slot + i * (THREADS / 8u * (BK + PAD) / 4u)] = quad(b_hold[i], half == 1u); }
+        for (var i = 0u; i < HOLD; i++) { b_put(b_slot + i * (THREADS / 8u * (BK + PAD) / 4u), quad(b_hold[i], half == 1u)); }
     } else {
         for (var i = 0u; i < HOLD / 2u; i++) {
             let v = b_hold[i + half * (HOLD / 2u)];
             let at = b_slot + i * (THREADS / (BN / 8u) * (BN + PAD) / 4u);
-            b_tile[at + turn] = quad(v, turn == 1u);
-            b_tile[at + 1u - turn] = quad(v, turn == 0u);
+            b_put(at + turn, quad(v, turn == 1u));
+            b_put(at + 1u - turn, quad(v, turn == 0u));
         }
     }
 }
 
 fn left(m: u32, k: u32) -> Left {
-    if A_ALONG_K == 1u { return coopLoadT<Left>(&a_tile[(m * (BK + PAD) + k) / 4u], (BK + PAD) / 4u); }
-    return coopLoad<Left>(&a_tile[(k * (BM + PAD) + m) / 4u], (BM + PAD) / 4u);
+    if A_ALONG_K == 1u { return coopLoadT<Left>(&a_tile[(m * (BK + PAD) + k) / CELL], (BK + PAD) / CELL); }
+    return coopLoad<Left>(&a_tile[(k * (BM + PAD) + m) / CELL], (BM + PAD) / CELL);
 }
 
 fn right(k: u32, n: u32) -> Right {
-    if B_ALONG_K == 1u { return coopLoad<Right>(&b_tile[(n * (BK + PAD) + k) / 4u], (BK + PAD) / 4u); }
-    return coopLoadT<Right>(&b_tile[(k * (BN + PAD) + n) / 4u], (BN + PAD) / 4u);
+    if B_ALONG_K == 1u { return coopLoad<Right>(&b_tile[(n * (BK + PAD) + k) / CELL], (BK + PAD) / CELL); }
+    return coopLoadT<Right>(&b_tile[(k * (BN + PAD) + n) / CELL], (BN + PAD) / CELL);
 }
 
 // Where the pieces of a subgroup go.
@@ -194,19 +201,19 @@ struct Piece {
     m: u32,
     n: u32,
     above: u32, // rows of y in the matrices before
-    mine: u32,  // the subgroup's part of y_tile, in quads
+    mine: u32,  // where the subgroup's part of y_tile begins
     lane: u32,
 }
 
 // A subgroup turns a piece over to its lanes.
 fn keep_piece(sum: Sum, to: Piece, below: u32, beside: u32) {
-    coopStoreT(sum, &y_tile[to.mine], SCRATCH / 4u);
+    coopStoreT(sum, &y_tile[to.mine / CELL], SIDE / CELL);
     workgroupBarrier();
-    for (var q = to.lane; q < 64u; q += 32u) {
-        let m = to.m + below + q / 4u;
-        let n = to.n + beside + q % 4u * 4u;
+    for (var q = to.lane; q < SIDE * SIDE / 4u; q += LANES) {
+        let m = to.m + below + q / (SIDE / 4u);
+        let n = to.n + beside + q % (SIDE / 4u) * 4u;
         if m < p.m && n < p.n {
-            store(to.above + m, n, scaled(y_tile[to.mine + q / 4u * (SCRATCH / 4u) + q % 4u], m, n));
+            store(to.above + m, n, scaled(y_quad(to.mine / 4u + q), m, n));
         }
     }
     workgroupBarrier();
@@ -217,12 +224,14 @@ fn main(
     @builtin(local_invocation_index) thread: u32,
     @builtin(subgroup_id) subgroup: u32,
     @builtin(subgroup_invocation_id) lane: u32,
+    @builtin(subgroup_size) lanes: u32,
     @builtin(workgroup_id) id: vec3<u32>,
     @builtin(num_workgroups) count: vec3<u32>,
 ) {
     let group = id.y * count.x + id.x;
     let batch = group / p.groups;
-    if batch >= p.batch { return; }
+    // Subgroups of another size would not share the tile out.
+    if batch >= p.batch || lanes != LANES { return; }
     let tile = group % p.groups;
     let band = BAND * (p.groups / p.rows);
     let above = tile / band * BAND;
@@ -254,5 +263,5 @@ fn main(
         multiply(row, col);
         workgroupBarrier();
     }
-    keep(Piece(m0 + row, n0 + col, batch * p.m, subgroup * (16u * SCRATCH / 4u), lane));
+    keep(Piece(m0 + row, n0 + col, batch * p.m, subgroup * (SIDE * SIDE), lane));
 }

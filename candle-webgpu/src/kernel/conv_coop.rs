@@ -6,7 +6,7 @@ use crate::elem::Elem;
 use crate::error::Result;
 use crate::kernel::conv::Problem;
 use crate::kernel::edge::y_put;
-use crate::kernel::gemm_coop::{tile, tile_slots, Tile, BY_OCTETS, FEATURES, ROUND, TILES};
+use crate::kernel::gemm_coop::{all_tiles, tile, tile_slots, Tile, BY_OCTETS, FEATURES, ROUND};
 use crate::kernel::matmul_plan::{self, Params as Product};
 use crate::layout::{merge, to_u32};
 use crate::link::{held, write, Access, Kernel, Spec, Text};
@@ -95,7 +95,7 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
 
 pub fn catalogue() -> Vec<Spec> {
     let mut all = Vec::new();
-    for (tile, steps) in TILES.iter().flat_map(|t| [(t, false), (t, true)]) {
+    for (tile, steps) in all_tiles().flat_map(|t| [(t, false), (t, true)]) {
         for whole_k in [true, false] {
             // f32 is what the parts of sums cut along k have.
             for y in [Elem::F16, Elem::F32] {
@@ -112,6 +112,9 @@ impl Problem<'_> {
     /// lie close, and the result fills tiles.
     pub fn cooperative(&self, device: &Device) -> Result<Option<Value>> {
         let op = self.op;
+        let Some(all) = device.coop_tiles() else {
+            return Ok(None);
+        };
         let [images, c_in, _, w_in] = self.x.dims;
         let [c_out, _, kh, kw] = self.w.dims;
         let taps = kh * kw;
@@ -120,10 +123,10 @@ impl Problem<'_> {
         let close = close && (w_in == 1 || self.x.strides[3] == 1);
         let columns = self.out[1].next_multiple_of(OCTET);
         let n = self.out[0] * columns;
-        let able = device.cooperative() && self.elem == Elem::F16 && !self.transposed;
+        let fits = self.elem == Elem::F16 && !self.transposed && self.groups == 1;
         let packs = taps < MOST_TAPS && taps * kw < 1 << 16 && c_in < MOST_CHANNELS;
         let full = c_out >= LEAST_CHANNELS && images * n >= LEAST_COLUMNS;
-        if !(able && self.groups == 1 && close && packs && full && columns < 2 * self.out[1]) {
+        if !(fits && close && packs && full && columns < 2 * self.out[1]) {
             return Ok(None);
         }
         let (x_window, x) = self.x.window(device, op, self.elem)?;
@@ -141,7 +144,7 @@ impl Problem<'_> {
         };
         // Gathering costs the small tile more: 96 of the large one take 88 us where 320 small ones take 101 (NVIDIA H200).
         let fitting = |t: &&Tile| tiles(t) >= t.least * 3 / 4 && t.shared() <= limit;
-        let Some(tile) = TILES.iter().find(fitting) else {
+        let Some(tile) = all.iter().find(fitting) else {
             return Ok(None);
         };
         let outputs = self.outputs();

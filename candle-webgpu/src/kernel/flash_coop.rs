@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::kernel::attention_spec::scores;
-use crate::kernel::gemm_coop::FEATURES;
+use crate::kernel::gemm_coop::{Tile, FEATURES};
 use crate::link::{held, write, Kernel, Spec, Text};
 
 macro_rules! kernel {
@@ -47,6 +47,12 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape { name: "64x96", columns: 96 },
     Shape { name: "64x128", columns: 128 },
 ];
+
+/// Whether matrices are of 16 x 16 and subgroups of 32, for which a workgroup is laid out.
+pub(crate) fn suits(tiles: &[Tile]) -> bool {
+    let suits = |tile: &Tile| tile.side as usize == PIECE && tile.lanes == 32;
+    tiles.iter().all(suits)
+}
 
 fn shape(spec: &Spec) -> &'static Shape {
     let found = SHAPES.iter().find(|t| t.name == spec.op);

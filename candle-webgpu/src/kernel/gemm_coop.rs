@@ -21,7 +21,7 @@ macro_rules! kernel {
             name: $name,
             source: include_str!("../../wgsl/kernel/gemm_coop.wgsl"),
             bindings: $bindings,
-            workgroup: 128,
+            workgroup: THREADS,
             shared: |spec| tile(spec).shared(),
             features: FEATURES,
             slots,
@@ -36,13 +36,13 @@ pub static GEMM_COOP_SCALED: Kernel = kernel!(
     &[held("a"), held("b"), write("y"), read("worth")]
 );
 
-/// Rows and columns of a piece: M, N and K of a cooperative matrix.
-const PIECE: u32 = 16;
+/// Invocations of a workgroup.
+const THREADS: u32 = 128;
 
 /// Steps along k that a workgroup fetches at a time.
 pub(crate) const ROUND: u32 = 64;
 
-/// A tile of y: what the four subgroups of a workgroup compute.
+/// A tile of y: what a workgroup computes.
 #[derive(Debug)]
 pub(crate) struct Tile {
     /// The `op` of the specialisation where the octets of both operands start at 16 bytes, and where only their quads do at 8; and
@@ -52,46 +52,91 @@ pub(crate) struct Tile {
     pub n: u32,
     /// Steps along k that a workgroup holds at a time: a round, or half of one.
     pub k: u32,
-    /// Rows and columns of a subgroup.
-    subgroup: (u32, u32),
     /// As many tiles keep a large adapter busy.
     pub least: u64,
+    /// M, N and K of a cooperative matrix.
+    pub side: u32,
+    /// Invocations of a subgroup.
+    pub lanes: u32,
 }
 
-/// From the largest to the smallest. An NVIDIA H200 (Vulkan, driver 580) keeps two workgroups of at most 24 KiB of workgroup
-/// memory on a multiprocessor, and one of more: the large tile must stay below.
-pub(crate) const TILES: &[Tile] = &[
-    Tile {
-        names: ["128x128", "128x128.quads", "128x128.steps"],
-        m: 128,
-        n: 128,
-        k: 32,
-        subgroup: (64, 64),
-        least: 128,
-    },
-    Tile {
-        names: ["64x64", "64x64.quads", "64x64.steps"],
-        m: 64,
-        n: 64,
-        k: 64,
-        subgroup: (32, 32),
-        least: 0,
-    },
+macro_rules! tile {
+    ($side:literal, $lanes:literal, $more:literal, $size:literal, $k:literal, $least:literal) => {
+        Tile {
+            names: [
+                concat!($size, "x", $size, $more),
+                concat!($size, "x", $size, ".quads", $more),
+                concat!($size, "x", $size, ".steps", $more),
+            ],
+            m: $size,
+            n: $size,
+            k: $k,
+            least: $least,
+            side: $side,
+            lanes: $lanes,
+        }
+    };
+}
+
+/// An NVIDIA H200 (Vulkan, driver 580) keeps two workgroups of at most 24 KiB of workgroup memory on a multiprocessor, and one of
+/// more: the large tile must stay below.
+macro_rules! large {
+    ($side:literal, $lanes:literal, $more:literal) => {
+        tile!($side, $lanes, $more, 128, 32, 128)
+    };
+}
+
+macro_rules! small {
+    ($side:literal, $lanes:literal, $more:literal) => {
+        tile!($side, $lanes, $more, 64, 64, 0)
+    };
+}
+
+/// A row for each kind of cooperative matrices, the first of which that an adapter lists and multiplies exactly by is its own:
+/// NVIDIA's; AMD's with subgroups of 64; Apple's; llvmpipe's from Mesa 26.2 on with vectors of 256 bits, which compiles the large
+/// tile for minutes. From the largest to the smallest tile.
+static TILES: [&[Tile]; 4] = [
+    &[large!(16, 32, ""), small!(16, 32, "")],
+    &[large!(16, 64, ".16x64"), small!(16, 64, ".16x64")],
+    &[large!(8, 32, ".8x32"), small!(8, 32, ".8x32")],
+    &[small!(8, 8, ".8x8")],
 ];
 
 impl Tile {
     /// Bytes of workgroup memory: both operands, each with its lines padded by 8 elements, and a piece of y for each subgroup.
     pub fn shared(&self) -> u32 {
         let of = |size: u32| 2 * (size * (self.k + 8)).max(self.k * (size + 8));
-        of(self.m) + of(self.n) + 4 * PIECE * PIECE * 4
+        of(self.m) + of(self.n) + THREADS / self.lanes * self.side * self.side * 4
+    }
+
+    /// Whether the adapter has such matrices of f16, with sums in f32, and may have such subgroups.
+    fn suits(&self, listed: &[wgpu::CooperativeMatrixProperties], lanes: (u32, u32)) -> bool {
+        use wgpu::CooperativeScalarType::{F16, F32};
+        let mut listed = listed.iter();
+        (lanes.0..=lanes.1).contains(&self.lanes)
+            && listed.any(|c| {
+                let sides = [c.m_size, c.n_size, c.k_size] == [self.side; 3];
+                sides && c.ab_type == F16 && c.cr_type == F32
+            })
+    }
+
+    /// Rows and columns of a subgroup.
+    fn subgroup(&self) -> (u32, u32) {
+        let subgroups = THREADS / self.lanes;
+        let down = 1 << (subgroups.ilog2() / 2);
+        (self.m / down, self.n / (subgroups / down))
     }
 }
 
+/// Every tile.
+pub(crate) fn all_tiles() -> impl Iterator<Item = &'static Tile> {
+    TILES.iter().copied().flatten()
+}
+
 pub(crate) fn tile(spec: &Spec) -> &'static Tile {
-    TILES
-        .iter()
+    all_tiles()
         .find(|t| t.names.contains(&spec.op))
-        .unwrap_or(&TILES[TILES.len() - 1])
+        .unwrap_or(&TILES[0][1])
 }
 
 /// The specialisation for a tile, whether both operands are read by octets, the directions of the runs of `a` and `b`, and the
@@ -163,20 +208,55 @@ fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> {
     y_put_by(spec, 4, "p.more", text)
 }
 
+/// How a workgroup keeps tiles. In Metal's language a matrix is loaded from memory of its own scalars, and naga 30 does not convert
+/// pointers to vectors.
+const IN_QUADS: &str = "alias Cell = vec4<f16>;
+alias YCell = vec4<f32>;
+const CELL = 4u;
+fn a_put(at: u32, v: vec4<f16>) { a_tile[at] = v; }
+fn b_put(at: u32, v: vec4<f16>) { b_tile[at] = v; }
+fn y_quad(at: u32) -> vec4<f32> { return y_tile[at]; }";
+
+const IN_SCALARS: &str = "alias Cell = f16;
+alias YCell = f32;
+const CELL = 1u;
+fn a_put(at: u32, v: vec4<f16>) {
+    a_tile[4u * at] = v.x;
+    a_tile[4u * at + 1u] = v.y;
+    a_tile[4u * at + 2u] = v.z;
+    a_tile[4u * at + 3u] = v.w;
+}
+fn b_put(at: u32, v: vec4<f16>) {
+    b_tile[4u * at] = v.x;
+    b_tile[4u * at + 1u] = v.y;
+    b_tile[4u * at + 2u] = v.z;
+    b_tile[4u * at + 3u] = v.w;
+}
+fn y_quad(at: u32) -> vec4<f32> {
+    return vec4<f32>(y_tile[4u * at], y_tile[4u * at + 1u], y_tile[4u * at + 2u], y_tile[4u * at + 3u]);
+}";
+
 /// The sizes of a tile, and what is written out for them.
 pub(crate) fn tile_slots(tile: &Tile, text: &mut Text) {
-    let (wm, wn) = tile.subgroup;
+    let (wm, wn) = tile.subgroup();
+    let side = tile.side;
     for (name, value) in [
         ("BM", tile.m),
         ("BN", tile.n),
         ("BK", tile.k),
         ("WM", wm),
         ("WN", wn),
+        ("SIDE", side),
+        ("LANES", tile.lanes),
     ] {
         text.line(format!("const {name} = {value}u;"));
     }
-    let starts = |size: u32| (0..size).step_by(PIECE as usize);
-    let sum = |m: u32, n: u32| format!("sums[{}]", m / PIECE * (wn / PIECE) + n / PIECE);
+    for (name, of) in [("Left", "f16, A"), ("Right", "f16, B"), ("Sum", "f32, C")] {
+        text.line(format!("alias {name} = coop_mat{side}x{side}<{of}>;"));
+    }
+    text.line(if side == 8 { IN_SCALARS } else { IN_QUADS });
+    let starts = |size: u32| (0..size).step_by(side as usize);
+    let sum = |m: u32, n: u32| format!("sums[{}]", m / side * (wn / side) + n / side);
     text.line("fn multiply(row: u32, col: u32) {");
     for k in starts(tile.k) {
         for m in starts(wm) {
@@ -204,7 +284,7 @@ pub(crate) fn tile_slots(tile: &Tile, text: &mut Text) {
 pub fn catalogue() -> Vec<Spec> {
     let mut all = Vec::new();
     let runs = [[true, true], [true, false], [false, true], [false, false]];
-    for (tile, octets) in TILES.iter().flat_map(|t| [(t, true), (t, false)]) {
+    for (tile, octets) in all_tiles().flat_map(|t| [(t, true), (t, false)]) {
         for (along_k, whole_k) in runs.iter().flat_map(|r| [(*r, true), (*r, false)]) {
             // f32 is what the parts of a product cut along k have.
             for access in [Access::Put, Access::Set] {
@@ -222,20 +302,18 @@ pub fn catalogue() -> Vec<Spec> {
     all
 }
 
-/// Whether the adapter can run the kernel: pieces of 16 x 16 with sums in f32, and subgroups of 32 and nothing else, since a
-/// workgroup is laid out for four.
-pub(crate) fn suits(adapter: &wgpu::Adapter, subgroup: Option<(u32, u32)>) -> bool {
-    use wgpu::CooperativeScalarType::{F16, F32};
-    let mut listed = adapter.cooperative_matrix_properties().into_iter();
-    subgroup == Some((32, 32))
-        && listed.any(|c| {
-            [c.m_size, c.n_size, c.k_size] == [PIECE; 3] && c.ab_type == F16 && c.cr_type == F32
-        })
+/// The tiles that suit the adapter and give the right numbers on it. A driver that fails at some is one to do without.
+pub(crate) fn trusted(device: &Device, adapter: &wgpu::Adapter) -> Option<&'static [Tile]> {
+    let lanes = device.subgroup()?;
+    let listed = adapter.cooperative_matrix_properties();
+    let trusted = |tile: &Tile| tile.suits(&listed, lanes) && exact(device, tile).unwrap_or(false);
+    let mut all = TILES.iter().copied();
+    all.find(|tiles| tiles.last().is_some_and(trusted))
 }
 
-/// Multiplies small multiples of 2^-15, subnormal ones among them, whose products are exact: an experimental feature is trusted once it has given the right numbers,
-/// with each matrix along k and across, by octets and by quads.
-pub(crate) fn exact(device: &Device) -> Result<bool> {
+/// Multiplies small multiples of 2^-15, subnormal ones among them, whose products are exact: an experimental feature is trusted once
+/// it has given the right numbers, with each matrix along k and across, by octets and by quads.
+fn exact(device: &Device, tile: &Tile) -> Result<bool> {
     const SIDE: usize = 96;
     let number = |i: usize| f16::from_f32(((i * 7 % 15) as f32 - 7.) / 32768.);
     let values: Vec<f16> = (0..SIDE * SIDE).map(number).collect();
@@ -256,7 +334,6 @@ pub(crate) fn exact(device: &Device) -> Result<bool> {
         };
         let problem = Problem::new(view, view, [1, SIDE, SIDE, SIDE], Elem::F32)?;
         let along_k = [strides[1] == 1, strides[0] == 1];
-        let tile = &TILES[TILES.len() - 1];
         let y = (Elem::F32, Access::Put);
         let spec = spec(tile, octets, along_k, false, y, false);
         let rows = SIDE.div_ceil(tile.m as usize) as u32;

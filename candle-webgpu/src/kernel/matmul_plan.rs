@@ -365,14 +365,13 @@ impl Problem {
     /// With cooperative matrices, where the adapter has them and both matrices lie in whole quads of f16.
     fn plan_coop(&self, device: &Device, readings: [Reading; 2]) -> Option<Plan> {
         let quads = readings.iter().all(|r| r.access == Access::Quads);
-        if !(device.cooperative() && self.elem == Elem::F16 && quads) {
+        if !(self.elem == Elem::F16 && quads) {
             return None;
         }
         let limit = device.limits().max_compute_workgroup_storage_size;
         let count = |t: &gemm_coop::Tile| self.tiles(t.m, t.n);
-        let tile = gemm_coop::TILES
-            .iter()
-            .find(|t| count(t) >= t.least && t.shared() <= limit)?;
+        let mut tiles = device.coop_tiles()?.iter();
+        let tile = tiles.find(|t| count(t) >= t.least && t.shared() <= limit)?;
         let round = gemm_coop::ROUND;
         let parts = self.parts(count(tile), round, device.binding_limit());
         let out = if parts == 1 { self.out } else { Elem::F32 };
