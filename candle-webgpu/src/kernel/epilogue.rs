@@ -15,7 +15,7 @@ use crate::kernel::gemm::{GEMM, GEMM_128};
 use crate::kernel::gemm_coop::{GEMM_COOP, GEMM_COOP_SCALED};
 use crate::kernel::gemv::{GEMV_K, GEMV_K_ALONE, GEMV_K_SUB128, GEMV_K_SUB32, GEMV_N};
 use crate::kernel::gemv_dot::{GEMV_DOT, GEMV_DOT_MANY, GEMV_DOT_SUB};
-use crate::kernel::matmul_plan::Params as Product;
+use crate::kernel::product::Params as Product;
 use crate::kernel::{gemm, gemm_coop, gemv, gemv_dot, gemv_siblings, map};
 use crate::link::{held, read, write, Access, Binding, Kernel, Spec, Text};
 

@@ -6,7 +6,8 @@ use crate::device::Device;
 use crate::elem::Elem;
 use crate::error::Result;
 use crate::kernel::epilogue::y_put_by;
-use crate::kernel::matmul_plan::{Plan, Problem};
+use crate::kernel::matmul_plan::Plan;
+use crate::kernel::product::Problem;
 use crate::layout::View;
 use crate::link::{held, read, write, Access, Kernel, Spec, Text};
 

@@ -10,7 +10,7 @@ use crate::kernel::epilogue::{self, Epilogue};
 use crate::kernel::gemv::{self, eights, team, NONE, SUB};
 use crate::kernel::gemv::{GEMV_K, GEMV_K_ALONE, GEMV_K_SUB128, GEMV_K_SUB32};
 use crate::kernel::gemv_dot;
-use crate::kernel::matmul_plan::Params as Product;
+use crate::kernel::product::Params as Product;
 use crate::link::{read, write, Access, Kernel, Spec, Text};
 use crate::queue::Op;
 

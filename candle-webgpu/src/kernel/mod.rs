@@ -30,6 +30,7 @@ pub(crate) mod nonfinite;
 pub mod norm;
 pub mod pick;
 pub mod pool;
+pub(crate) mod product;
 pub mod quantized;
 pub mod rng;
 pub mod rope;

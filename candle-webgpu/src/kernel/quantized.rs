@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::elem::Elem;
 use crate::error::{Error, Result};
 use crate::kernel::edge::FLOATS;
-use crate::kernel::matmul_plan::Problem;
+use crate::kernel::product::Problem;
 use crate::kernel::{threads, WORKGROUP};
 use crate::layout::{to_u32, View};
 use crate::link::{read, write, Access, Kernel, Spec};

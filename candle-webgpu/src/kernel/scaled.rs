@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::elem::Elem;
 use crate::error::Result;
 use crate::kernel::edge::FLOATS;
-use crate::kernel::matmul_plan::{Problem, OP};
+use crate::kernel::product::{Problem, OP};
 use crate::link::{read, write, Access, Kernel, Spec, Text};
 use crate::quant::QUANTS;
 use crate::queue::Grid;

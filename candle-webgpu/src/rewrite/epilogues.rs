@@ -9,7 +9,7 @@ use crate::elem::Elem;
 use crate::kernel::chain::Step;
 use crate::kernel::epilogue::{self, Epilogue, Params, MAX_READS, MAX_SCALARS};
 use crate::kernel::gemv_siblings;
-use crate::kernel::matmul_plan::Params as Product;
+use crate::kernel::product::Params as Product;
 use crate::link::Access;
 use crate::queue::{Grid, Op};
 use crate::rewrite::graph::{self, Graph};

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use crate::device::Inner;
 use crate::kernel::gemv_siblings::{self, MOST};
-use crate::kernel::matmul_plan::Params as Product;
+use crate::kernel::product::Params as Product;
 use crate::queue::{Grid, Op};
 use crate::rewrite::graph::Graph;
 
