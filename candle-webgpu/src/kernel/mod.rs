@@ -20,6 +20,7 @@ pub mod gemm;
 pub mod gemm_coop;
 pub mod gemv;
 pub mod gemv_dot;
+mod gemv_dot_text;
 pub(crate) mod gemv_siblings;
 mod image;
 pub mod index;
