@@ -14,9 +14,6 @@ use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// Weights of up to so many bytes in f32 are worth it on the CPU.
-const SMALL: usize = 1 << 30;
-
 pub struct Session {
     model: String,
     device: Device,
@@ -39,7 +36,7 @@ impl Session {
         }
         let path = gguf::locate(&args.model)?;
         let start = Instant::now();
-        let file = Gguf::open(&path)?;
+        let mut file = Gguf::open(&path)?;
         let tokenizer = match &args.tokenizer {
             Some(given) => Tokenizer::open(&gguf::locate_tokenizer(given)?)?,
             None => Tokenizer::from_gguf(&file)?,
@@ -50,10 +47,8 @@ impl Session {
         for (name, value) in &args.set {
             template.set(name, value);
         }
-        let small = device.is_cpu() && file.f32_bytes() < SMALL;
-        if args.dequantize.unwrap_or(small) {
-            // Candle's own switch, which each thread reads when it makes its first matrix.
-            std::env::set_var("CANDLE_DEQUANTIZE_ALL", "1");
+        if args.dequantize.unwrap_or(file.suits_f32(&device)) {
+            file = file.unpacked();
         }
         let loaded = file.load(tokenizer, &device)?;
         device.synchronize()?;

@@ -6,7 +6,7 @@ use candle_core::quantized::gguf_file::{self, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
 use candle_examples::conversation::Conversation;
-use candle_examples::generate::{sampling, Chooser, Options, Writer};
+use candle_examples::generate::{sampling, Causal, Chooser, Options, Writer};
 use candle_examples::gguf::{Gguf, Loaded};
 use candle_examples::template::{Template, CHATML};
 use candle_examples::tokenizer::Tokenizer;
@@ -31,8 +31,16 @@ fn alphabet() -> impl Iterator<Item = String> {
     })
 }
 
-/// A LLaMA of one layer with weights from a fixed sequence, whose tokens are bytes, and ChatML's two.
+fn blocks(tensor: &Tensor, dtype: GgmlDType) -> QTensor {
+    QTensor::quantize(tensor, dtype).unwrap()
+}
+
 fn model(dir: &Path) -> PathBuf {
+    model_of(dir, |matrix| blocks(matrix, GgmlDType::F32))
+}
+
+/// A LLaMA of one layer with weights from a fixed sequence, whose tokens are bytes, and ChatML's two.
+fn model_of(dir: &Path, pack: fn(&Tensor) -> QTensor) -> PathBuf {
     let text = |text: &str| Value::String(text.to_string());
     let tokens: Vec<_> = alphabet().chain(SPECIAL.map(str::to_string)).collect();
     let vocabulary = tokens.len();
@@ -79,7 +87,10 @@ fn model(dir: &Path) -> PathBuf {
             _ => values.collect(),
         };
         let tensor = Tensor::from_vec(values, dims, &Device::Cpu).unwrap();
-        QTensor::quantize(&tensor, GgmlDType::F32).unwrap()
+        match dims.len() {
+            1 => blocks(&tensor, GgmlDType::F32),
+            _ => pack(&tensor),
+        }
     };
     let tensors: Vec<_> = dims
         .iter()
@@ -98,7 +109,10 @@ fn model(dir: &Path) -> PathBuf {
 }
 
 fn load(path: &Path) -> Loaded {
-    let file = Gguf::open(path).unwrap();
+    load_file(Gguf::open(path).unwrap())
+}
+
+fn load_file(file: Gguf) -> Loaded {
     let tokenizer = Tokenizer::from_gguf(&file).unwrap();
     file.load(tokenizer, &Device::Cpu).unwrap()
 }
@@ -214,6 +228,27 @@ fn a_message_longer_than_the_context_is_refused_and_forgotten() {
     assert!(refused.is_some_and(|e| e.contains("context only 256")));
     let next = talk.ask("short", &mut writer(&mut loaded), &mut greedy(9), go_on);
     assert!(next.is_ok() && talk.messages().len() == 3);
+}
+
+#[test]
+fn an_unpacked_file_has_the_weights_of_its_blocks_in_f32() {
+    fn q4_0(matrix: &Tensor) -> QTensor {
+        blocks(matrix, GgmlDType::Q4_0)
+    }
+    fn unpacked(matrix: &Tensor) -> QTensor {
+        let matrix = q4_0(matrix).dequantize(&Device::Cpu).unwrap();
+        blocks(&matrix, GgmlDType::F32)
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let file = |pack| Gguf::open(&model_of(dir.path(), pack)).unwrap();
+    let logits = |file: Gguf| {
+        let mut loaded = load_file(file);
+        let logits = loaded.network.forward(&[1, 2, 3], 0, &Device::Cpu);
+        logits.unwrap().to_vec1::<f32>().unwrap()
+    };
+    let expected = logits(file(unpacked));
+    assert_eq!(logits(file(q4_0).unpacked()), expected);
+    assert_ne!(logits(file(q4_0)), expected);
 }
 
 fn chat(args: &[&str], input: Stdio) -> Output {

@@ -3,6 +3,7 @@
 #[cfg(not(target_arch = "wasm32"))]
 mod locate;
 mod network;
+mod unpacked;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use locate::{locate, locate_tokenizer};
@@ -17,6 +18,10 @@ use std::fs::File;
 use std::io::{BufReader, SeekFrom};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
+use unpacked::Unpacked;
+
+/// Weights of up to so many bytes in f32 are worth it on the CPU.
+const SMALL: u64 = 1 << 30;
 
 /// An open file whose metadata has been read.
 pub struct Gguf {
@@ -106,9 +111,20 @@ impl Gguf {
     }
 
     /// The size of all weights, if they were in f32.
-    pub fn f32_bytes(&self) -> usize {
+    pub fn f32_bytes(&self) -> u64 {
         let tensors = self.content.tensor_infos.values();
-        tensors.map(|t| t.shape.elem_count() * 4).sum()
+        tensors.map(|t| t.shape.elem_count() as u64 * 4).sum()
+    }
+
+    /// Whether products with the weights in f32 are better on `device`: the CPU's with blocks round the activations to 8 bits.
+    pub fn suits_f32(&self, device: &Device) -> bool {
+        device.is_cpu() && self.f32_bytes() < SMALL
+    }
+
+    /// The same file with its weights in f32, each unpacked when it is read.
+    pub fn unpacked(mut self) -> Self {
+        self.reader = Box::new(Unpacked::new(&mut self.content, self.reader));
+        self
     }
 
     /// The chat template: `given`, or the file's own, or ChatML where the tokenizer has its tokens.
