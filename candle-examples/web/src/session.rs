@@ -123,7 +123,10 @@ impl Session {
                 Loaded::Text(loaded)
             }
             None => {
-                let file = Gguf::read(path, weights)?;
+                let mut file = Gguf::read(path, weights)?;
+                if file.suits_f32(&self.device) {
+                    file = file.unpacked();
+                }
                 let tokenizer = Tokenizer::from_gguf(&file)?;
                 let template = file.template(&tokenizer, None)?;
                 let loaded = file.load(tokenizer, &self.device)?;
