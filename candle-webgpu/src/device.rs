@@ -153,7 +153,7 @@ impl Device {
 
     /// They are those that attention is written for.
     pub fn cooperative_attention(&self) -> bool {
-        self.0.coop_tiles().is_some_and(flash_coop::suits)
+        flash_coop::suits(&self.0)
     }
 
     pub(crate) fn coop_tiles(&self) -> Option<&'static [gemm_coop::Tile]> {

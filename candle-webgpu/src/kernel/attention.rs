@@ -277,8 +277,8 @@ pub(crate) struct Merge {
 /// Shares the work among workgroups, and decides what `params` leaves open.
 pub(crate) fn plan(device: &Inner, (elem, mask): (Elem, Mask), mut params: Params) -> Plan {
     let [whole, whole_mask] = params.starts_whole();
-    let able = device.coop_tiles().is_some_and(flash_coop::suits);
-    let coop = elem == Elem::F16 && whole && able && !device.denies(&FLASH_COOP);
+    let able = flash_coop::suits(device) && !device.denies(&FLASH_COOP);
+    let coop = elem == Elem::F16 && whole && able;
     let share = share(device.binding, coop, &params);
     let form = Form {
         elem,

@@ -1,5 +1,6 @@
 //! flash_coop: attention of f16 with cooperative matrices, for many queries.
 
+use crate::device::Inner;
 use crate::error::Result;
 use crate::kernel::attention_spec::scores;
 use crate::kernel::gemm_coop::{Tile, FEATURES};
@@ -48,10 +49,11 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape { name: "64x128", columns: 128 },
 ];
 
-/// Whether matrices are of 16 x 16 and subgroups of 32, for which a workgroup is laid out.
-pub(crate) fn suits(tiles: &[Tile]) -> bool {
-    let suits = |tile: &Tile| tile.side as usize == PIECE && tile.lanes == 32;
-    tiles.iter().all(suits)
+/// Whether trusted matrices are of 16 x 16, and subgroups of 32 and nothing else, for which a workgroup is laid out.
+pub(crate) fn suits(device: &Inner) -> bool {
+    let is_piece = |tile: &Tile| tile.side as usize == PIECE;
+    let tiles = device.coop_tiles();
+    device.subgroup() == Some((32, 32)) && tiles.is_some_and(|tiles| tiles.iter().all(is_piece))
 }
 
 fn shape(spec: &Spec) -> &'static Shape {
