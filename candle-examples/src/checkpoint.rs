@@ -5,6 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::hub;
+use crate::model::MOST_ANGLES;
 use crate::progress;
 use candle_core::safetensors::MmapedSafetensors;
 use candle_core::{DType, Device, Tensor};
@@ -26,8 +27,6 @@ pub struct Folder {
 /// Far above any model: candle-transformers allocates what a config asks for.
 const MOST: usize = 1 << 24;
 const MOST_LAYERS: usize = 1 << 12;
-/// Angles are made for all positions at once.
-const MOST_POSITIONS: usize = 1 << 20;
 
 const INDEX: &str = "model.safetensors.index.json";
 
@@ -133,11 +132,6 @@ pub fn read_config(path: &Path) -> Result<(Config, Option<DType>)> {
         ("intermediate_size", config.intermediate_size, MOST),
         ("vocab_size", config.vocab_size, MOST),
         ("num_hidden_layers", config.num_hidden_layers, MOST_LAYERS),
-        (
-            "max_position_embeddings",
-            config.max_position_embeddings,
-            MOST_POSITIONS,
-        ),
     ] {
         if number > most {
             return Err(bad(path, format!("{what} is {number}, more than {most}")));
@@ -149,6 +143,17 @@ pub fn read_config(path: &Path) -> Result<(Config, Option<DType>)> {
         return Err(bad(
             path,
             format!("{heads} heads with {kv_heads} key-value heads do not divide {hidden}"),
+        ));
+    }
+    let angles = config.max_position_embeddings.checked_mul(hidden / heads);
+    if angles.is_none_or(|angles| angles > MOST_ANGLES) {
+        let positions = config.max_position_embeddings;
+        return Err(bad(
+            path,
+            format!(
+                "max_position_embeddings is {positions}, with heads of {}",
+                hidden / heads
+            ),
         ));
     }
     if head_dim.is_some_and(|dim| dim != (hidden / heads) as u64) {
@@ -390,6 +395,23 @@ mod tests {
                 );
             }
         }
+        Ok(())
+    }
+
+    #[test]
+    fn angles_without_measure_are_errors_and_no_allocations() -> Result<()> {
+        let mut wide = config();
+        for (key, value) in [
+            ("hidden_size", 1 << 14),
+            ("num_attention_heads", 1),
+            ("num_hidden_layers", 0),
+            ("vocab_size", 1),
+            ("max_position_embeddings", 1 << 20),
+        ] {
+            wide[key] = json!(value);
+        }
+        let dir = folder(&wide)?;
+        assert!(matches!(open(dir.path()), Err(Error::Checkpoint { .. })));
         Ok(())
     }
 

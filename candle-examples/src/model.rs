@@ -8,6 +8,9 @@ use candle_core::{DType, Device, IndexOp, Tensor};
 use candle_transformers::models::{llama, llama2_c};
 use std::io::Read;
 
+/// The most angles that a model may ask for, which are made for all positions at once: a million of them for heads of 128.
+pub(crate) const MOST_ANGLES: usize = 1 << 27;
+
 /// A model with its tokenizer and its key-value cache.
 pub struct Loaded {
     pub model: Model,

@@ -159,12 +159,13 @@ fn gguf_metadata() -> Result<()> {
     let whole = whole(d)?;
     bounded(|| {
         for (key, values) in [
-            ("block_count", &[3, u32::MAX][..]),
+            ("block_count", &[3, 1 << 13, u32::MAX][..]),
             ("context_length", &[u32::MAX]),
             ("embedding_length", &[0, 12, u32::MAX]),
             ("attention.head_count", &[0, 3, u32::MAX]),
-            ("attention.head_count_kv", &[0, 5, u32::MAX]),
-            ("rope.dimension_count", &[0, u32::MAX]),
+            ("attention.head_count_kv", &[0, 5, 1 << 16, u32::MAX]),
+            ("attention.key_length", &[1 << 24]),
+            ("rope.dimension_count", &[0, 1 << 24, u32::MAX]),
         ] {
             // Behind the name there is the type, a u32.
             let at = find(&whole, &format!("llama.{key}"))? + 4;

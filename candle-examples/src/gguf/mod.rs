@@ -10,6 +10,7 @@ pub use locate::{locate, locate_tokenizer};
 pub use network::{Forward, Network, Source, ARCHITECTURES};
 
 use crate::error::{Error, Result};
+use crate::model::MOST_ANGLES;
 use crate::template::{Template, CHATML};
 use crate::tokenizer::Tokenizer;
 use candle_core::quantized::gguf_file::{Content, Value};
@@ -165,13 +166,7 @@ impl Gguf {
         let begins = self.flag("tokenizer.ggml.add_bos_token");
         let begins = begins.unwrap_or(self.text("tokenizer.ggml.model") == Some("llama"));
         let begin = self.id("bos").filter(|_| begins);
-        for (key, value) in &self.content.metadata {
-            let own = key.strip_prefix(architecture.name);
-            let own = own.is_some_and(|rest| rest.starts_with('.'));
-            if own && number(value).is_some_and(|n| n > MOST) {
-                return Err(bad(&format!("{key} is {value:?}, more than {MOST}")));
-            }
-        }
+        measure(&self.content, architecture.positions).map_err(|reason| bad(&reason))?;
         // candle-transformers panics on some files: it divides by numbers of heads, and takes shapes for granted.
         let load = || (architecture.load)(self.content, &mut *self.reader, device);
         let network = match catch_unwind(AssertUnwindSafe(load)) {
@@ -193,8 +188,61 @@ impl Gguf {
     }
 }
 
-/// Far above any model: candle-transformers allocates what the metadata ask for.
-const MOST: usize = 1 << 24;
+/// Far above any model.
+const MOST: [(&str, usize); 3] = [
+    ("block_count", 1 << 12),
+    ("expert_count", 1 << 12),
+    ("context_length", 1 << 24),
+];
+
+/// Refuses metadata that ask for more than the tensors are worth, or any model takes: candle-transformers allocates what they say.
+/// `positions` is how many of them it makes angles for, if not as many as the metadata tell.
+fn measure(content: &Content, positions: usize) -> Result<(), String> {
+    // Of any prefix, since some of it comes from the keys of an architecture's relatives.
+    let greatest = |name: &str| {
+        let named = |key: &str| key.split_once('.').is_some_and(|(_, rest)| rest == name);
+        let values = content.metadata.iter().filter(|(key, _)| named(key));
+        values.filter_map(|(_, v)| number(v)).max().unwrap_or(0)
+    };
+    for (name, most) in MOST {
+        let number = greatest(name);
+        if number > most {
+            return Err(format!("{name} is {number}, more than {most}"));
+        }
+    }
+    let (width, heads) = (
+        greatest("embedding_length"),
+        greatest("attention.head_count"),
+    );
+    let head = (width / heads.max(1))
+        .max(greatest("attention.key_length"))
+        .max(greatest("rope.dimension_count"));
+    let heads = heads.max(greatest("attention.head_count_kv")).max(1);
+    let tensors = content.tensor_infos.values();
+    let widest = tensors
+        .flat_map(|t| t.shape.dims())
+        .max()
+        .copied()
+        .unwrap_or(0);
+    if width > widest || head.checked_mul(heads).is_none_or(|all| all > widest) {
+        return Err(format!(
+            "{heads} heads of {head} and tokens of {width} are more than its tensors have"
+        ));
+    }
+    let positions = match positions {
+        usize::MAX => greatest("context_length"),
+        positions => positions,
+    };
+    if positions
+        .checked_mul(head)
+        .is_none_or(|angles| angles > MOST_ANGLES)
+    {
+        return Err(format!(
+            "{positions} positions with heads of {head} are more than any model has"
+        ));
+    }
+    Ok(())
+}
 
 /// Whether the file has the bytes of all its tensors, some for each. Candle multiplies their sizes without a look at how
 /// large they are, lets many of them be the same bytes, and makes a slice of blocks from a dangling pointer of bytes where
