@@ -6,7 +6,11 @@
 use std::process::{Command, ExitCode};
 
 use anyhow::{bail, ensure, Context, Result};
-use candle_core::{CpuStorage, CustomOp1, DType, Device, InplaceOp1, Layout, Shape, Tensor};
+use candle_core::backend::BackendDevice;
+use candle_core::op::BackpropOp;
+use candle_core::{
+    CpuStorage, CustomOp1, DType, Device, InplaceOp1, Layout, Shape, Storage, Tensor,
+};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// Names the part that a child is to play.
@@ -72,6 +76,7 @@ const TESTS: &[(&str, Test)] = &[
     ("unsupported_dtypes", unsupported_dtypes),
     ("out_of_memory", out_of_memory),
     ("too_large", too_large),
+    ("storage_too_small", storage_too_small),
     ("binding_limit", binding_limit),
     ("shapes", shapes),
     ("mixed_devices", mixed_devices),
@@ -195,6 +200,22 @@ fn too_large() -> Result<()> {
         Tensor::zeros(most as usize + 1, DType::U8, d),
         &["fill", &needed, "bytes in one buffer"],
     )
+}
+
+/// A shape that its storage has no elements for: kernels would read and write what belongs to others.
+fn storage_too_small() -> Result<()> {
+    let d = &gpu()?;
+    let storage = d.as_webgpu_device()?.zeros_impl(&4.into(), DType::F32)?;
+    let x = Tensor::from_storage(Storage::WebGpu(storage), (3, 4), BackpropOp::none(), false);
+    for done in [
+        x.sqrt(),
+        x.sum_all(),
+        x.matmul(&x.t()?),
+        x.t()?.contiguous(),
+    ] {
+        refused(done, &["reach past 4 elements"])?;
+    }
+    Ok(())
 }
 
 /// The environment lowers what one binding shows. What an op cannot do in pieces says so.

@@ -169,7 +169,8 @@ impl Device {
         Ok(Halves::new(parts, dim, mid))
     }
 
-    /// Runs of a dim, as `(from, size)`, that each fit in a window, if one index does.
+    /// Runs of a dim, as `(from, size)`, that each fit in a window, if one index does. One where there is no index: a kernel has to
+    /// see the ids that ask for some.
     pub(crate) fn shelves(
         &self,
         part: &Part<'_>,
@@ -183,7 +184,7 @@ impl Device {
             let room = (self.binding_limit() - GRAIN).saturating_sub(end - first);
             room as usize / (part.strides[dim] * part.elem.size()).max(1) + 1
         };
-        (0..size)
+        (0..size.max(1))
             .step_by(most.max(1))
             .map(move |from| (from, most.min(size - from)))
     }

@@ -11,14 +11,61 @@ pub const MAX_RANK: usize = 8;
 /// A strided view of a value. `dims`, `strides` and `offset` count elements; stride 0 repeats.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    pub value: &'a Value,
-    pub elem: Elem,
-    pub dims: &'a [usize],
-    pub strides: &'a [usize],
-    pub offset: usize,
+    pub(crate) value: &'a Value,
+    pub(crate) elem: Elem,
+    pub(crate) dims: &'a [usize],
+    pub(crate) strides: &'a [usize],
+    pub(crate) offset: usize,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    /// What `dims` and `strides` show of a value from `offset` on. All of it has to be there, since kernels run without
+    /// bounds checks; `op` is for the error.
+    pub fn new(
+        op: &'static str,
+        value: &'a Value,
+        elem: Elem,
+        (dims, strides, offset): (&'a [usize], &'a [usize], usize),
+    ) -> Result<Self> {
+        let empty = dims.contains(&0);
+        let view = View {
+            value,
+            elem,
+            dims,
+            strides,
+            offset: if empty { 0 } else { offset },
+        };
+        // No product of some of the dims is too large either.
+        let mut sizes = dims.iter().map(|d| (*d).max(1));
+        let counted = sizes.try_fold(1usize, |n, d| n.checked_mul(d)).is_some();
+        if counted && dims.len() == strides.len() && view.span().1 <= value.bytes() {
+            return Ok(view);
+        }
+        let there = value.bytes() / elem.size() as u64;
+        Err(Error::Invalid {
+            op,
+            message: format!(
+                "dims {dims:?} by strides {strides:?} from {offset} on reach past {there} elements"
+            ),
+        })
+    }
+
+    pub fn elem(&self) -> Elem {
+        self.elem
+    }
+
+    pub fn dims(&self) -> &'a [usize] {
+        self.dims
+    }
+
+    /// The stride along a dim; 0 along one of a single index, where it may be anything.
+    pub(crate) fn step(&self, dim: usize) -> usize {
+        match self.dims[dim] {
+            0 | 1 => 0,
+            _ => self.strides[dim],
+        }
+    }
+
     /// Number of elements that the view shows.
     pub fn count(&self) -> usize {
         self.dims.iter().product()

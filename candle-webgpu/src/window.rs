@@ -82,7 +82,7 @@ impl View<'_> {
         });
         let size = self.elem.size() as u64;
         let end = (last as u64).saturating_add(1).saturating_mul(size);
-        (self.offset as u64 * size, end)
+        ((self.offset as u64).saturating_mul(size), end)
     }
 }
 

@@ -337,13 +337,10 @@ fn groups() {
                             (dims, strides, t.offset + group * len * t.strides[dim])
                         };
                         let ((xd, xs, xo), (kd, ks, ko)) = (part(x, 1), part(k, 0));
-                        let view = |t, dims, strides, offset| View {
-                            dims,
-                            strides,
-                            offset,
-                            ..Table::view(t)
-                        };
-                        let y = d.conv(view(x, &xd, &xs, xo), view(k, &kd, &ks, ko), w);
+                        let of = |t: &'static str, value, layout| View::new(t, value, elem, layout);
+                        let x = of("x", &x.value, (&xd, &xs, xo)).unwrap();
+                        let k = of("k", &k.value, (&kd, &ks, ko)).unwrap();
+                        let y = d.conv(x, k, w);
                         let y = read(&d, elem, &y.unwrap());
                         for (b, of) in y.chunks(y.len() / batch).enumerate() {
                             parts[b].extend(of);

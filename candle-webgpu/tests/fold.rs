@@ -3,7 +3,7 @@
 
 mod table;
 
-use candle_webgpu::{Elem, Error};
+use candle_webgpu::{Elem, Error, View};
 use table::{device, encode, indices, read, whole, Table, ALL};
 
 fn reference(op: &str, x: &Table, dims: &[usize]) -> Vec<f64> {
@@ -131,13 +131,7 @@ fn integer_sums_are_exact() {
     assert_eq!(read(&d, Elem::U32, &y), [16_777_248.0]);
     let big: Vec<i64> = (0..70_000).map(|i| (1 << 40) + i).collect();
     let value = d.upload(bytemuck::cast_slice(&big)).unwrap();
-    let view = candle_webgpu::View {
-        value: &value,
-        elem: Elem::I64,
-        dims: &[70_000],
-        strides: &[1],
-        offset: 0,
-    };
+    let view = View::new("test", &value, Elem::I64, (&[70_000], &[1], 0)).unwrap();
     let y = d.fold("sum", view, &[0]).unwrap();
     let got: Vec<i64> = bytemuck::pod_collect_to_vec(&d.read(&y, 0, 8).unwrap());
     assert_eq!(got, [big.iter().sum::<i64>()]);

@@ -3,7 +3,7 @@
 
 mod table;
 
-use candle_webgpu::{Device, Elem};
+use candle_webgpu::{Device, Elem, Error, View};
 use table::{device, indices, read, whole, Table, ALL};
 
 const IDS: [Elem; 3] = [Elem::U8, Elem::U32, Elem::I64];
@@ -171,4 +171,58 @@ fn adding_rows() {
             }
         }
     }
+}
+
+/// Found by fuzzing: no kernel ran, and the result was what its memory held before.
+#[test]
+fn ids_of_a_dim_without_indices_are_out_of_range() {
+    // The next reader of a device is told, whoever that is.
+    let d = Device::separate(0).unwrap();
+    let empty = Table::new(&d, Elem::F32, &[3, 0], &[]);
+    let src = Table::whole(&d, Elem::F32, 1, &[3, 4], 9);
+    let row = Table::new(&d, Elem::U32, &[4], &[0.0; 4]);
+    let all = Table::new(&d, Elem::U32, &[3, 4], &[0.0; 12]);
+    let out = |read: candle_webgpu::Result<()>| {
+        assert!(
+            matches!(read, Err(Error::IndexOutOfRange { size: 0, .. })),
+            "{read:?}"
+        );
+    };
+    let y = d.index_select(empty.view(), row.view(), 1).unwrap();
+    out(d.read(&y, 0, 48).map(|_| ()));
+    let y = d.gather(empty.view(), all.view(), 1).unwrap();
+    out(d.read(&y, 0, 48).map(|_| ()));
+    d.scatter_set(empty.view(), all.view(), src.view(), 1)
+        .unwrap();
+    out(d.synchronize());
+    d.index_add(empty.view(), row.view(), src.view(), 1)
+        .unwrap();
+    out(d.synchronize());
+    let nobody = Table::new(&d, Elem::U32, &[4], &[f64::from(u32::MAX); 4]);
+    let y = d.index_select(empty.view(), nobody.view(), 1).unwrap();
+    assert_eq!(read(&d, Elem::F32, &y), [0.0; 12]);
+}
+
+/// Found by fuzzing: it was refused.
+#[test]
+fn the_stride_of_a_single_index_is_anything() {
+    let d = device();
+    let x = Table::whole(&d, Elem::F32, 1, &[4], 9);
+    let ids = Table::new(&d, Elem::U32, &[1], &[0.0]);
+    let layout = (&[1, 4][..], &[usize::MAX, 1][..], 0);
+    let wide =
+        |value, elem, dims| View::new("test", value, elem, (dims, &[usize::MAX], 0)).unwrap();
+    let src = View::new("test", &x.value, x.elem, layout).unwrap();
+    let id = wide(&ids.value, ids.elem, &[1]);
+    let y = d.index_select(src, id, 0).unwrap();
+    assert_eq!(read(&d, Elem::F32, &y), x.host);
+    let sum = Table::new(&d, Elem::F32, &[1], &[5.0]);
+    d.scatter_add(
+        wide(&sum.value, sum.elem, &[1]),
+        id,
+        wide(&x.value, x.elem, &[1]),
+        0,
+    )
+    .unwrap();
+    assert_eq!(read(&d, Elem::F32, &sum.value), [5.0 + x.host[0]]);
 }

@@ -103,7 +103,7 @@ fn parameter(d: &Device, elem: Elem, n: usize, seed: u64, offset: usize) -> Arra
 fn rms_norm_rows() {
     for offset in [0, 4, 5] {
         let run = |d: &Device, x: &Array| {
-            let alpha = parameter(d, x.view().elem, x.dims[1], 9, offset);
+            let alpha = parameter(d, x.view().elem(), x.dims[1], 9, offset);
             d.rms_norm(x.view(), alpha.view(), 1e-5).unwrap()
         };
         let d = device();
@@ -192,7 +192,7 @@ enum Rope {
 }
 
 fn check_rope(d: &Device, kind: Rope, x: &Array, cos: &Array, sin: &Array) {
-    let elem = x.view().elem;
+    let elem = x.view().elem();
     let op = match kind {
         Rope::Halves => Device::rope,
         Rope::Neighbours => Device::rope_i,

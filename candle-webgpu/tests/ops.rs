@@ -9,13 +9,7 @@ fn device() -> Device {
 }
 
 fn row<'a>(value: &'a Value, elem: Elem, dims: &'a [usize; 1]) -> View<'a> {
-    View {
-        value,
-        elem,
-        dims,
-        strides: &[1],
-        offset: 0,
-    }
+    View::new("test", value, elem, (dims, &[1], 0)).unwrap()
 }
 
 fn map<T: bytemuck::Pod>(d: &Device, op: &'static str, elem: Elem, x: &[T], s: [f64; 2]) -> Vec<T> {

@@ -7,13 +7,7 @@ const LONG: usize = 1 << 22;
 
 /// A value of ones, seen as a matrix.
 fn matrix<'a>(value: &'a Value, dims: &'a [usize; 2], strides: &'a [usize; 2]) -> View<'a> {
-    View {
-        value,
-        elem: Elem::F32,
-        dims,
-        strides,
-        offset: 0,
-    }
+    View::new("test", value, Elem::F32, (dims, strides, 0)).unwrap()
 }
 
 fn ones(d: &Device, n: usize) -> Value {
@@ -43,11 +37,7 @@ fn a_column_of_many_ids() {
     let (x, sum) = (ones(&d, IDS), d.fill(1, Elem::F32, 0).unwrap());
     let ids = d.fill(IDS, Elem::U32, 0).unwrap();
     let src = matrix(&x, &[IDS, 1], &[1, 1]);
-    let ids = View {
-        value: &ids,
-        elem: Elem::U32,
-        ..src
-    };
+    let ids = View::new("test", &ids, Elem::U32, (&[IDS, 1], &[1, 1], 0)).unwrap();
     let dst = matrix(&sum, &[1, 1], &[1, 1]);
     d.scatter_add(dst, ids, src, 0).unwrap();
     assert_eq!(floats(&d, &sum), [IDS as f32]);
@@ -68,13 +58,8 @@ fn a_convolution_of_many_channels() {
     const CHANNELS: usize = 80_000;
     let d = Device::new(0).unwrap();
     let x = ones(&d, 2 * CHANNELS);
-    let line = View {
-        value: &x,
-        elem: Elem::F32,
-        dims: &[1, CHANNELS, 2],
-        strides: &[0, 2, 1],
-        offset: 0,
-    };
+    let layout = (&[1, CHANNELS, 2][..], &[0, 2, 1][..], 0);
+    let line = View::new("test", &x, Elem::F32, layout).unwrap();
     let window = candle_webgpu::kernel::conv::Window {
         stride: 1,
         padding: 0,

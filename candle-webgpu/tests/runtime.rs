@@ -19,13 +19,7 @@ fn view<'a>(
     strides: &'a [usize],
     offset: usize,
 ) -> View<'a> {
-    View {
-        value,
-        elem: Elem::F32,
-        dims,
-        strides,
-        offset,
-    }
+    View::new("test", value, Elem::F32, (dims, strides, offset)).unwrap()
 }
 
 fn floats(d: &Device, v: &candle_webgpu::Value) -> Vec<f32> {
@@ -139,4 +133,26 @@ fn reading_past_the_end_is_an_error() {
     let d = device();
     let x = upload(&d, &[1.0; 4]);
     assert!(matches!(d.read(&x, 8, 16), Err(Error::Invalid { .. })));
+}
+
+/// Kernels run without bounds checks.
+#[test]
+fn a_view_that_reaches_past_its_value_is_refused() {
+    let d = device();
+    let x = upload(&d, &[0.0; 12]);
+    let seen = |dims: &[usize], strides: &[usize], offset| {
+        View::new("test", &x, Elem::F32, (dims, strides, offset)).is_ok()
+    };
+    assert!(seen(&[3, 4], &[4, 1], 0));
+    assert!(seen(&[2, 4], &[4, 1], 4));
+    assert!(seen(&[1 << 40], &[0], 11));
+    assert!(seen(&[1, 4], &[usize::MAX, 1], 8));
+    assert!(seen(&[0, 4], &[4, 1], usize::MAX));
+    assert!(!seen(&[3, 4], &[4, 1], 1));
+    assert!(!seen(&[2, 4], &[9, 1], 0));
+    assert!(!seen(&[2], &[usize::MAX], 0));
+    assert!(!seen(&[], &[], 12));
+    assert!(!seen(&[4], &[], 0));
+    assert!(!seen(&[1 << 40, 1 << 40], &[0, 0], 0));
+    assert!(!seen(&[1 << 40, 1 << 40, 0], &[0, 0, 0], 0));
 }

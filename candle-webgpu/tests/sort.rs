@@ -93,13 +93,7 @@ fn wide_integers() {
         .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64 >> (i % 40))
         .collect();
     let value = d.upload(bytemuck::cast_slice(&data)).unwrap();
-    let view = View {
-        value: &value,
-        elem: Elem::I64,
-        dims: &[3000],
-        strides: &[1],
-        offset: 0,
-    };
+    let view = View::new("test", &value, Elem::I64, (&[3000], &[1], 0)).unwrap();
     let order = read(&d, Elem::U32, &d.argsort(view, 3000, true).unwrap());
     let mut want: Vec<usize> = (0..3000).collect();
     want.sort_by_key(|&i| data[i]);

@@ -143,14 +143,14 @@ impl QWebGpuStorage {
         }
     }
 
-    fn dense<'a>(&'a self, elem: Elem, dims: &'a [usize], strides: &'a [usize]) -> View<'a> {
-        View {
-            value: &self.value,
-            elem,
-            dims,
-            strides,
-            offset: 0,
-        }
+    fn dense<'a>(
+        &'a self,
+        op: &'static str,
+        elem: Elem,
+        dims: &'a [usize],
+        strides: &'a [usize],
+    ) -> Result<View<'a>> {
+        Ok(View::new(op, &self.value, elem, (dims, strides, 0))?)
     }
 
     fn check(&self, op: &str, count: usize) -> Result<()> {
@@ -161,10 +161,11 @@ impl QWebGpuStorage {
     }
 
     fn unpack(&self, count: usize, to: Elem, dtype: DType) -> Result<WebGpuStorage> {
-        self.check("dequantize", count)?;
+        const OP: &str = "dequantize";
+        self.check(OP, count)?;
         let runtime = self.device.runtime();
         let value = match form(self.dtype) {
-            Form::Dense(elem) => runtime.cast(self.dense(elem, &[count], &[1]), to)?,
+            Form::Dense(elem) => runtime.cast(self.dense(OP, elem, &[count], &[1])?, to)?,
             Form::Blocks(quant) => runtime.dequantize(self.blocks(quant), count, to)?,
         };
         Ok(WebGpuStorage::new(value, self.device.clone(), dtype, count))
@@ -245,15 +246,10 @@ impl QWebGpuStorage {
         let value = match form(self.dtype) {
             Form::Dense(elem) => {
                 let (dims, strides) = ([rows, hidden], [hidden, 1]);
-                let table = self.dense(elem, &dims, &strides);
+                let table = self.dense(OP, elem, &dims, &strides)?;
                 let value = runtime.index_select(table, view, 0)?;
-                let picked = View {
-                    value: &value,
-                    elem,
-                    dims: &[count],
-                    strides: &[1],
-                    offset: 0,
-                };
+                let all = [count];
+                let picked = View::new(OP, &value, elem, (&all, &[1], 0))?;
                 runtime.cast(picked, Elem::F32)?
             }
             Form::Blocks(quant) => {
@@ -293,44 +289,30 @@ impl QWebGpuStorage {
 
     /// Where the dtypes differ, both are f32 for the product.
     fn dense_matmul(&self, elem: Elem, x: View<'_>, (n, k): (usize, usize)) -> Result<Value> {
+        const OP: &str = "qmatmul";
         let runtime = self.device.runtime();
-        let outer = x.dims.len() - 2;
-        let m = x.dims[outer];
-        let batch = x.dims[..outer].iter().product();
-        let mut dims = x.dims.to_vec();
+        let outer = x.dims().len() - 2;
+        let m = x.dims()[outer];
+        let batch = x.dims()[..outer].iter().product();
+        let mut dims = x.dims().to_vec();
         dims[outer] = k;
         dims[outer + 1] = n;
         let mut strides = vec![0; dims.len()];
         strides[outer] = 1;
         strides[outer + 1] = k;
-        let weights = self.dense(elem, &dims, &strides);
-        if x.elem == elem {
+        if x.elem() == elem {
+            let weights = self.dense(OP, elem, &dims, &strides)?;
             return Ok(runtime.matmul(x, weights, (batch, m, n, k))?);
         }
-        let weights_f32 = runtime.cast(self.dense(elem, &[n * k], &[1]), Elem::F32)?;
+        let weights = runtime.cast(self.dense(OP, elem, &[n * k], &[1])?, Elem::F32)?;
+        let right = View::new(OP, &weights, Elem::F32, (&dims, &strides, 0))?;
         let x_f32 = runtime.cast(x, Elem::F32)?;
-        let x_strides = Shape::from(x.dims).stride_contiguous();
-        let left = View {
-            value: &x_f32,
-            elem: Elem::F32,
-            strides: &x_strides,
-            offset: 0,
-            ..x
-        };
-        let right = View {
-            value: &weights_f32,
-            elem: Elem::F32,
-            ..weights
-        };
+        let x_strides = Shape::from(x.dims()).stride_contiguous();
+        let left = View::new(OP, &x_f32, Elem::F32, (x.dims(), &x_strides, 0))?;
         let y = runtime.matmul(left, right, (batch, m, n, k))?;
-        let y = View {
-            value: &y,
-            elem: Elem::F32,
-            dims: &[batch * m * n],
-            strides: &[1],
-            offset: 0,
-        };
-        Ok(runtime.cast(y, x.elem)?)
+        let all = [batch * m * n];
+        let y = View::new(OP, &y, Elem::F32, (&all, &[1], 0))?;
+        Ok(runtime.cast(y, x.elem())?)
     }
 
     /// `y[t, e] = x[t, e] times the transpose of matrix ids[t, e]` of a stack of them: a mixture of experts.

@@ -35,35 +35,25 @@ impl WebGpuStorage {
         self.count
     }
 
-    fn seen<'a>(&'a self, elem: Elem, l: &'a Layout) -> View<'a> {
-        View {
-            value: &self.value,
-            elem,
-            dims: l.dims(),
-            strides: l.stride(),
-            offset: l.start_offset(),
-        }
-    }
-
-    /// What a layout shows of this storage.
+    /// What a layout shows of this storage, which must hold all of it.
     pub(crate) fn view<'a>(&'a self, op: &'static str, l: &'a Layout) -> Result<View<'a>> {
-        Ok(self.seen(elem(op, self.dtype)?, l))
+        self.view_as(op, elem(op, self.dtype)?, l, l.dims())
     }
 
-    /// The same where elements only move. Those smaller than a byte have fewer bytes than elements: a view
-    /// that reaches past the bytes is refused.
+    /// The same where elements only move. Those smaller than a byte have fewer bytes than elements.
     fn moved<'a>(&'a self, op: &'static str, l: &'a Layout) -> Result<View<'a>> {
-        let elem = moved(op, self.dtype)?;
-        let steps = l.dims().iter().zip(l.stride());
-        let last: usize = steps.map(|(d, s)| d.saturating_sub(1) * s).sum();
-        if l.shape().elem_count() > 0 && l.start_offset() + last >= self.count {
-            crate::bail!(
-                "{op}: {l:?} reaches past {} elements of {:?}",
-                self.count,
-                self.dtype
-            )
-        }
-        Ok(self.seen(elem, l))
+        self.view_as(op, moved(op, self.dtype)?, l, l.dims())
+    }
+
+    fn view_as<'a>(
+        &'a self,
+        op: &'static str,
+        elem: Elem,
+        l: &'a Layout,
+        dims: &'a [usize],
+    ) -> Result<View<'a>> {
+        let layout = (dims, l.stride(), l.start_offset());
+        Ok(View::new(op, &self.value, elem, layout)?)
     }
 
     /// A convolution in groups, `k` being (o, c / groups, ...) and what moves it padding, stride and dilation. None where one for
@@ -311,10 +301,10 @@ impl BackendStorage for WebGpuStorage {
 
     fn conv1d(&self, l: &Layout, k: &Self, k_l: &Layout, p: &ParamsConv1D) -> Result<Self> {
         const OP: &str = "conv1d";
-        let (x, w) = (self.view(OP, l)?, k.view(OP, k_l)?);
+        let x = self.view(OP, l)?;
         // Channels that do not divide into the groups are left out, as on the CPU.
         let dims = [p.c_out, p.c_in, p.k_size];
-        let w = View { dims: &dims, ..w };
+        let w = k.view_as(OP, elem(OP, k.dtype)?, k_l, &dims)?;
         let window = window(p.stride, p.padding, p.dilation, 0);
         Ok(self.all_of(self.device.runtime().conv(x, w, window)?))
     }
@@ -335,9 +325,9 @@ impl BackendStorage for WebGpuStorage {
 
     fn conv2d(&self, l: &Layout, k: &Self, k_l: &Layout, p: &ParamsConv2D) -> Result<Self> {
         const OP: &str = "conv2d";
-        let (x, w) = (self.view(OP, l)?, k.view(OP, k_l)?);
+        let x = self.view(OP, l)?;
         let dims = [p.c_out, p.c_in, p.k_h, p.k_w];
-        let w = View { dims: &dims, ..w };
+        let w = k.view_as(OP, elem(OP, k.dtype)?, k_l, &dims)?;
         let window = window(p.stride, p.padding, p.dilation, 0);
         Ok(self.all_of(self.device.runtime().conv(x, w, window)?))
     }
@@ -518,13 +508,7 @@ impl BackendStorage for WebGpuStorage {
         // One element, repeated over the view by strides of 0.
         let one = runtime.fill(1, e, bits(v))?;
         let repeat = vec![0; l.dims().len()];
-        let source = View {
-            value: &one,
-            elem: e,
-            dims: l.dims(),
-            strides: &repeat,
-            offset: 0,
-        };
+        let source = View::new("const_set", &one, e, (l.dims(), &repeat, 0))?;
         Ok(runtime.copy_into(source, self.view("const_set", l)?)?)
     }
 }

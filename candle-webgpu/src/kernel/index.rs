@@ -163,10 +163,14 @@ impl Device {
         dim: usize,
     ) -> Result<Value> {
         let elem = src.elem.bits();
-        let (size, step) = (src.dims[dim], src.strides[dim]);
+        let (size, step) = (src.dims[dim], src.step(dim));
         // Along the loops src does not move in the dim that ids index.
         let mut strides = Dims::from(src.strides);
         strides[dim] = 0;
+        if size == 0 {
+            // What shows nothing may have any strides.
+            strides.fill(0);
+        }
         let along = View {
             elem,
             dims: ids.dims,
@@ -263,7 +267,7 @@ impl Lookup<'_> {
             row: to_u32(op, row)? / 4,
             count: to_u32(op, ids.dims[dim])?,
             ids_offset: ids.offset as u32,
-            ids_step: to_u32(op, ids.strides[dim])?,
+            ids_step: to_u32(op, ids.step(dim))?,
             src_offset: src.offset as u32 / 4,
             src_outer: outer.strides[0][0] / 4,
             src_step: to_u32(op, src.strides[dim])? / 4,

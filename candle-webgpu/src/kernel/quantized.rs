@@ -203,6 +203,10 @@ impl Device {
         if count == 0 {
             return Ok(y);
         }
+        if rows == 0 {
+            let message = "ids of a matrix without rows".into();
+            return Err(Error::Invalid { op: OP, message });
+        }
         let (ids_window, ids) = self.window(OP, ids)?;
         let op = self.note_fault(OP);
         // Each run of rows of x fills the rows of y whose ids lie in it.
@@ -211,7 +215,7 @@ impl Device {
                 to_u32(OP, count / UNIT)?,
                 to_u32(OP, row / UNIT)?,
                 to_u32(OP, ids.offset)?,
-                to_u32(OP, ids.strides[0])?,
+                to_u32(OP, ids.step(0))?,
                 to_u32(OP, rows)?,
                 op,
                 to_u32(OP, first)?,

@@ -193,13 +193,17 @@ impl Device {
                 return self.scatter(op, how, views, dim);
             }
         }
-        let (size, step) = (dst.dims[dim], dst.strides[dim]);
+        let (size, step) = (dst.dims[dim], dst.step(dim));
         // Along the loops dst does not move in the dim that ids index.
         let mut along = Part {
             dims: src.dims.into(),
             ..dst.into()
         };
         along.strides[dim] = 0;
+        if size == 0 {
+            // What shows nothing may have any strides.
+            along.strides.fill(0);
+        }
         let parts = [along, ids.into(), src.into()];
         self.each(op, &parts, src.dims.len(), &mut |parts| {
             let mut dst = parts[0].clone();
@@ -243,8 +247,8 @@ impl Device {
             ids_offset: ids.offset as u32,
             src_offset: src.offset as u32,
             dst_step: to_u32(op, dst.strides[dim])?,
-            ids_step: to_u32(op, ids.strides[dim])?,
-            src_step: to_u32(op, src.strides[dim])?,
+            ids_step: to_u32(op, ids.step(dim))?,
+            src_step: to_u32(op, src.step(dim))?,
             op: self.note_fault(op),
             first: first as u32,
             shown: dst.dims[dim] as u32,

@@ -9,13 +9,7 @@ use crate::table::decode;
 pub fn line(value: &Value, elem: Elem, n: usize) -> View<'_> {
     // Leaked: a test's few words.
     let dims: &'static [usize] = Box::leak(Box::new([n]));
-    View {
-        value,
-        elem,
-        dims,
-        strides: &[1],
-        offset: 0,
-    }
+    View::new("test", value, elem, (dims, &[1], 0)).unwrap()
 }
 
 pub fn f64_bytes(x: &[f64]) -> Vec<u8> {

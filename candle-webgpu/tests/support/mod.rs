@@ -115,13 +115,8 @@ impl Array {
     }
 
     pub fn view(&self) -> View<'_> {
-        View {
-            value: &self.value,
-            elem: self.elem,
-            dims: &self.dims,
-            strides: &self.strides,
-            offset: self.offset,
-        }
+        let layout = (&self.dims[..], &self.strides[..], self.offset);
+        View::new("test", &self.value, self.elem, layout).expect("within its memory")
     }
 
     pub fn at(&self, index: &[usize]) -> f64 {
