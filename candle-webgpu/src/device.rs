@@ -32,6 +32,7 @@ pub(crate) struct Counters {
     pub readbacks: AtomicU64,
     pub uploads: AtomicU64,
     pub cpu_fallbacks: AtomicU64,
+    pub verified: AtomicU64,
 }
 
 /// What the device did since it was made. Subtract two to see what a piece of work took.
@@ -45,6 +46,8 @@ pub struct Stats {
     pub pipelines: u64,
     /// Custom ops run by a round trip through the CPU (an opt-in).
     pub cpu_fallbacks: u64,
+    /// Ops whose results were compared with the CPU's (`CANDLE_WEBGPU_VERIFY`).
+    pub verified: u64,
     /// Bytes of device memory held now, idle memory included.
     pub allocated_bytes: u64,
     /// The most bytes ever held.
@@ -203,6 +206,7 @@ impl Device {
             uploads: c.uploads.load(Ordering::Relaxed),
             pipelines: lock(&self.0.encoder).pipelines() as u64,
             cpu_fallbacks: c.cpu_fallbacks.load(Ordering::Relaxed),
+            verified: c.verified.load(Ordering::Relaxed),
             allocated_bytes,
             peak_bytes,
         }
@@ -218,6 +222,11 @@ impl Device {
     pub fn rewrite_by(&self, rules: &str) -> Result<()> {
         let rules = Set::parse(rules, self.in_turn())?.without(&self.0.denied);
         self.0.go_by(rules)
+    }
+
+    /// Counts an op whose result is compared with the CPU's.
+    pub fn note_verified(&self) {
+        self.0.counters.verified.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a custom op that went through the CPU.

@@ -1,7 +1,13 @@
 //! What helps to find a cause: NaN where they arise, kernels that are denied, times as a trace.
 
-use anyhow::{ensure, Result};
-use candle_core::{DType, Device, Tensor, D};
+use std::sync::Arc;
+
+use anyhow::{ensure, Context, Result};
+use candle_core::backend::BackendStorage;
+use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
+use candle_core::{
+    CpuStorage, CustomOp1, DType, Device, Layout, Module, Shape, Tensor, WebGpuStorage, D,
+};
 
 use crate::{gpu, refused, works, Case};
 
@@ -23,7 +29,10 @@ pub const CASES: &[Case] = &[
     Case { name: "check_nan/off",               vars: &[(CHECK, "0")], run: not_checked },
     Case { name: "check_nan/no_switch",         vars: &[(CHECK, "yes")], run: no_switch },
     Case { name: "verify/agrees",               vars: VERIFIED, run: verified },
+    Case { name: "verify/fused_ops",            vars: VERIFIED, run: fused_ops },
+    Case { name: "verify/quantized",            vars: VERIFIED, run: quantized },
     Case { name: "verify/finds_a_difference",   vars: VERIFIED, run: finds_a_difference },
+    Case { name: "verify/of_a_custom_op",       vars: VERIFIED, run: of_a_custom_op },
     Case { name: "deny/no_such_kernel",         vars: &[(DENY, "map,gemv")], run: no_such_kernel },
     Case { name: "deny/no_twin",                vars: &[(DENY, "map")], run: no_twin },
     Case { name: "deny/products",               vars: &[(DENY, PRODUCTS)], run: products },
@@ -202,6 +211,121 @@ fn verified() -> Result<()> {
         let read = readbacks()? - before;
         ensure!(read > 50, "only {read} readbacks: ops are not verified");
     }
+    works(d)
+}
+
+/// Runs an op, which has to be verified.
+fn compared<T>(d: &Device, what: &str, op: impl FnOnce() -> candle_core::Result<T>) -> Result<T> {
+    let verified = || Ok::<_, candle_core::Error>(d.as_webgpu_device()?.stats().verified);
+    let before = verified()?;
+    let done = op().with_context(|| what.to_string())?;
+    ensure!(verified()? > before, "{what} is not verified");
+    Ok(done)
+}
+
+/// candle-nn's, and sorting.
+fn fused_ops() -> Result<()> {
+    let d = &gpu()?;
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        let rand = |dims: &[usize]| Tensor::rand(-1f32, 1., dims, d)?.to_dtype(dtype);
+        let (x, weight) = (rand(&[1, 4, 6, 32])?, rand(&[32])?);
+        compared(d, "softmax", || candle_nn::ops::softmax_last_dim(&x))?;
+        compared(d, "sigmoid", || candle_nn::ops::sigmoid(&x))?;
+        compared(d, "rms_norm", || {
+            candle_nn::ops::rms_norm(&x, &weight, 1e-5)
+        })?;
+        compared(d, "layer_norm", || {
+            candle_nn::ops::layer_norm(&x, &weight, &weight, 1e-5)
+        })?;
+        let (cos, sin) = (rand(&[6, 16])?, rand(&[6, 16])?);
+        compared(d, "rope", || candle_nn::rotary_emb::rope(&x, &cos, &sin))?;
+        compared(d, "rope_i", || {
+            candle_nn::rotary_emb::rope_i(&x, &cos, &sin)
+        })?;
+        let y = x.transpose(1, 2)?.contiguous()?;
+        compared(d, "rope_thd", || {
+            candle_nn::rotary_emb::rope_thd(&y, &cos, &sin)
+        })?;
+        compared(d, "argsort", || x.arg_sort_last_dim(false))?;
+        let (k, v) = (rand(&[1, 2, 9, 32])?, rand(&[1, 2, 9, 64])?);
+        let mask = rand(&[6, 9])?;
+        for (mask, causal, cap) in [
+            (None, false, 1.),
+            (None, true, 1.),
+            (Some(&mask), false, 5.),
+        ] {
+            compared(d, "sdpa", || {
+                candle_nn::ops::sdpa(&x, &k, &v, mask, causal, 0.2, cap)
+            })?;
+        }
+    }
+    works(d)
+}
+
+fn quantized() -> Result<()> {
+    let d = &gpu()?;
+    let ids = &Tensor::new(&[[2u32, 0], [1, 2], [0, 1]], d)?;
+    for dtype in [
+        GgmlDType::Q4_0,
+        GgmlDType::Q6K,
+        GgmlDType::Q8_0,
+        GgmlDType::BF16,
+    ] {
+        let on_device = |dims: &[usize]| -> candle_core::Result<Arc<QTensor>> {
+            let w = Tensor::rand(-1f32, 1., dims, &Device::Cpu)?;
+            Ok(Arc::new(QTensor::quantize_onto(&w, dtype, d)?))
+        };
+        let matrix = on_device(&[8, 256])?;
+        compared(d, "dequantize", || matrix.dequantize(d))?;
+        compared(d, "embedding", || matrix.embedding(ids))?;
+        let product = QMatMul::from_arc(matrix)?;
+        for rows in [1, 3, 80] {
+            let x = Tensor::rand(-1f32, 1., (1, rows, 256), d)?;
+            compared(d, "qmatmul", || product.forward(&x))?;
+        }
+        if dtype != GgmlDType::BF16 {
+            let experts = on_device(&[3, 8, 256])?;
+            let x = Tensor::rand(-1f32, 1., (3, 1, 256), d)?;
+            compared(d, "experts", || experts.indexed_moe_forward(&x, ids))?;
+        }
+    }
+    works(d)
+}
+
+/// One that is wrong on the device.
+struct Wrong;
+
+impl CustomOp1 for Wrong {
+    fn name(&self) -> &'static str {
+        "wrong"
+    }
+
+    fn cpu_fwd(&self, s: &CpuStorage, l: &Layout) -> candle_core::Result<(CpuStorage, Shape)> {
+        Ok((s.affine(l, 2., 0.)?, l.shape().clone()))
+    }
+
+    fn webgpu_fwd(
+        &self,
+        s: &WebGpuStorage,
+        l: &Layout,
+    ) -> candle_core::Result<(WebGpuStorage, Shape)> {
+        Ok((BackendStorage::affine(s, l, 3., 0.)?, l.shape().clone()))
+    }
+}
+
+fn of_a_custom_op() -> Result<()> {
+    let d = &gpu()?;
+    let x = Tensor::new(&[0f32, 1., 2.], d)?;
+    let says = [
+        "VERIFY: wrong(self: Layout",
+        "element 1 is 3.0, on the CPU 2.0",
+        ".safetensors",
+    ];
+    let said = refused(x.apply_op1_no_bwd(&Wrong), &says)?;
+    let path = said
+        .split_whitespace()
+        .find(|word| word.contains(".safetensors"));
+    std::fs::remove_file(path.unwrap_or_default())?;
     works(d)
 }
 

@@ -10,8 +10,9 @@ use candle_webgpu::{Elem, Quant, Value, View};
 
 use super::{GgmlDType, GgmlType, QStorage, QTensor};
 use crate::backend::BackendStorage;
+use crate::webgpu_backend::twin;
 use crate::{
-    CpuStorage, DType, Device, Layout, Result, Shape, Storage, WebGpuDevice, WebGpuStorage,
+    CpuStorage, DType, Device, Layout, Result, Shape, Storage, Tensor, WebGpuDevice, WebGpuStorage,
 };
 
 /// How the elements of a dtype lie on the device.
@@ -160,6 +161,14 @@ impl QWebGpuStorage {
         Ok(())
     }
 
+    /// The first elements, unpacked there.
+    fn on_cpu(&self, shape: impl Into<Shape>) -> Result<Tensor> {
+        let blocks = QStorage::from_data(self.data()?.into(), &Device::Cpu, self.dtype)?;
+        let all = QTensor::new(blocks, self.count())?.dequantize(&Device::Cpu)?;
+        let shape = shape.into();
+        all.narrow(0, 0, shape.elem_count())?.reshape(shape)
+    }
+
     fn unpack(&self, count: usize, to: Elem, dtype: DType) -> Result<WebGpuStorage> {
         const OP: &str = "dequantize";
         self.check(OP, count)?;
@@ -168,7 +177,9 @@ impl QWebGpuStorage {
             Form::Dense(elem) => runtime.cast(self.dense(OP, elem, &[count], &[1])?, to)?,
             Form::Blocks(quant) => runtime.dequantize(self.blocks(quant), count, to)?,
         };
-        Ok(WebGpuStorage::new(value, self.device.clone(), dtype, count))
+        let here = WebGpuStorage::new(value, self.device.clone(), dtype, count);
+        twin::quantized(OP, &[], &here, || self.on_cpu(count), |w, _| Ok(w))?;
+        Ok(here)
     }
 
     /// The first `count` elements in f32.
@@ -256,7 +267,12 @@ impl QWebGpuStorage {
                 runtime.dequantize_rows(self.blocks(quant), (rows, hidden), view, Elem::F32)?
             }
         };
-        Ok(ids.with(value, DType::F32, count))
+        let here = ids.with(value, DType::F32, count);
+        let of = [("ids", ids, ids_l)];
+        let matrix = || self.on_cpu((rows, hidden));
+        let picked = |w: Tensor, of: &[Tensor]| w.index_select(&of[0].flatten_all()?, 0);
+        twin::quantized(OP, &of, &here, matrix, picked)?;
+        Ok(here)
     }
 
     /// `x` times the transpose of this matrix, in the dtype of `x` (f32, f16 or bf16), added up in f32.
@@ -284,7 +300,16 @@ impl QWebGpuStorage {
                 runtime.matmul_blocks(view, self.blocks(quant), (n, k))?
             }
         };
-        Ok((x.with(value, x.dtype(), out.elem_count()), out))
+        let here = x.with(value, x.dtype(), out.elem_count());
+        let of = [("x", x, l)];
+        let product = |w: Tensor, of: &[Tensor]| {
+            of[0]
+                .to_dtype(DType::F32)?
+                .reshape(((), k))?
+                .matmul(&w.t()?)
+        };
+        twin::quantized(OP, &of, &here, || self.on_cpu((n, k)), product)?;
+        Ok((here, out))
     }
 
     /// Where the dtypes differ, both are f32 for the product.
@@ -336,7 +361,17 @@ impl QWebGpuStorage {
         let value = runtime.matmul_experts(x_view, self.blocks(quant), experts, ids_view)?;
         let (tokens, picked) = ids_l.shape().dims2()?;
         let shape = Shape::from((tokens, picked, n));
-        Ok((x.with(value, x.dtype(), shape.elem_count()), shape))
+        let here = x.with(value, x.dtype(), shape.elem_count());
+        let of = [("x", x, l), ("ids", ids, ids_l)];
+        let matrix = || self.on_cpu((experts[0], n, k));
+        let mixture = |w: Tensor, of: &[Tensor]| {
+            let (x, ids) = (of[0].to_dtype(DType::F32)?, of[1].flatten_all()?);
+            let all = (tokens, picked, k);
+            let x = x.broadcast_as(all)?.reshape((tokens * picked, 1, k))?;
+            x.matmul(&w.index_select(&ids, 0)?.transpose(1, 2)?)
+        };
+        twin::quantized(OP, &of, &here, matrix, mixture)?;
+        Ok((here, shape))
     }
 
     /// The same without blocking: the copy is made by this call, awaiting gives its bytes.

@@ -5,6 +5,7 @@ pub mod custom;
 mod device;
 pub mod nn;
 mod storage;
+pub(crate) mod twin;
 mod verify;
 
 pub use candle_webgpu as runtime;

@@ -1,6 +1,6 @@
 //! The fused ops behind Candle's custom ops, one dispatch each.
 
-use super::WebGpuStorage;
+use super::{twin, WebGpuStorage};
 use crate::backend::{BackendDevice, BackendStorage};
 use crate::{DType, Layout, Result, Shape, Storage, Tensor};
 
@@ -93,7 +93,7 @@ pub fn sdpa(
     let mask = match &mask {
         None => None,
         Some((storage, l)) => match &**storage {
-            Storage::WebGpu(m) if m.device().same_device(q.device()) => Some(m.view(OP, l)?),
+            Storage::WebGpu(m) if m.device().same_device(q.device()) => Some(("mask", m, *l)),
             _ => crate::bail!("{OP}: the mask is not on the device of q"),
         },
     };
@@ -102,7 +102,8 @@ pub fn sdpa(
         scale,
         softcapping,
     };
-    let value = q.device().runtime().sdpa(views, mask, how)?;
+    let mask_view = mask.map(|(_, m, l)| m.view(OP, l)).transpose()?;
+    let value = q.device().runtime().sdpa(views, mask_view, how)?;
     // The runtime has refused what has not four dims.
     let mut dims = lq.dims().to_vec();
     if let (Some(last), Some(columns)) = (dims.last_mut(), lv.dims().last()) {
@@ -110,7 +111,9 @@ pub fn sdpa(
     }
     let shape = Shape::from(dims);
     let count = shape.elem_count();
-    Ok((q.with(value, q.dtype(), count), shape))
+    let here = q.with(value, q.dtype(), count);
+    twin::attention([("q", q, lq), ("k", k, lk), ("v", v, lv)], mask, how, &here)?;
+    Ok((here, shape))
 }
 
 /// Positions, u32, that sort each row of the last dim.

@@ -1,7 +1,7 @@
 //! `CANDLE_WEBGPU_VERIFY=1`: each op of [`BackendStorage`] is done on the CPU, too, and a difference is an error of that op.
 //!
 //! `Storage` calls methods of the storage that it holds, and of two of the same name a type's own goes before that of a trait: the
-//! methods made here are in front of those of `storage.rs`, which they call.
+//! methods made here are in front of those of `storage.rs`, which they call. What is no method of the trait is in `twin.rs`.
 
 use std::collections::HashMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -15,14 +15,14 @@ use crate::scalar::Scalar;
 use crate::{CpuStorage, DType, Layout, Result, Storage, Tensor};
 
 /// What was asked for, in words, and what it was asked of.
-struct Call {
+pub(super) struct Call {
     op: &'static str,
     arguments: String,
-    operands: Vec<(&'static str, CpuStorage)>,
+    pub operands: Vec<(&'static str, CpuStorage)>,
 }
 
 /// What the CPU gives. It cannot verify what it refuses, or panics at (integers that wrap, and quotients by 0).
-fn on_cpu<T>(work: impl FnOnce() -> Result<T>) -> Option<T> {
+pub(super) fn on_cpu<T>(work: impl FnOnce() -> Result<T>) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()?.ok()
 }
 
@@ -44,7 +44,8 @@ macro_rules! door {
                 if let Some(there) = on_cpu(|| BackendStorage::$name $(::<$op>)? (&this, $($arg),*)) {
                     call.operands.push(("self", this));
                     $(call.operands.push((stringify!($other), $other.clone()));)*
-                    call.compare(there, here.to_cpu_storage()?)?;
+                    let near = tolerance(here.dtype());
+                    call.compare(there, &here, near)?;
                 }
                 Ok(here)
             }
@@ -96,7 +97,7 @@ macro_rules! door_in_place {
                 if on_cpu(|| BackendStorage::$name(&mut there, $($arg),*)).is_some() {
                     call.operands.push(("self", this));
                     $(call.operands.push((stringify!($other), $other.clone()));)*
-                    call.compare(there, self.to_cpu_storage()?)?;
+                    call.compare(there, self, tolerance(self.dtype()))?;
                 }
                 Ok(())
             }
@@ -126,7 +127,7 @@ macro_rules! door_into {
                 let mut there = before.clone();
                 if on_cpu(|| BackendStorage::$name(&this, &mut there, $($arg),*)).is_some() {
                     call.operands.extend([("self", this), ("dst", before)]);
-                    call.compare(there, dst.to_cpu_storage()?)?;
+                    call.compare(there, dst, tolerance(dst.dtype()))?;
                 }
                 Ok(())
             }
@@ -140,7 +141,7 @@ door_into! {
 }
 
 /// What is printed of an argument.
-trait Words {
+pub(super) trait Words {
     fn words(&self) -> String;
 }
 
@@ -166,7 +167,7 @@ impl Words for CmpOp {
 
 impl Call {
     /// The last name is the most particular.
-    fn new(names: &[&'static str]) -> Self {
+    pub fn new(names: &[&'static str]) -> Self {
         Self {
             op: names.last().copied().unwrap_or_default(),
             arguments: String::new(),
@@ -175,7 +176,7 @@ impl Call {
     }
 
     /// Notes an argument, unless it is one of the `storages`.
-    fn argument(&mut self, name: &str, storages: &[&str], value: &impl Words) {
+    pub fn argument(&mut self, name: &str, storages: &[&str], value: &impl Words) {
         if storages.contains(&name) {
             return;
         }
@@ -183,8 +184,10 @@ impl Call {
         self.arguments += &format!("{comma}{name}: {}", value.words());
     }
 
-    fn compare(self, cpu: CpuStorage, here: CpuStorage) -> Result<()> {
-        let Some(difference) = difference(&cpu, &here) else {
+    pub fn compare(self, cpu: CpuStorage, here: &WebGpuStorage, tolerance: f64) -> Result<()> {
+        here.device().runtime().note_verified();
+        let here = here.to_cpu_storage()?;
+        let Some(difference) = difference(&cpu, &here, tolerance) else {
             return Ok(());
         };
         let dtypes: Vec<String> = self
@@ -233,7 +236,7 @@ impl Call {
 }
 
 /// Relative to the element, and a tenth of it relative to the greatest: sums have another order.
-fn tolerance(dtype: DType) -> f64 {
+pub(super) fn tolerance(dtype: DType) -> f64 {
     match dtype {
         DType::F64 => 1e-9,
         DType::F32 => 2e-4,
@@ -245,12 +248,12 @@ fn tolerance(dtype: DType) -> f64 {
 }
 
 /// The first element that differs, in words.
-fn difference(cpu: &CpuStorage, here: &CpuStorage) -> Option<String> {
+fn difference(cpu: &CpuStorage, here: &CpuStorage, tolerance: f64) -> Option<String> {
     macro_rules! each {
         ($($variant:ident => $convert:expr),*) => {
             match (cpu, here) {
                 $((CpuStorage::$variant(a), CpuStorage::$variant(b)) => {
-                    first(a, b, tolerance(cpu.dtype()), $convert)
+                    first(a, b, tolerance, $convert)
                 })*
                 // Bytes without arithmetic.
                 _ => None,
