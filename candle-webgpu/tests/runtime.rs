@@ -156,3 +156,22 @@ fn a_view_that_reaches_past_its_value_is_refused() {
     assert!(!seen(&[1 << 40, 1 << 40], &[0, 0], 0));
     assert!(!seen(&[1 << 40, 1 << 40, 0], &[0, 0, 0], 0));
 }
+
+/// Found while layouts were fuzzed: their sizes overflowed.
+#[test]
+fn results_that_nobody_could_hold_are_errors() {
+    let d = device();
+    let x = upload(&d, &[1.0]);
+    let most = 1usize << 62;
+    let wide = view(&x, &[1 << 62, 1], &[0, 0], 0);
+    let row = view(&x, &[1, 64], &[0, 0], 0);
+    for done in [
+        d.matmul(wide, row, (1, most, 64, 1)),
+        d.fold("sum", wide, &[1]),
+        d.fold("sum", wide, &[0]),
+        d.zip("badd", wide, wide),
+        d.contiguous(wide),
+    ] {
+        assert!(done.is_err(), "{done:?}");
+    }
+}

@@ -253,7 +253,7 @@ impl QWebGpuStorage {
         self.check(OP, rows.saturating_mul(hidden))?;
         let runtime = self.device.runtime();
         let view = ids.view(OP, ids_l)?;
-        let count = view.count() * hidden;
+        let count = view.count().saturating_mul(hidden);
         let value = match form(self.dtype) {
             Form::Dense(elem) => {
                 let (dims, strides) = ([rows, hidden], [hidden, 1]);

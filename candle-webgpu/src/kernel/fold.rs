@@ -73,7 +73,7 @@ impl Device {
         if m == 0 {
             return self.fill(n, out, 0);
         }
-        if !self.fits(x) || (n * out.size()) as u64 > self.binding_limit() {
+        if !self.fits(x) || n.saturating_mul(out.size()) as u64 > self.binding_limit() {
             return self.fold_in_halves(row, x, dims, out, later);
         }
         let (window, x) = self.window(op, x)?;

@@ -33,7 +33,11 @@ impl Device {
             });
         }
         check(a, b, [batch, m, n, k])?;
-        let count = batch * m * n;
+        let sizes = batch.checked_mul(m).and_then(|rows| rows.checked_mul(n));
+        let count = sizes.unwrap_or(usize::MAX);
+        if count == usize::MAX {
+            return self.output(OP, count, a.elem);
+        }
         if count == 0 || k == 0 {
             return self.fill(count, a.elem, 0);
         }
@@ -45,11 +49,11 @@ impl Device {
         let outer = a.dims.len() - 2;
         let batch = a.dims[..outer].iter().product();
         let [m, k, n] = [a.dims[outer], a.dims[outer + 1], b.dims[outer + 1]];
-        let count = batch * m * n;
+        let count: usize = batch * m * n;
         if k > MOST_TERMS
             || !self.fits(a)
             || !self.fits(b)
-            || (count * out.size()) as u64 > self.binding_limit()
+            || count.saturating_mul(out.size()) as u64 > self.binding_limit()
         {
             return self.product_in_halves(a, b, out);
         }

@@ -198,7 +198,7 @@ impl Device {
             let message = format!("ids {:?} {} are not a vector of u32", ids.dims, ids.elem);
             return Err(Error::Invalid { op: OP, message });
         }
-        let count = ids.dims[0] * row;
+        let count = ids.dims[0].saturating_mul(row);
         let y = self.output(OP, count, to)?;
         if count == 0 {
             return Ok(y);
