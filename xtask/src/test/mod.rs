@@ -22,7 +22,7 @@ Run the tests, all of them or the parts named:
   variants     the part of it that they can change, with checked shaders, with the portable twins of kernels, with those
                that a software adapter does without, and with quantized products in integers; all of it with tensors in
                pieces of 64 KiB at most
-  fuzz         random expression graphs against the CPU, with rules as above: the same ones each time
+  fuzz         random expression graphs against the CPU, with rules as above: the same ones each time; the seeds of fuzz/
   models       models of candle-transformers, quantized ones too, against the CPU; their dispatches; the examples on
                real models
   web          in a headless Chromium: the page, every shader, and one of 37 cases of each group of the conformance suite
@@ -164,6 +164,7 @@ fn run_part(part: Part, args: &Args) -> Result<Counts> {
             let mut cargo = ours(&all, &["fuzz"]);
             cargo.args(["--device", "webgpu"]).args(GRAPHS);
             add(cargo)?;
+            add(ours(args, &["seeds"]))?;
         }
         Part::Models => {
             add(ours(args, &["models", "zoo", "gguf", "dispatches"]))?;

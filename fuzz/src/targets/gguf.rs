@@ -1,0 +1,32 @@
+//! A GGUF file: metadata, tokenizer, chat template, weights, and a pass of a model that is small enough.
+
+use std::io::Cursor;
+use std::path::Path;
+
+use candle_core::Device;
+use candle_examples::generate::Causal;
+use candle_examples::gguf::Gguf;
+use candle_examples::tokenizer::Tokenizer;
+
+/// Positions for which a model may make a cache.
+const CONTEXT: usize = 4096;
+
+pub fn run(data: &[u8]) {
+    let Ok(file) = Gguf::read(Path::new("model.gguf"), Cursor::new(data.to_vec())) else {
+        return;
+    };
+    let Ok(tokenizer) = Tokenizer::from_gguf(&file) else {
+        return;
+    };
+    if let Ok(ids) = tokenizer.encode("Once upon a time, 12 \u{e9}") {
+        // Whatever the ids stand for, nobody panics.
+        let _ = tokenizer.decode(&ids);
+    }
+    let _ = file.template(&tokenizer, None);
+    let device = Device::Cpu;
+    if let Ok(mut loaded) = file.load(tokenizer, &device) {
+        if loaded.context <= CONTEXT {
+            let _ = loaded.network.forward(&[0, 1], 0, &device);
+        }
+    }
+}
