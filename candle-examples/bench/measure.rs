@@ -126,7 +126,7 @@ impl Bench {
             }
             self.device.synchronize()?;
             wall = start.elapsed();
-            Ok(())
+            candle_core::Result::Ok(())
         };
         let gpu = match self.clock {
             Clock::Gpu => Some(on_gpu(&self.device, work)?),

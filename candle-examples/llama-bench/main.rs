@@ -70,7 +70,7 @@ struct Args {
     #[arg(long)]
     explain: bool,
 
-    /// Add the GPU's time of each kernel in one pass, the slowest first
+    /// Add how much of its time the GPU is at work, and its time of each kernel in one pass, the slowest first
     #[arg(long, conflicts_with = "json")]
     profile: bool,
 
@@ -194,6 +194,9 @@ fn profile(args: &Args, bench: &mut Bench, (prompt, tokens): (usize, usize)) -> 
     let trace = args.trace.as_ref().filter(|_| last);
     if !args.profile && trace.is_none() {
         return Ok(());
+    }
+    if args.profile {
+        report::busy(bench.busy(prompt, tokens)?, tokens.max(1));
     }
     let profile = bench.profile(prompt, tokens)?;
     if args.profile {

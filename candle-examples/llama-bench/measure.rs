@@ -1,7 +1,7 @@
 //! The two measured loops.
 
 use candle_core::{Device, Tensor, D};
-use candle_examples::device::{counters, profiled, Counters, Profile};
+use candle_examples::device::{counters, on_gpu, profiled, Counters, Profile};
 use candle_examples::gguf::Forward;
 use std::time::{Duration, Instant};
 
@@ -81,6 +81,27 @@ impl Bench {
             }
             Ok(())
         })
+    }
+
+    /// How long the GPU is at work while `tokens` tokens are decoded behind a prompt, or the prompt is read if there are none, and
+    /// how long that takes.
+    pub fn busy(&mut self, prompt: usize, tokens: usize) -> anyhow::Result<(Duration, Duration)> {
+        let (device, mut ids) = (self.device.clone(), self.prompt(prompt));
+        let mut position = 0;
+        if tokens > 0 {
+            (ids, position) = (vec![self.fill(prompt)?], prompt);
+        }
+        device.synchronize()?;
+        let mut time = Duration::ZERO;
+        let gpu = on_gpu(&device, || {
+            let start = Instant::now();
+            for position in position..position + tokens.max(1) {
+                ids = vec![self.step(&ids, position)?];
+            }
+            time = start.elapsed();
+            anyhow::Ok(())
+        })?;
+        Ok((gpu, time))
     }
 
     /// Brings a prompt into the caches: what is beyond a pass token by token.

@@ -102,6 +102,13 @@ impl Report {
     }
 }
 
+/// For how long the GPU was at work in a run of its own, of which time, per pass.
+pub fn busy((gpu, all): (Duration, Duration), passes: usize) {
+    let [gpu, all] = [gpu, all].map(|time| time.as_secs_f64() * 1e6 / passes as f64);
+    let share = 100. * gpu / all;
+    println!("profile  GPU busy for {gpu:.1} of {all:.1} us, {share:.1} %");
+}
+
 /// The kernels of a profile, per pass.
 pub fn kernels(kernels: &[KernelTime], passes: usize) {
     let passes = passes as f64;

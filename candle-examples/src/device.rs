@@ -244,13 +244,14 @@ mod webgpu {
     }
 
     /// Does the work, and tells for how long the GPU was at it: the time of its submits, without what is between them.
-    pub fn on_gpu(
+    pub fn on_gpu<E: From<candle_core::Error>>(
         device: &Device,
-        work: impl FnOnce() -> candle_core::Result<()>,
-    ) -> candle_core::Result<Duration> {
-        let watch = device.as_webgpu_device()?.runtime().stopwatch()?;
+        work: impl FnOnce() -> std::result::Result<(), E>,
+    ) -> std::result::Result<Duration, E> {
+        let start = || candle_core::Result::Ok(device.as_webgpu_device()?.runtime().stopwatch()?);
+        let watch = start()?;
         work()?;
-        Ok(watch.finish()?)
+        Ok(watch.finish().map_err(candle_core::Error::from)?)
     }
 
     pub fn fired(device: &Device) -> Vec<Fired> {
@@ -301,11 +302,11 @@ mod webgpu {
         false
     }
 
-    pub fn on_gpu(
+    pub fn on_gpu<E: From<candle_core::Error>>(
         _: &Device,
-        _: impl FnOnce() -> candle_core::Result<()>,
-    ) -> candle_core::Result<Duration> {
-        candle_core::bail!("no WebGPU device is compiled in")
+        _: impl FnOnce() -> std::result::Result<(), E>,
+    ) -> std::result::Result<Duration, E> {
+        Err(candle_core::Error::Msg("no WebGPU device is compiled in".into()).into())
     }
 
     pub fn fired(_: &Device) -> Vec<Fired> {

@@ -3,6 +3,7 @@
 //!
 //!     cargo test -p candle-webgpu-tests --test reliability
 
+mod adapters;
 mod debug;
 #[path = "../gguf/family.rs"]
 #[allow(
@@ -41,9 +42,22 @@ fn cases() -> impl Iterator<Item = &'static Case> {
         threads::CASES,
         debug::CASES,
         files::CASES,
+        adapters::CASES,
     ]
     .into_iter()
     .flatten()
+}
+
+/// What a machine must have for a case, by how the case's name begins; where it has not, the case is listed as ignored.
+const NEEDS: &[(&str, fn() -> bool)] = &[
+    ("adapters/", adapters::has_two),
+    (memory::FULL, memory::has_its_own),
+];
+
+/// Whether this machine can run the case.
+fn can_run(case: &Case) -> bool {
+    let mut needs = NEEDS.iter();
+    needs.all(|(name, met)| !case.name.starts_with(name) || met())
 }
 
 pub fn gpu() -> Result<Device> {
@@ -92,9 +106,8 @@ fn main() -> ExitCode {
         };
     }
     let trial = |case: &'static Case| {
-        Trial::test(case.name, move || {
-            child(case).map_err(|error| Failed::from(format!("{error:#}")))
-        })
+        let run = move || child(case).map_err(|error| Failed::from(format!("{error:#}")));
+        Trial::test(case.name, run).with_ignored_flag(!can_run(case))
     };
     libtest_mimic::run(&Arguments::from_args(), cases().map(trial).collect()).exit_code()
 }

@@ -1,4 +1,4 @@
-//! Memory runs out, by a budget.
+//! Memory runs out, by a budget, and for real.
 
 use anyhow::{ensure, Result};
 use candle_core::{DType, Device, Tensor};
@@ -7,6 +7,8 @@ use crate::{gpu, refused, works, Case};
 
 const VAR: &str = candle_webgpu::MEMORY_VAR;
 const BUDGET: u64 = 64 << 20;
+/// Needs an adapter with memory of its own: the host's would be the whole machine's.
+pub const FULL: &str = "memory/adapter_is_full";
 const LIMITED: &[(&str, &str)] = &[(VAR, "64M")];
 
 #[rustfmt::skip]
@@ -22,6 +24,7 @@ pub const CASES: &[Case] = &[
     Case { name: "memory/limit_infinite",        vars: &[(VAR, "inf")],  run: bad_limit },
     Case { name: "memory/limit_of_nothing",      vars: &[(VAR, "0")],    run: no_room_at_all },
     Case { name: "memory/limit_empty",           vars: &[(VAR, "")],     run: no_limit },
+    Case { name: FULL,                           vars: &[(VAR, "")],     run: adapter_is_full },
 ];
 
 /// MiB of f32 ones.
@@ -194,4 +197,44 @@ fn no_room_at_all() -> Result<()> {
 
 fn no_limit() -> Result<()> {
     works(&gpu()?)
+}
+
+pub fn has_its_own() -> bool {
+    let adapters = candle_webgpu::adapters().unwrap_or_default();
+    adapters.first().is_some_and(|a| a.kind == "discrete")
+}
+
+/// Takes all that the adapter has, without a budget.
+fn adapter_is_full() -> Result<()> {
+    const EACH: usize = 1024;
+    let d = &gpu()?;
+    let live = Tensor::arange(0f32, 1e6, d)?;
+    let mut held = Vec::new();
+    let error = loop {
+        let next = ones(EACH, d)?;
+        match d.synchronize() {
+            Ok(()) => held.push(next),
+            Err(error) => break error.to_string(),
+        }
+        ensure!(held.len() < 1024, "a TiB without an error");
+    };
+    eprintln!("{} GiB, then: {error}", held.len());
+    for part in ["out of memory", "1073741824 bytes", "in use"] {
+        ensure!(error.contains(part), "{error:?} does not say {part:?}");
+    }
+    // The device goes on, and what lives has its numbers.
+    works(d)?;
+    ensure!(live.to_vec1::<f32>()? == (0..1_000_000).map(|i| i as f32).collect::<Vec<_>>());
+    for tensor in &held {
+        let rows = tensor.reshape((EACH, 1 << 18))?.sum(1)?;
+        ensure!(rows.to_vec1::<f32>()? == vec![(1 << 18) as f32; EACH]);
+    }
+    let count = held.len();
+    held.truncate(count / 2);
+    for _ in held.len()..count - 1 {
+        held.push(ones(EACH, d)?);
+        d.synchronize()?;
+    }
+    drop(held);
+    works(d)
 }
