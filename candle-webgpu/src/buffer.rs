@@ -3,7 +3,7 @@
 //! recorded op is a holder too.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::error::{Budget, Error, Result};
@@ -33,6 +33,8 @@ pub(crate) struct Pool {
     allocated: AtomicU64,
     peak: AtomicU64,
     idle: AtomicU64,
+    /// Batches of ops that were recorded; values note by it when tensors let go of them.
+    pub batches: AtomicU64,
     /// Counts the times that blocks were given back to the driver: caches that hold them follow it.
     pub generation: AtomicU64,
 }
@@ -53,6 +55,7 @@ impl Pool {
             allocated: AtomicU64::new(0),
             peak: AtomicU64::new(0),
             idle: AtomicU64::new(0),
+            batches: AtomicU64::new(0),
             generation: AtomicU64::new(0),
         }
     }
@@ -203,6 +206,10 @@ struct Inner {
     sent: AtomicBool,
     /// An op that was to write it failed: nobody may take its contents for what they should be.
     error: OnceLock<Arc<Error>>,
+    /// Handles that no op has.
+    handles: AtomicUsize,
+    /// The batch of ops that was being recorded when the last of them was dropped.
+    let_go: AtomicU64,
     pool: Arc<Pool>,
 }
 
@@ -215,39 +222,89 @@ impl Drop for Inner {
 }
 
 /// A run of bytes on the device. Cloning shares it.
-#[derive(Debug, Clone)]
-pub struct Value(Arc<Inner>);
+#[derive(Debug)]
+pub struct Value {
+    inner: Arc<Inner>,
+    /// An op has it; else it is a handle, as tensors have it.
+    bound: bool,
+}
+
+impl Clone for Value {
+    fn clone(&self) -> Self {
+        if !self.bound {
+            self.inner.handles.fetch_add(1, Ordering::Relaxed);
+        }
+        Value {
+            inner: self.inner.clone(),
+            bound: self.bound,
+        }
+    }
+}
+
+impl Drop for Value {
+    fn drop(&mut self) {
+        if !self.bound {
+            // In this order: whoever sees that no handle is left sees when the last one went.
+            let now = self.inner.pool.batches.load(Ordering::Relaxed);
+            self.inner.let_go.fetch_max(now, Ordering::Relaxed);
+            self.inner.handles.fetch_sub(1, Ordering::Release);
+        }
+    }
+}
 
 impl Value {
     /// A value without memory yet.
     pub(crate) fn logical(pool: &Arc<Pool>, bytes: u64) -> Self {
-        Value(Arc::new(Inner {
+        Self::new(pool, bytes, false)
+    }
+
+    /// One that only ops ever have.
+    pub(crate) fn of_ops(pool: &Arc<Pool>, bytes: u64) -> Self {
+        Self::new(pool, bytes, true)
+    }
+
+    fn new(pool: &Arc<Pool>, bytes: u64, bound: bool) -> Self {
+        let inner = Inner {
             bytes,
             block: OnceLock::new(),
             sent: AtomicBool::new(false),
             error: OnceLock::new(),
+            handles: AtomicUsize::new(usize::from(!bound)),
+            let_go: AtomicU64::new(0),
             pool: pool.clone(),
-        }))
+        };
+        Value {
+            inner: Arc::new(inner),
+            bound,
+        }
+    }
+
+    /// The value as an op has it.
+    pub(crate) fn bound(&self) -> Self {
+        Value {
+            inner: self.inner.clone(),
+            bound: true,
+        }
     }
 
     /// Size in bytes, without padding.
     pub fn bytes(&self) -> u64 {
-        self.0.bytes
+        self.inner.bytes
     }
 
     /// The memory, assigned now if there was none. An error where an op that was to write it failed.
     pub(crate) fn block(&self, exact: bool) -> Result<&Block> {
-        if let Some(error) = self.0.error.get() {
+        if let Some(error) = self.inner.error.get() {
             return Err(Error::clone(error));
         }
-        if let Some(block) = self.0.block.get() {
+        if let Some(block) = self.inner.block.get() {
             return Ok(block);
         }
-        let block = self.0.pool.take(self.0.bytes, exact)?;
-        if let Err(spare) = self.0.block.set(block) {
-            self.0.pool.give(spare);
+        let block = self.inner.pool.take(self.inner.bytes, exact)?;
+        if let Err(spare) = self.inner.block.set(block) {
+            self.inner.pool.give(spare);
         }
-        self.0.block.get().ok_or_else(|| Error::Invalid {
+        self.inner.block.get().ok_or_else(|| Error::Invalid {
             op: "alloc",
             message: "a value lost its memory".into(),
         })
@@ -256,7 +313,7 @@ impl Value {
     /// Gives the memory back if this is the last holder; else it should let go. What is left of the value is dropped by the thread
     /// that made it: allocators are slow where one thread frees what another allocates.
     pub(crate) fn retire(&mut self) -> bool {
-        let Some(value) = Arc::get_mut(&mut self.0) else {
+        let Some(value) = Arc::get_mut(&mut self.inner) else {
             return false;
         };
         if let Some(block) = value.block.take() {
@@ -267,33 +324,34 @@ impl Value {
 
     /// Nothing can be done with it any more, since the op that was to write it failed.
     pub(crate) fn fail(&self, error: &Arc<Error>) {
-        let _ = self.0.error.set(error.clone());
+        let _ = self.inner.error.set(error.clone());
     }
 
     pub(crate) fn has_failed(&self) -> bool {
-        self.0.error.get().is_some()
+        self.inner.error.get().is_some()
     }
 
     pub(crate) fn note_sent(&self) {
-        self.0.sent.store(true, Ordering::Relaxed);
+        self.inner.sent.store(true, Ordering::Relaxed);
     }
 
-    /// Whether there may be something in it but for what ops write that are still recorded. The recorder's lock guards it.
+    /// Whether there may be something in it but for what ops write that were not sent. Only who rewrites ops may ask.
     pub(crate) fn is_begun(&self) -> bool {
-        self.0.sent.load(Ordering::Relaxed) || self.0.block.get().is_some()
+        self.inner.sent.load(Ordering::Relaxed) || self.inner.block.get().is_some()
     }
 
-    /// Tensors and recorded ops that hold it.
-    pub(crate) fn holders(&self) -> usize {
-        Arc::strong_count(&self.0)
+    /// Whether none but ops of batches up to this one have it: what tensors do later does not change the answer.
+    pub(crate) fn was_let_go(&self, batch: u64) -> bool {
+        self.inner.handles.load(Ordering::Acquire) == 0
+            && self.inner.let_go.load(Ordering::Relaxed) <= batch
     }
 
     /// Tells values apart, as long as they are held.
     pub(crate) fn key(&self) -> usize {
-        Arc::as_ptr(&self.0) as usize
+        Arc::as_ptr(&self.inner) as usize
     }
 
     pub(crate) fn same(&self, other: &Value) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.inner, &other.inner)
     }
 }

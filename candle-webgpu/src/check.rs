@@ -67,7 +67,7 @@ impl Inner {
     /// The ops, and in front of and behind each that makes numbers those that look at its operands. Memory that is new holds
     /// what was there before, so it is cleared first.
     pub(crate) fn with_checks(&self, check: &Check, ops: Ops) -> Ops {
-        let seen = Value::logical(&self.pool, 4 * ops.len().max(1) as u64);
+        let seen = Value::of_ops(&self.pool, 4 * ops.len().max(1) as u64);
         let mut out = Ops::new();
         let mut known = HashSet::new();
         self.clear(&mut out, &seen);
@@ -118,7 +118,7 @@ impl Inner {
         let operands = smallvec![
             (value.clone(), *start),
             (seen.clone(), 0),
-            (self.fault.clone(), 0)
+            (self.fault.bound(), 0)
         ];
         let spec = nonfinite::spec();
         // A binding holds fewer words than all workgroups can look at.

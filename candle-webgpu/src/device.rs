@@ -19,11 +19,10 @@ use crate::flight::Flight;
 use crate::kernel::copy::Run;
 use crate::kernel::{flash_coop, gemm_coop};
 use crate::link::{Kernel, Spec};
-use crate::queue::{Grid, Recorder};
+use crate::queue::{Grid, Ops, Recorder, Threads};
 use crate::readback::Reading;
 use crate::rewrite::{Fired, Rewrites, Set};
 use crate::window::Window;
-use crate::worker::Worker;
 
 #[derive(Default)]
 pub(crate) struct Counters {
@@ -87,8 +86,10 @@ pub(crate) struct Inner {
     pub recorder: Mutex<Recorder>,
     pub encoder: Mutex<Encoder>,
     pub ahead: Arc<Ahead>,
-    /// Encodes what is sent, where there are threads.
-    pub worker: OnceLock<Worker>,
+    /// The newest ops of those that were handed over to be rewritten.
+    pub held: Mutex<Ops>,
+    /// They go on with what is recorded, where there are threads.
+    pub threads: OnceLock<Threads>,
     pub flight: Mutex<Flight>,
     pub staging: Mutex<Vec<wgpu::Buffer>>,
     pub counters: Counters,
@@ -108,11 +109,11 @@ pub struct Device(Arc<Inner>);
 
 impl Drop for Device {
     /// A program that ends should not leave a thread in the middle of its driver, nor have compiled in vain. The last handles are
-    /// this one, that of [`open::DEVICES`], and the worker's own while it encodes.
+    /// this one, that of [`open::DEVICES`], and those of two threads while they work.
     fn drop(&mut self) {
-        if Arc::strong_count(&self.0) <= 3 {
+        if Arc::strong_count(&self.0) <= 4 {
             self.0.settle();
-            // Now the worker holds none.
+            // Now threads hold none.
             if Arc::strong_count(&self.0) <= 2 {
                 lock(&self.0.encoder).save();
             }

@@ -21,7 +21,7 @@ pub fn invalid_dispatch(device: &Device) -> Result<()> {
     let y = device.output("provoke", 64, Elem::F32)?;
     let spec = Spec::new(&FILL, "", &[(Elem::U32, Access::Put)]);
     let most = device.limits().max_compute_workgroups_per_dimension;
-    let operands = SmallVec::from_iter([(y, 0)]);
+    let operands = SmallVec::from_iter([(y.bound(), 0)]);
     let op = Op::new(spec, operands, &[64u32, 0, 0, 0], [most + 1, 1, 1]);
     lock(&device.inner().recorder).push(op);
     Ok(())

@@ -1,8 +1,12 @@
-//! The recorder. An op is plain data until it has been rewritten and is sent to be encoded.
+//! The recorder: what becomes of an op until it is encoded. It is plain data, recorded by the caller; with others it is handed over
+//! to be rewritten, and what that gives is sent to be encoded. Natively a thread does each of the two.
+
+use std::sync::atomic::Ordering;
+use std::sync::Weak;
 
 use smallvec::SmallVec;
 
-use crate::buffer::{lock, Value};
+use crate::buffer::{lock, Pool, Value};
 use crate::device::Inner;
 use crate::error::{Error, Result};
 use crate::kernel::copy::Run;
@@ -11,19 +15,20 @@ use crate::readback::Copy;
 use crate::rewrite::graph::Graph;
 use crate::rewrite::{copies, Set, COPIES};
 use crate::window::Window;
+use crate::worker::Worker;
 
 /// Bytes of parameters an op may have: one slot of the uniform buffer, and the largest dynamic-offset
 /// alignment that WebGPU allows an adapter to ask for.
 pub(crate) const PARAMS_SLOT: u64 = 256;
-/// Ops before the first submit after a readback: early, so that the device starts to work.
-const FIRST_WINDOW: usize = 8;
-/// Ops in later submits.
-const WINDOW: usize = 64;
-/// The newest ops, which stay recorded at a submit that nothing waits for: tensors still hold what they made, as Rust's variables
+/// Ops in the first batch after a readback: few, so that the device starts to work.
+const FIRST_BATCH: usize = 40;
+/// Ops in later ones.
+const BATCH: usize = 80;
+/// The newest ops, which are not sent when a batch has been rewritten: tensors still hold what they made, as Rust's variables
 /// live to the end of their function, and what follows may become one op with them.
 const HELD_BACK: usize = 32;
 /// Ops that one submit may have. A rule may make two ops of one.
-pub(crate) const MOST_OPS: usize = 2 * (WINDOW + HELD_BACK);
+pub(crate) const MOST_OPS: usize = 2 * (BATCH + HELD_BACK);
 
 /// `ops` writes the name of each op to stderr as it is encoded.
 pub const LOG_VAR: &str = "CANDLE_WEBGPU_LOG";
@@ -84,9 +89,43 @@ impl Op {
     }
 }
 
+/// Ops that were recorded one after the other, as they are handed over to be rewritten.
+pub(crate) struct Batch {
+    ops: Ops,
+    /// Batches are counted, and values know during which one tensors let go of them.
+    number: u64,
+}
+
+impl Batch {
+    #[cfg(test)]
+    pub fn into_parts(self) -> (Ops, u64) {
+        (self.ops, self.number)
+    }
+}
+
+/// The threads that go on with what callers have recorded.
+pub(crate) struct Threads {
+    rewriter: Worker<Batch>,
+    encoder: Worker<Ops>,
+}
+
+impl Threads {
+    /// None where threads cannot be had.
+    pub fn start(device: &Weak<Inner>) -> Option<Self> {
+        Some(Threads {
+            rewriter: Worker::start("candle-rewrite", device.clone(), Inner::process)?,
+            encoder: Worker::start("candle-encode", device.clone(), |device, ops| {
+                if let Err(error) = device.submit(&mut lock(&device.encoder), ops, &[]) {
+                    device.keep_error(error);
+                }
+            })?,
+        })
+    }
+}
+
 pub(crate) struct Recorder {
     pending: Ops,
-    /// Ops beyond those held back at which the next of them are sent.
+    /// Ops at which they are handed over.
     window: usize,
     /// Ops that may have reported a fault were recorded since the record was last read.
     pub faults: bool,
@@ -96,7 +135,7 @@ impl Default for Recorder {
     fn default() -> Self {
         Recorder {
             pending: Vec::with_capacity(MOST_OPS),
-            window: FIRST_WINDOW,
+            window: FIRST_BATCH,
             faults: false,
         }
     }
@@ -107,9 +146,18 @@ impl Recorder {
         self.pending.push(Box::new(op));
     }
 
-    #[cfg(test)]
-    pub fn take(&mut self) -> Ops {
-        std::mem::take(&mut self.pending)
+    /// Whether it is time to hand over. The next copy may be one with the last op, if that is a copy; so it waits a while.
+    fn is_full(&self) -> bool {
+        let joins = self.pending.last().is_some_and(|op| op.run.is_some());
+        self.pending.len() >= self.window * if joins { 2 } else { 1 }
+    }
+
+    /// What was recorded since the last batch.
+    pub fn batch(&mut self, pool: &Pool) -> Batch {
+        Batch {
+            ops: std::mem::replace(&mut self.pending, Vec::with_capacity(2 * BATCH)),
+            number: pool.batches.fetch_add(1, Ordering::Relaxed),
+        }
     }
 }
 
@@ -162,11 +210,10 @@ impl Inner {
         }
         recorder.push(op);
         recorder.faults |= faults;
-        let held_back = if self.rewrites.look() { HELD_BACK } else { 0 };
-        if recorder.pending.len() >= recorder.window + held_back {
-            recorder.window = WINDOW;
-            let ops = self.rewrite(&mut recorder, held_back);
-            self.send(ops)?;
+        if recorder.is_full() {
+            recorder.window = BATCH;
+            self.hand_over(recorder.batch(&self.pool));
+            return self.take_error().map_or(Ok(()), Err);
         }
         Ok(())
     }
@@ -199,18 +246,31 @@ impl Inner {
         }
     }
 
-    /// Hands ops over to be encoded, by a thread where there is one. What went wrong with others before comes back.
-    fn send(&self, mut ops: Ops) -> Result<()> {
-        let Some(worker) = self.worker.get() else {
-            let sent = self.submit(&mut lock(&self.encoder), &mut ops, &[]);
-            return sent.map(|_| ());
+    /// Has a batch rewritten and encoded, by threads where there are some.
+    fn hand_over(&self, mut batch: Batch) {
+        match self.threads.get() {
+            // What is left of others is dropped here.
+            Some(threads) => drop(threads.rewriter.send(batch)),
+            None => self.process(&mut batch),
+        }
+    }
+
+    /// Rewrites a batch and sends what is not held back. What can be dropped is left in the batch.
+    fn process(&self, batch: &mut Batch) {
+        let held_back = if self.rewrites.look() { HELD_BACK } else { 0 };
+        let mut ops = self.rewrite(batch, held_back);
+        let Some(threads) = self.threads.get() else {
+            if let Err(error) = self.submit(&mut lock(&self.encoder), &mut ops, &[]) {
+                self.keep_error(error);
+            }
+            return;
         };
         self.compile_ahead(&ops);
         for op in &ops {
             op.operands.iter().for_each(|(value, _)| value.note_sent());
         }
-        worker.send(ops);
-        self.take_error().map_or(Ok(()), Err)
+        let spent = threads.encoder.send(ops);
+        batch.ops.extend(spent.into_iter().flatten());
     }
 
     /// Has pipelines compiled while ops that were sent before are encoded.
@@ -220,10 +280,11 @@ impl Inner {
         }
     }
 
-    /// Waits until all that was sent is submitted.
+    /// Waits until all that was handed over is submitted, but for what is held back.
     pub(crate) fn settle(&self) {
-        if let Some(worker) = self.worker.get() {
-            worker.settle();
+        if let Some(threads) = self.threads.get() {
+            threads.rewriter.settle();
+            threads.encoder.settle();
         }
     }
 
@@ -247,25 +308,32 @@ impl Inner {
         copies: &[Copy<'_>],
     ) -> Result<Option<wgpu::SubmissionIndex>> {
         if !copies.is_empty() {
-            recorder.window = FIRST_WINDOW;
+            recorder.window = FIRST_BATCH;
         }
-        let mut ops = self.rewrite(recorder, 0);
+        let mut batch = recorder.batch(&self.pool);
+        if let Some(threads) = self.threads.get() {
+            threads.rewriter.settle();
+        }
+        let mut ops = self.rewrite(&mut batch, 0);
         self.compile_ahead(&ops);
         self.settle();
         self.submit(&mut lock(&self.encoder), &mut ops, copies)
     }
 
-    /// Takes what is to be submitted, and applies the rules to it.
-    fn rewrite(&self, recorder: &mut Recorder, held_back: usize) -> Ops {
-        let ops = std::mem::take(&mut recorder.pending);
+    /// Applies the rules to a batch and what was held back before it, and gives what is to be encoded. What was replaced is left in
+    /// the batch.
+    fn rewrite(&self, batch: &mut Batch, held_back: usize) -> Ops {
+        let mut held = lock(&self.held);
+        let mut ops = std::mem::take(&mut *held);
+        ops.append(&mut batch.ops);
         let due = ops.len().saturating_sub(held_back);
-        let mut graph = Graph::new(ops, due);
+        let mut graph = Graph::new(ops, due, batch.number);
         self.rewrites.apply(self, &mut graph);
-        let (now, later) = graph.into_ops();
+        let [now, later, dead] = graph.into_ops();
+        (*held, batch.ops) = (later, dead);
         if self.log {
             now.iter().for_each(|op| eprintln!("{}", op.spec.name()));
         }
-        recorder.pending = later;
         match &self.check {
             Some(check) => self.with_checks(check, now),
             None => now,

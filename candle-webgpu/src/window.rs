@@ -58,7 +58,7 @@ impl<'a> From<&'a Value> for Window<'a> {
 impl Window<'_> {
     /// What the recorder keeps.
     pub(crate) fn bound(&self) -> (Value, u64) {
-        (self.value.clone(), self.start)
+        (self.value.bound(), self.start)
     }
 
     /// Refuses what a binding cannot show: the op should have been cut.

@@ -1,5 +1,5 @@
-//! A thread that encodes and submits, so that recording goes on meanwhile. Where there are no threads (browsers) there is no worker,
-//! and whoever records encodes.
+//! A thread that takes up jobs in the order in which they come, so that the caller goes on meanwhile. Where there are no threads
+//! (browsers) there is no worker, and whoever has a job does it.
 
 use std::collections::VecDeque;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -10,31 +10,28 @@ use std::time::{Duration, Instant};
 use crate::buffer::lock;
 use crate::device::Inner;
 use crate::error::Error;
-use crate::queue::Ops;
 
-/// Windows of ops that may wait; whoever records more waits too.
+/// Jobs that may wait; whoever has one more waits too.
 const WAITING: usize = 8;
 /// How long to look for work before sleeping: waking up takes as long as some ten ops.
 const SPIN: Duration = Duration::from_micros(300);
 
-pub(crate) struct Worker(Arc<Shared>);
+pub(crate) struct Worker<J>(Arc<Shared<J>>);
 
-#[derive(Default)]
-struct Shared {
-    line: Mutex<Line>,
-    /// Windows that were sent and are not submitted yet.
+struct Shared<J> {
+    line: Mutex<Line<J>>,
+    /// Jobs that were sent and are not over yet.
     under_way: AtomicUsize,
     /// Something was sent, or nothing ever will be.
     sent: Condvar,
-    /// A window was submitted.
-    submitted: Condvar,
+    /// A job is over.
+    done: Condvar,
 }
 
-#[derive(Default)]
-struct Line {
-    windows: VecDeque<Ops>,
-    /// What is left of windows that were submitted, to be dropped by who sent them.
-    spent: Vec<Ops>,
+struct Line<J> {
+    jobs: VecDeque<J>,
+    /// What is left of jobs that are over, to be dropped by who sent them.
+    spent: Vec<J>,
     /// The thread sleeps.
     asleep: bool,
     /// Callers that sleep.
@@ -42,70 +39,78 @@ struct Line {
     closed: bool,
 }
 
-impl Worker {
+impl<J: Send + 'static> Worker<J> {
     /// Starts the thread, which ends when the worker is dropped. None where threads cannot be had.
-    pub fn start(device: Weak<Inner>) -> Option<Worker> {
-        let shared = Arc::<Shared>::default();
+    pub fn start(
+        name: &str,
+        device: Weak<Inner>,
+        work: impl Fn(&Inner, &mut J) + Send + 'static,
+    ) -> Option<Self> {
+        let line = Line {
+            jobs: VecDeque::new(),
+            spent: Vec::new(),
+            asleep: false,
+            waiting: 0,
+            closed: false,
+        };
+        let shared = Arc::new(Shared {
+            line: Mutex::new(line),
+            under_way: AtomicUsize::new(0),
+            sent: Condvar::new(),
+            done: Condvar::new(),
+        });
         let worker = Worker(shared.clone());
-        let thread = std::thread::Builder::new().name("candle-webgpu".into());
+        let thread = std::thread::Builder::new().name(name.into());
         let started = thread.spawn(move || {
-            while let Some(mut ops) = shared.next() {
-                // Whatever becomes of the window, it is over then.
+            while let Some(mut job) = shared.next() {
+                // Whatever becomes of the job, it is over then.
                 let _over = Over(&shared);
                 if let Some(device) = device.upgrade() {
-                    encode(&device, &mut ops);
+                    let done = catch_unwind(AssertUnwindSafe(|| work(&device, &mut job)));
+                    if let Err(panic) = done {
+                        // What it was to write is not known.
+                        device.give_up(Error::of_panic(panic));
+                    }
                 }
-                lock(&shared.line).spent.push(ops);
+                lock(&shared.line).spent.push(job);
             }
         });
         started.is_ok().then_some(worker)
     }
 
-    /// Hands over a window, after those that were handed over before.
-    pub fn send(&self, ops: Ops) {
+    /// Hands over a job, to be done after those that were handed over before. Gives what is left of some of those.
+    pub fn send(&self, job: J) -> Vec<J> {
         self.0.wait_until(WAITING);
         self.0.under_way.fetch_add(1, Ordering::AcqRel);
         let mut line = lock(&self.0.line);
-        line.windows.push_back(ops);
+        line.jobs.push_back(job);
         if line.asleep {
             self.0.sent.notify_one();
         }
-        let spent = std::mem::take(&mut line.spent);
-        drop(line);
-        drop(spent);
+        std::mem::take(&mut line.spent)
     }
 
-    /// Waits until all windows are submitted.
+    /// Waits until all jobs are over.
     pub fn settle(&self) {
         self.0.wait_until(0);
     }
 }
 
-impl Drop for Worker {
+impl<J> Drop for Worker<J> {
     fn drop(&mut self) {
         lock(&self.0.line).closed = true;
         self.0.sent.notify_one();
     }
 }
 
-fn encode(device: &Inner, ops: &mut Ops) {
-    let submit = || device.submit(&mut lock(&device.encoder), ops, &[]);
-    match catch_unwind(AssertUnwindSafe(submit)) {
-        Ok(Ok(_)) => {}
-        Ok(Err(error)) => device.keep_error(error),
-        // What the window was to write is not known.
-        Err(panic) => device.give_up(Error::of_panic(panic)),
-    }
-}
-
-impl Shared {
-    /// The next window; None when there will be none.
-    fn next(&self) -> Option<Ops> {
+impl<J> Shared<J> {
+    /// The next job; None when there will be none.
+    fn next(&self) -> Option<J> {
         spin(|| self.under_way.load(Ordering::Acquire) > 0);
         let mut line = lock(&self.line);
         loop {
-            if let Some(ops) = line.windows.pop_front() {
-                return Some(ops);
+            if let Some(job) = line.jobs.pop_front() {
+                return Some(job);
             }
             if line.closed {
                 return None;
@@ -116,7 +121,7 @@ impl Shared {
         }
     }
 
-    /// Waits until at most `most` windows are under way.
+    /// Waits until at most `most` jobs are under way.
     fn wait_until(&self, most: usize) {
         let few = || self.under_way.load(Ordering::Acquire) <= most;
         if few() || spin(few) {
@@ -125,20 +130,20 @@ impl Shared {
         let mut line = lock(&self.line);
         while !few() {
             line.waiting += 1;
-            line = sleep(&self.submitted, line);
+            line = sleep(&self.done, line);
             line.waiting -= 1;
         }
     }
 }
 
-/// Tells those who wait that a window is over.
-struct Over<'a>(&'a Shared);
+/// Tells those who wait that a job is over.
+struct Over<'a, J>(&'a Shared<J>);
 
-impl Drop for Over<'_> {
+impl<J> Drop for Over<'_, J> {
     fn drop(&mut self) {
         self.0.under_way.fetch_sub(1, Ordering::AcqRel);
         if lock(&self.0.line).waiting > 0 {
-            self.0.submitted.notify_all();
+            self.0.done.notify_all();
         }
     }
 }

@@ -12,13 +12,12 @@ use crate::encode::Encoder;
 use crate::error::{Error, Result};
 use crate::kernel::gemm_coop;
 use crate::packing;
-use crate::queue::LOG_VAR;
+use crate::queue::{Threads, LOG_VAR};
 use crate::readback::FAULT_BYTES;
 use crate::rewrite::{self, Rewrites, Set};
 use crate::settings::Settings;
 use crate::wait::{block_on, may_block, poll, Call};
 use crate::window::binding_limit;
-use crate::worker::Worker;
 
 /// Optional features to do without, separated by commas: forces the portable twins.
 pub const DISABLE_VAR: &str = "CANDLE_WEBGPU_DISABLE";
@@ -187,7 +186,8 @@ impl Device {
             recorder: Mutex::default(),
             ahead: encoder.ahead().clone(),
             encoder: Mutex::new(encoder),
-            worker: OnceLock::new(),
+            held: Mutex::default(),
+            threads: OnceLock::new(),
             flight: Mutex::default(),
             staging: Mutex::default(),
             counters: Counters::default(),
@@ -206,8 +206,8 @@ impl Device {
         };
         let device = Device(Arc::new(inner));
         device.0.watch();
-        if let Some(worker) = Worker::start(Arc::downgrade(&device.0)) {
-            let _ = device.0.worker.set(worker);
+        if let Some(threads) = Threads::start(&Arc::downgrade(&device.0)) {
+            let _ = device.0.threads.set(threads);
         }
         if !without(PACK16) {
             // A driver that fails at it is one to do without.

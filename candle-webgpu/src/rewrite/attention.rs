@@ -328,7 +328,7 @@ impl Found {
         if bytes > device.binding {
             return None;
         }
-        let parts = Value::logical(&device.pool, bytes);
+        let parts = Value::of_ops(&device.pool, bytes);
         operands.push((parts.clone(), 0));
         operands.extend(fill);
         let op = Op::new(plan.spec, operands, &plan.params, grid);

@@ -65,16 +65,18 @@ fn cost() {
         let start = Instant::now();
         let _x = layer();
         recording = recording.min(start.elapsed());
-        let ops = lock(&b.device.inner().recorder).take();
+        let (ops, batch) = lock(&b.device.inner().recorder)
+            .batch(&b.device.inner().pool)
+            .into_parts();
         before = ops.len();
         let start = Instant::now();
         let due = ops.len();
-        let mut graph = Graph::new(ops, due);
+        let mut graph = Graph::new(ops, due, batch);
         b.device
             .inner()
             .rewrites
             .apply(b.device.inner(), &mut graph);
-        let (ops, _) = graph.into_ops();
+        let [ops, ..] = graph.into_ops();
         rewriting = rewriting.min(start.elapsed());
         after = ops.len();
     }

@@ -22,6 +22,10 @@ pub(crate) struct Graph {
     places: Vec<Place>,
     uses: Map<usize, Uses>,
     due: usize,
+    /// The number of the newest ops' batch.
+    batch: u64,
+    /// What was replaced.
+    dead: Ops,
 }
 
 /// Whether an op writes into its operand `i`.
@@ -34,12 +38,14 @@ pub(crate) fn writes(spec: &Spec, i: usize) -> bool {
 
 impl Graph {
     /// The first `due` ops are about to be encoded. The others are there to be looked at, and to be taken into rewritings that begin
-    /// before them.
-    pub fn new(ops: Ops, due: usize) -> Self {
+    /// before them. What tensors held when `batch` ended, they hold.
+    pub fn new(ops: Ops, due: usize, batch: u64) -> Self {
         let mut graph = Graph {
             uses: Map::with_capacity_and_hasher(2 * ops.len(), Default::default()),
             places: ops.into_iter().map(|op| smallvec![op]).collect(),
             due,
+            batch,
+            dead: Ops::new(),
         };
         for at in 0..graph.places.len() {
             graph.note(at);
@@ -47,11 +53,11 @@ impl Graph {
         graph
     }
 
-    /// What is due and what stays recorded.
-    pub fn into_ops(mut self) -> (Ops, Ops) {
+    /// What is due, what stays recorded, and what was replaced; that has let go of its values.
+    pub fn into_ops(mut self) -> [Ops; 3] {
         let later = self.places.split_off(self.due.min(self.places.len()));
         let ops = |places: Vec<Place>| places.into_iter().flatten().collect();
-        (ops(self.places), ops(later))
+        [ops(self.places), ops(later), self.dead]
     }
 
     /// Places where a rewriting may begin.
@@ -84,13 +90,15 @@ impl Graph {
     }
 
     fn forget(&mut self, at: usize) {
-        for op in std::mem::take(&mut self.places[at]) {
+        for mut op in std::mem::take(&mut self.places[at]) {
             for (value, _) in &op.operands {
                 if let Some(uses) = self.uses.get_mut(&value.key()) {
                     uses.reads.retain(|place| *place != at);
                     uses.writes.retain(|place| *place != at);
                 }
             }
+            op.operands.retain(|(value, _)| value.retire());
+            self.dead.push(op);
         }
     }
 
@@ -102,8 +110,7 @@ impl Graph {
 
     /// Whether none but recorded ops hold a value.
     pub fn is_private(&self, value: &Value) -> bool {
-        let uses = self.uses.get(&value.key());
-        uses.is_some_and(|uses| value.holders() == uses.reads.len() + uses.writes.len())
+        value.was_let_go(self.batch)
     }
 
     /// What an op writes into.

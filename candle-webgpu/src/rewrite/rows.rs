@@ -25,7 +25,7 @@ pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
 fn cut(device: &Inner, op: &Op) -> Option<[Op; 2]> {
     let (elem, access) = *op.spec.operands.first().filter(|_| op.is_of(&SOFTMAX))?;
     let chunked = Chunked::new(op.params::<SoftmaxParams>())?;
-    let sums = (Value::logical(&device.pool, chunked.bytes()), 0);
+    let sums = (Value::of_ops(&device.pool, chunked.bytes()), 0);
     let [parts, join] = chunked.specs(elem, access == Access::Quads);
     let grid = device.split(&parts, chunked.grid()).ok()?;
     let (x, y) = (op.operands[0].clone(), op.operands[1].clone());
