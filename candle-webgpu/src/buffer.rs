@@ -101,17 +101,11 @@ impl Pool {
         {
             let mut free = lock(&self.free);
             let most = want + want / 8;
-            if let Some((&size, _)) = free.range(want..=most).next() {
-                if let Some(list) = free.get_mut(&size) {
-                    let block = list.pop();
-                    if list.is_empty() {
-                        free.remove(&size);
-                    }
-                    if let Some(block) = block {
-                        self.idle.fetch_sub(block.size, Ordering::Relaxed);
-                        return Ok(block);
-                    }
-                }
+            // Lists that are empty stay: they will be needed again.
+            let block = free.range_mut(want..=most).find_map(|(_, list)| list.pop());
+            if let Some(block) = block {
+                self.idle.fetch_sub(block.size, Ordering::Relaxed);
+                return Ok(block);
             }
         }
         let want = if want > self.limit {

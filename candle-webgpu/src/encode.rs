@@ -28,7 +28,7 @@ const UPLOAD_WINDOW: u64 = 64 << 20;
 const BIND_GROUPS: usize = 8192;
 
 /// What a bind group binds: blocks by their ids, and the byte from which each is bound.
-type Bound = SmallVec<[(u64, u64); 5]>;
+type Bound = SmallVec<[(u64, u64); 7]>;
 
 /// What encoding needs and keeps. Whoever has locked it may take memory from the pool and write to it at once: nothing is
 /// encoded that has not been submitted.

@@ -27,6 +27,8 @@ const BATCH: usize = 80;
 /// The newest ops, which are not sent when a batch has been rewritten: tensors still hold what they made, as Rust's variables
 /// live to the end of their function, and what follows may become one op with them.
 const HELD_BACK: usize = 32;
+/// Boxes of ops that are kept to be used again.
+const SPARE: usize = 4 * BATCH;
 /// Ops that one submit may have. A rule may make two ops of one.
 pub(crate) const MOST_OPS: usize = 2 * (BATCH + HELD_BACK);
 
@@ -42,11 +44,13 @@ pub enum Grid {
     Xyz([u32; 3]),
 }
 
+/// Values, and the byte from which each is bound. As many as most ops have lie in place.
+pub(crate) type Operands = SmallVec<[(Value, u64); 7]>;
+
 /// A recorded op: plain data.
 pub(crate) struct Op {
     pub spec: Spec,
-    /// Values, and the byte from which each is bound.
-    pub operands: SmallVec<[(Value, u64); 5]>,
+    pub operands: Operands,
     pub params: [u8; PARAMS_SLOT as usize],
     pub grid: [u32; 3],
     /// What it copies, if a copy is all that it does.
@@ -56,10 +60,21 @@ pub(crate) struct Op {
 /// Boxed, since they are large, and moved often while they are rewritten.
 pub(crate) type Ops = Vec<Box<Op>>;
 
+/// An op in a box that is not needed any more, if there is one: allocators are slow where threads free what others allocate.
+pub(crate) fn boxed(op: Op, spare: &mut Ops) -> Box<Op> {
+    match spare.pop() {
+        Some(mut place) => {
+            *place = op;
+            place
+        }
+        None => Box::new(op),
+    }
+}
+
 impl Op {
     pub fn new(
         spec: Spec,
-        operands: SmallVec<[(Value, u64); 5]>,
+        operands: Operands,
         params: &impl bytemuck::NoUninit,
         grid: [u32; 3],
     ) -> Self {
@@ -125,6 +140,8 @@ impl Threads {
 
 pub(crate) struct Recorder {
     pending: Ops,
+    /// Boxes for others.
+    spare: Ops,
     /// Ops at which they are handed over.
     window: usize,
     /// Ops that may have reported a fault were recorded since the record was last read.
@@ -135,6 +152,7 @@ impl Default for Recorder {
     fn default() -> Self {
         Recorder {
             pending: Vec::with_capacity(MOST_OPS),
+            spare: Ops::new(),
             window: FIRST_BATCH,
             faults: false,
         }
@@ -143,7 +161,17 @@ impl Default for Recorder {
 
 impl Recorder {
     pub fn push(&mut self, op: Op) {
-        self.pending.push(Box::new(op));
+        let op = boxed(op, &mut self.spare);
+        self.pending.push(op);
+    }
+
+    /// Keeps the boxes of ops that are over.
+    fn reuse(&mut self, ops: Ops) {
+        let room = SPARE.saturating_sub(self.spare.len());
+        self.spare.extend(ops.into_iter().take(room).map(|mut op| {
+            op.operands.clear();
+            op
+        }));
     }
 
     /// Whether it is time to hand over. The next copy may be one with the last op, if that is a copy; so it waits a while.
@@ -212,7 +240,7 @@ impl Inner {
         recorder.faults |= faults;
         if recorder.is_full() {
             recorder.window = BATCH;
-            self.hand_over(recorder.batch(&self.pool));
+            self.hand_over(&mut recorder);
             return self.take_error().map_or(Ok(()), Err);
         }
         Ok(())
@@ -246,12 +274,20 @@ impl Inner {
         }
     }
 
-    /// Has a batch rewritten and encoded, by threads where there are some.
-    fn hand_over(&self, mut batch: Batch) {
+    /// Has what is recorded rewritten and encoded, by threads where there are some.
+    fn hand_over(&self, recorder: &mut Recorder) {
+        let mut batch = recorder.batch(&self.pool);
         match self.threads.get() {
-            // What is left of others is dropped here.
-            Some(threads) => drop(threads.rewriter.send(batch)),
-            None => self.process(&mut batch),
+            Some(threads) => {
+                let spent = threads.rewriter.send(batch);
+                spent
+                    .into_iter()
+                    .for_each(|batch| recorder.reuse(batch.ops));
+            }
+            None => {
+                self.process(&mut batch);
+                recorder.reuse(batch.ops);
+            }
         }
     }
 
@@ -263,6 +299,7 @@ impl Inner {
             if let Err(error) = self.submit(&mut lock(&self.encoder), &mut ops, &[]) {
                 self.keep_error(error);
             }
+            batch.ops.append(&mut ops);
             return;
         };
         self.compile_ahead(&ops);
@@ -317,7 +354,10 @@ impl Inner {
         let mut ops = self.rewrite(&mut batch, 0);
         self.compile_ahead(&ops);
         self.settle();
-        self.submit(&mut lock(&self.encoder), &mut ops, copies)
+        let submitted = self.submit(&mut lock(&self.encoder), &mut ops, copies);
+        recorder.reuse(batch.ops);
+        recorder.reuse(ops);
+        submitted
     }
 
     /// Applies the rules to a batch and what was held back before it, and gives what is to be encoded. What was replaced is left in

@@ -111,7 +111,7 @@ pub struct Spec {
     pub kernel: &'static Kernel,
     /// A row of OPS, or what the kernel's `slots` understands.
     pub op: &'static str,
-    pub operands: SmallVec<[(Elem, Access); 5]>,
+    pub operands: SmallVec<[(Elem, Access); 7]>,
     /// Values of overrides other than WORKGROUP.
     pub overrides: SmallVec<[(&'static str, u32); 2]>,
     /// The ops of a chain.

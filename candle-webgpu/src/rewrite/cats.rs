@@ -6,7 +6,7 @@ use crate::device::Inner;
 use crate::kernel::copy::COPY_QUADS;
 use crate::kernel::copy_parts::{spec, Params, Part, PARTS, RANK};
 use crate::kernel::{Strided, WORKGROUP};
-use crate::queue::{Grid, Op};
+use crate::queue::{Grid, Op, Operands};
 use crate::rewrite::graph::Graph;
 
 /// How far apart copies may stand: what is between keys and values of a cache.
@@ -116,7 +116,7 @@ fn part(op: &Op) -> Option<Part> {
 
 /// The copies as one, if there is a kernel for as many parts and destinations.
 fn joined(device: &Inner, graph: &Graph, members: &[usize]) -> Option<Op> {
-    let mut reads = SmallVec::<[_; 5]>::new();
+    let mut reads = Operands::new();
     let mut writes = SmallVec::<[_; 2]>::new();
     let mut to = SmallVec::<[usize; PARTS]>::new();
     let mut params = Params {

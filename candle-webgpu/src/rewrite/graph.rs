@@ -5,7 +5,7 @@ use smallvec::{smallvec, SmallVec};
 use crate::buffer::Value;
 use crate::hash::Map;
 use crate::link::Spec;
-use crate::queue::{Op, Ops};
+use crate::queue::{boxed, Op, Ops};
 
 /// Reads and writes of a value by recorded ops, as positions in the graph; an op that binds it twice is named twice.
 #[derive(Default)]
@@ -166,7 +166,8 @@ impl Graph {
     /// Puts `ops` at the place `at` instead of those at `members`.
     pub fn replace(&mut self, members: &[usize], at: usize, ops: impl IntoIterator<Item = Op>) {
         members.iter().for_each(|&member| self.forget(member));
-        self.places[at] = ops.into_iter().map(Box::new).collect();
+        let dead = &mut self.dead;
+        self.places[at] = ops.into_iter().map(|op| boxed(op, dead)).collect();
         self.note(at);
     }
 }

@@ -1,11 +1,9 @@
 //! Queries and keys that are turned by the same angles become one kernel. Bit for bit.
 
-use smallvec::SmallVec;
-
 use crate::device::Inner;
 use crate::kernel::rope::{pair_spec, PairParams, Params, Side, ROPE};
 use crate::kernel::threads;
-use crate::queue::Op;
+use crate::queue::{Op, Operands};
 use crate::rewrite::graph::Graph;
 
 /// How far apart they may stand.
@@ -63,7 +61,7 @@ fn pair(device: &Inner, graph: &Graph, members: [usize; 2]) -> Option<([usize; 2
     let spec = pair_spec(&a.spec)?;
     let quads = first.n.div_ceil(4) as usize + second.n.div_ceil(4) as usize;
     let grid = device.split(&spec, threads(quads)).ok()?;
-    let mut operands: SmallVec<[_; 5]> = a.operands.iter().cloned().collect();
+    let mut operands: Operands = a.operands.iter().cloned().collect();
     operands.extend([b.operands[0].clone(), b.operands[3].clone()]);
     Some((members, to, Op::new(spec, operands, &params, grid)))
 }
