@@ -3,7 +3,7 @@
 //! recorded op is a holder too.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::error::{Budget, Error, Result};
@@ -196,8 +196,6 @@ impl std::fmt::Debug for Pool {
 struct Inner {
     bytes: u64,
     block: OnceLock<Block>,
-    /// An op that binds it was handed over to be encoded.
-    sent: AtomicBool,
     /// An op that was to write it failed: nobody may take its contents for what they should be.
     error: OnceLock<Arc<Error>>,
     /// Handles that no op has.
@@ -261,7 +259,6 @@ impl Value {
         let inner = Inner {
             bytes,
             block: OnceLock::new(),
-            sent: AtomicBool::new(false),
             error: OnceLock::new(),
             handles: AtomicUsize::new(usize::from(!bound)),
             let_go: AtomicU64::new(0),
@@ -325,13 +322,9 @@ impl Value {
         self.inner.error.get().is_some()
     }
 
-    pub(crate) fn note_sent(&self) {
-        self.inner.sent.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether there may be something in it but for what ops write that were not sent. Only who rewrites ops may ask.
+    /// Whether there may be something in it but for what ops write that are not encoded.
     pub(crate) fn is_begun(&self) -> bool {
-        self.inner.sent.load(Ordering::Relaxed) || self.inner.block.get().is_some()
+        self.inner.block.get().is_some()
     }
 
     /// Whether none but ops of batches up to this one have it: what tensors do later does not change the answer.

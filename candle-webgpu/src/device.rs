@@ -22,6 +22,7 @@ use crate::link::{Kernel, Spec};
 use crate::queue::{Grid, Ops, Recorder, Threads};
 use crate::readback::Reading;
 use crate::rewrite::{Fired, Rewrites, Set};
+use crate::submit::Sender;
 use crate::window::Window;
 
 #[derive(Default)]
@@ -85,6 +86,9 @@ pub(crate) struct Inner {
     pub binding: u64,
     pub recorder: Mutex<Recorder>,
     pub encoder: Mutex<Encoder>,
+    pub sender: Mutex<Sender>,
+    /// The parameters of the dispatches of a submit.
+    pub params: wgpu::Buffer,
     pub ahead: Arc<Ahead>,
     /// The newest ops of those that were handed over to be rewritten.
     pub held: Mutex<Ops>,

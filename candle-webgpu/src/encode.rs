@@ -1,7 +1,6 @@
-//! From recorded ops to a submit, and the only place that submits: memory is assigned, pipelines and bind groups are looked up,
-//! and everything goes into one compute pass.
+//! From rewritten ops to commands: memory is assigned, pipelines and bind groups are looked up, and everything goes into one compute
+//! pass. What is encoded is submitted in the same order.
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
@@ -12,16 +11,14 @@ use crate::buffer::{lock, Value};
 use crate::compile::Signature;
 use crate::device::Inner;
 use crate::error::{Error, Result};
-use crate::flight::Name;
 use crate::hash::Map;
 use crate::pipeline::Pipelines;
 use crate::profile::{Timer, TICKS};
 use crate::queue::{Op, Ops, MOST_OPS, PARAMS_SLOT};
 use crate::readback::Copy;
 use crate::rewrite::graph::writes;
+use crate::submit::Commands;
 
-/// Submits that may be in flight before encoding waits for the oldest.
-const IN_FLIGHT: usize = 6;
 /// Bytes of uploads after which a submit frees wgpu's staging copies; larger data goes in several writes.
 const UPLOAD_WINDOW: u64 = 64 << 20;
 /// Bind groups kept; a decode loop needs some hundreds.
@@ -30,18 +27,12 @@ const BIND_GROUPS: usize = 8192;
 /// What a bind group binds: blocks by their ids, and the byte from which each is bound.
 type Bound = SmallVec<[(u64, u64); 7]>;
 
-/// What encoding needs and keeps. Whoever has locked it may take memory from the pool and write to it at once: nothing is
-/// encoded that has not been submitted.
+/// What encoding needs and keeps. Whoever has locked it may take memory from the pool, and write to it at once when the
+/// [sender](Inner::sender) has submitted what is encoded.
 pub(crate) struct Encoder {
     pipelines: Pipelines,
     bind_groups: Map<(Signature, Bound), wgpu::BindGroup>,
     generation: u64,
-    params: wgpu::Buffer,
-    params_data: Vec<u8>,
-    in_flight: VecDeque<wgpu::SubmissionIndex>,
-    uploaded: u64,
-    /// The dispatches that are being encoded.
-    names: Vec<Name>,
     /// The device is being profiled.
     pub timer: Option<Timer>,
 }
@@ -52,16 +43,6 @@ impl Encoder {
             pipelines: Pipelines::new(device.clone(), adapter),
             bind_groups: Map::default(),
             generation: 0,
-            params: device.create_buffer(&wgpu::BufferDescriptor {
-                label: Some("params"),
-                size: PARAMS_SLOT * MOST_OPS as u64,
-                usage: wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST,
-                mapped_at_creation: false,
-            }),
-            params_data: Vec::new(),
-            in_flight: VecDeque::new(),
-            uploaded: 0,
-            names: Vec::new(),
             timer: None,
         }
     }
@@ -108,21 +89,22 @@ impl Inner {
         }
         self.reserve(&mut encoder, &value, exact)?;
         let buffer = &value.block(false)?.buffer;
+        let mut sender = self.sender();
         let whole = bytes.len() & !3;
         let mut at = 0;
         for chunk in bytes[..whole].chunks(UPLOAD_WINDOW as usize) {
             self.queue.write_buffer(buffer, at, chunk);
             at += chunk.len() as u64;
-            encoder.uploaded += chunk.len() as u64;
-            if encoder.uploaded >= UPLOAD_WINDOW {
-                self.submit(&mut encoder, &mut Ops::new(), &[])?;
+            sender.uploaded += chunk.len() as u64;
+            if sender.uploaded >= UPLOAD_WINDOW {
+                self.submit_commands(&mut sender, Commands::new(&self.device))?;
             }
         }
         if whole < bytes.len() {
             let mut tail = [0; 4];
             tail[..bytes.len() - whole].copy_from_slice(&bytes[whole..]);
             self.queue.write_buffer(buffer, at, &tail);
-            encoder.uploaded += 4;
+            sender.uploaded += 4;
         }
         self.counters.uploads.fetch_add(1, Ordering::Relaxed);
         Ok(value)
@@ -138,6 +120,7 @@ impl Inner {
         if value.has_failed() {
             return first;
         }
+        drop(self.sender());
         self.wait(None)?;
         let pooled = self.pool.trim();
         encoder.bind_groups.clear();
@@ -160,38 +143,29 @@ impl Inner {
         copies: &[Copy<'_>],
     ) -> Result<Option<wgpu::SubmissionIndex>> {
         self.check_lost()?;
-        if ops.is_empty() && copies.is_empty() && encoder.uploaded == 0 {
-            return Ok(encoder.in_flight.back().cloned());
+        if ops.is_empty() && copies.is_empty() {
+            let sender = self.sender();
+            if sender.uploaded == 0 {
+                return Ok(sender.newest());
+            }
         }
-        let mut failed = None;
-        let mut done = 0;
-        let index = loop {
-            let mut commands = self
-                .device
-                .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-            if done < ops.len() {
-                done += self.encode_ops(encoder, &mut commands, &mut ops[done..], &mut failed);
-            }
-            if done < ops.len() {
-                self.send_commands(encoder, commands);
-                continue;
-            }
-            for copy in copies {
-                if let Err(error) = self
-                    .reserve(encoder, copy.source, false)
-                    .and_then(|()| copy.encode(&mut commands))
-                {
-                    failed = failed.or(Some(error));
-                }
-            }
-            break self.send_commands(encoder, commands);
+        let send = |commands| {
+            self.submit_commands(&mut self.sender(), commands)
+                .map(|_| ())
         };
-        while encoder.in_flight.len() > IN_FLIGHT {
-            let oldest = encoder.in_flight.pop_front();
-            self.wait(oldest)?;
+        let (mut last, mut failed) = self.encode_all(encoder, ops, send)?;
+        for copy in copies {
+            if let Err(error) = self
+                .reserve(encoder, copy.source, false)
+                .and_then(|()| copy.encode(&mut last.commands))
+            {
+                failed = failed.or(Some(error));
+            }
         }
+        let mut sender = self.sender();
+        let index = self.submit_commands(&mut sender, last)?;
         if !copies.is_empty() {
-            encoder.in_flight.clear();
+            sender.forget();
             encoder.pipelines.save_when_quiet();
         }
         self.check_lost()?;
@@ -202,18 +176,24 @@ impl Inner {
         }
     }
 
-    fn send_commands(
+    /// Encodes `ops`, of which all that `send` is not given are in the commands that come back; with them the first error.
+    pub(crate) fn encode_all(
         &self,
         encoder: &mut Encoder,
-        commands: wgpu::CommandEncoder,
-    ) -> wgpu::SubmissionIndex {
-        let index = self.queue.submit([commands.finish()]);
-        encoder.uploaded = 0;
-        self.counters.submits.fetch_add(1, Ordering::Relaxed);
-        encoder.in_flight.push_back(index.clone());
-        let names = std::mem::take(&mut encoder.names);
-        encoder.names = lock(&self.flight).push(index.clone(), names);
-        index
+        ops: &mut Ops,
+        mut send: impl FnMut(Commands) -> Result<()>,
+    ) -> Result<(Commands, Option<Error>)> {
+        let (mut done, mut failed) = (0, None);
+        loop {
+            let mut commands = Commands::new(&self.device);
+            if done < ops.len() {
+                done += self.encode_ops(encoder, &mut commands, &mut ops[done..], &mut failed);
+            }
+            if done == ops.len() {
+                return Ok((commands, failed));
+            }
+            send(commands)?;
+        }
     }
 
     /// Encodes ops, at most as many as there are slots of parameters, and ends before one for which there is no memory while
@@ -221,12 +201,15 @@ impl Inner {
     fn encode_ops(
         &self,
         encoder: &mut Encoder,
-        commands: &mut wgpu::CommandEncoder,
+        commands: &mut Commands,
         ops: &mut [Box<Op>],
         failed: &mut Option<Error>,
     ) -> usize {
-        let mut params_data = std::mem::take(&mut encoder.params_data);
-        params_data.clear();
+        let Commands {
+            commands,
+            params,
+            names,
+        } = commands;
         let mut timer = encoder.timer.take();
         if let Some(timer) = &mut timer {
             timer.open(&self.device);
@@ -234,13 +217,13 @@ impl Inner {
         let mut pass = begin(commands, timer.as_ref());
         let mut done = 0;
         for at in 0..ops.len().min(MOST_OPS) {
-            let slot = params_data.len() as u32;
+            let slot = params.len() as u32;
             let encoded = self.encode(encoder, &mut pass, &ops[at..], slot);
             let op = &mut ops[at];
             match encoded {
                 Ok(()) => {
-                    params_data.extend_from_slice(&op.params);
-                    encoder.names.push((op.spec.kernel.name, op.spec.op));
+                    params.extend_from_slice(&op.params);
+                    names.push((op.spec.kernel.name, op.spec.op));
                     if let Some(timer) = &mut timer {
                         if timer.note(op) {
                             drop(pass);
@@ -261,13 +244,6 @@ impl Inner {
         drop(pass);
         encoder.pipelines.encoded();
         encoder.timer = timer;
-        if !params_data.is_empty() {
-            self.queue.write_buffer(&encoder.params, 0, &params_data);
-        }
-        self.counters
-            .dispatches
-            .fetch_add(params_data.len() as u64 / PARAMS_SLOT, Ordering::Relaxed);
-        encoder.params_data = params_data;
         done
     }
 
@@ -338,7 +314,7 @@ impl Inner {
         let mut entries = vec![wgpu::BindGroupEntry {
             binding: 0,
             resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-                buffer: &encoder.params,
+                buffer: &self.params,
                 offset: 0,
                 size: wgpu::BufferSize::new(PARAMS_SLOT),
             }),

@@ -28,17 +28,13 @@ pub(crate) struct Open {
 }
 
 impl Flight {
-    /// Remembers a submit. Gives an empty list for the next.
-    pub fn push(&mut self, index: wgpu::SubmissionIndex, names: Vec<Name>) -> Vec<Name> {
+    /// Remembers a submit.
+    pub fn push(&mut self, index: wgpu::SubmissionIndex, names: Vec<Name>) {
         self.count += 1;
         self.submits.push_back((index, names));
-        if self.submits.len() <= KEPT {
-            return Vec::new();
+        if self.submits.len() > KEPT {
+            self.submits.pop_front();
         }
-        let oldest = self.submits.pop_front();
-        let mut spare = oldest.map(|(_, names)| names).unwrap_or_default();
-        spare.clear();
-        spare
     }
 
     pub fn open(&self, is_done: impl Fn(&wgpu::SubmissionIndex) -> bool) -> Open {

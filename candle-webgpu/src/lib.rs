@@ -35,6 +35,7 @@ mod readback;
 mod ready;
 mod rewrite;
 mod settings;
+mod submit;
 #[cfg_attr(target_arch = "wasm32", path = "wait_web.rs")]
 mod wait;
 mod window;

@@ -1,5 +1,5 @@
 //! The recorder: what becomes of an op until it is encoded. It is plain data, recorded by the caller; with others it is handed over
-//! to be rewritten, and what that gives is sent to be encoded. Natively a thread does each of the two.
+//! to be rewritten and encoded, and what that gives is sent to be submitted. Natively a thread does each of the two.
 
 use std::sync::atomic::Ordering;
 use std::sync::Weak;
@@ -14,6 +14,7 @@ use crate::link::{Kernel, Spec};
 use crate::readback::Copy;
 use crate::rewrite::graph::Graph;
 use crate::rewrite::{copies, Set, COPIES};
+use crate::submit::Commands;
 use crate::window::Window;
 use crate::worker::Worker;
 
@@ -120,8 +121,8 @@ impl Batch {
 
 /// The threads that go on with what callers have recorded.
 pub(crate) struct Threads {
-    rewriter: Worker<Batch>,
-    encoder: Worker<Ops>,
+    pub rewriter: Worker<Batch>,
+    pub sender: Worker<Option<Commands>>,
 }
 
 impl Threads {
@@ -129,11 +130,7 @@ impl Threads {
     pub fn start(device: &Weak<Inner>) -> Option<Self> {
         Some(Threads {
             rewriter: Worker::start("candle-rewrite", device.clone(), Inner::process)?,
-            encoder: Worker::start("candle-encode", device.clone(), |device, ops| {
-                if let Err(error) = device.submit(&mut lock(&device.encoder), ops, &[]) {
-                    device.keep_error(error);
-                }
-            })?,
+            sender: Worker::start("candle-submit", device.clone(), Inner::submit_next)?,
         })
     }
 }
@@ -291,23 +288,30 @@ impl Inner {
         }
     }
 
-    /// Rewrites a batch and sends what is not held back. What can be dropped is left in the batch.
+    /// Rewrites a batch, and encodes what is not held back. What can be dropped is left in the batch.
     fn process(&self, batch: &mut Batch) {
         let held_back = if self.rewrites.look() { HELD_BACK } else { 0 };
         let mut ops = self.rewrite(batch, held_back);
-        let Some(threads) = self.threads.get() else {
-            if let Err(error) = self.submit(&mut lock(&self.encoder), &mut ops, &[]) {
-                self.keep_error(error);
+        let encoder = &mut lock(&self.encoder);
+        let encoded = match self.threads.get() {
+            _ if ops.is_empty() => Ok(None),
+            None => self.submit(encoder, &mut ops, &[]).map(|_| None),
+            Some(threads) => {
+                self.compile_ahead(&ops);
+                let send = |commands| {
+                    threads.sender.send(Some(commands));
+                    Ok(())
+                };
+                self.check_lost()
+                    .and_then(|()| self.encode_all(encoder, &mut ops, send))
+                    .and_then(|(last, failed)| send(last).map(|()| failed))
             }
-            batch.ops.append(&mut ops);
-            return;
         };
-        self.compile_ahead(&ops);
-        for op in &ops {
-            op.operands.iter().for_each(|(value, _)| value.note_sent());
+        match encoded {
+            Ok(None) => {}
+            Ok(Some(error)) | Err(error) => self.keep_error(error),
         }
-        let spent = threads.encoder.send(ops);
-        batch.ops.extend(spent.into_iter().flatten());
+        batch.ops.append(&mut ops);
     }
 
     /// Has pipelines compiled while ops that were sent before are encoded.
@@ -321,7 +325,7 @@ impl Inner {
     pub(crate) fn settle(&self) {
         if let Some(threads) = self.threads.get() {
             threads.rewriter.settle();
-            threads.encoder.settle();
+            threads.sender.settle();
         }
     }
 
@@ -353,7 +357,6 @@ impl Inner {
         }
         let mut ops = self.rewrite(&mut batch, 0);
         self.compile_ahead(&ops);
-        self.settle();
         let submitted = self.submit(&mut lock(&self.encoder), &mut ops, copies);
         recorder.reuse(batch.ops);
         recorder.reuse(ops);

@@ -16,6 +16,7 @@ use crate::queue::{Threads, LOG_VAR};
 use crate::readback::FAULT_BYTES;
 use crate::rewrite::{self, Rewrites, Set};
 use crate::settings::Settings;
+use crate::submit::{self, Sender};
 use crate::wait::{block_on, may_block, poll, Call};
 use crate::window::binding_limit;
 
@@ -186,6 +187,8 @@ impl Device {
             recorder: Mutex::default(),
             ahead: encoder.ahead().clone(),
             encoder: Mutex::new(encoder),
+            sender: Mutex::new(Sender::new()),
+            params: submit::params(&device),
             held: Mutex::default(),
             threads: OnceLock::new(),
             flight: Mutex::default(),
