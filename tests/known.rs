@@ -8,13 +8,7 @@ pub struct Known {
     pub reason: &'static str,
 }
 
-const FLUSHES: &str = "it takes subnormals for zero, as WGSL allows: ceil(1e-40) is 0";
-
-#[rustfmt::skip]
-pub const KNOWN: &[Known] = &[
-    Known { adapter: "swiftshader", case: "unary/uceil/",  reason: FLUSHES },
-    Known { adapter: "swiftshader", case: "unary/ufloor/", reason: FLUSHES },
-];
+pub const KNOWN: &[Known] = &[];
 
 /// Why `case` is expected to fail on `adapter`.
 pub fn reason(adapter: &str, case: &str) -> Option<&'static str> {

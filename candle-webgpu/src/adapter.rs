@@ -148,7 +148,9 @@ impl AdapterReport {
         }
         if facts.software {
             self.kind = rank(wgpu::DeviceType::Cpu).1.into();
-            self.features.push(IN_TURN);
+            if !self.features.contains(&IN_TURN) {
+                self.features.push(IN_TURN);
+            }
         }
         if DOT4_BROWSER.contains(&facts.vendor.as_str()) {
             self.features.push(DOT4);

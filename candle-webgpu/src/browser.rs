@@ -1,10 +1,12 @@
 //! What the browser knows and wgpu 30 does not pass on: the adapter's name, and subgroups, which it cannot ask for
-//! (gfx-rs/wgpu#10146).
+//! (gfx-rs/wgpu#10146). And what has Firefox look for work that is done.
 
-use js_sys::futures::JsFuture;
+use js_sys::futures::{spawn_local, JsFuture};
 use js_sys::{Array, Promise};
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::JsValue;
+
+use crate::ready::Ready;
 
 #[wasm_bindgen(inline_js = r#"
 export async function adapter_facts() {
@@ -32,10 +34,41 @@ export function with_subgroups(request) {
         prototype.requestDevice = original;
     }
 }
+
+export function looks_seldom() {
+    return globalThis.navigator?.userAgent?.includes("Firefox/") ?? false;
+}
+
+export function sleep(ms) {
+    return new Promise((done) => setTimeout(done, ms));
+}
 "#)]
 extern "C" {
     fn adapter_facts() -> Promise;
     fn with_subgroups(request: &mut dyn FnMut());
+    fn looks_seldom() -> bool;
+    fn sleep(ms: u32) -> Promise;
+}
+
+/// Milliseconds between two looks, and how many there are: what takes longer can wait for the browser's own.
+const LOOK: u32 = 2;
+const LOOKS: u32 = 500;
+
+/// Firefox (159) looks for work that is done whenever something is submitted, and else ten times a second (bug 1870699), so a token
+/// would take 100 ms. Until `ready` is over nothing is submitted to it again and again.
+pub(crate) fn keep_looking(queue: &wgpu::Queue, ready: &Ready) {
+    if !looks_seldom() {
+        return;
+    }
+    let (queue, ready) = (queue.clone(), ready.clone());
+    spawn_local(async move {
+        for _ in 0..LOOKS {
+            if JsFuture::from(sleep(LOOK)).await.is_err() || ready.done().is_some() {
+                return;
+            }
+            queue.submit([]);
+        }
+    });
 }
 
 /// What a browser tells of its adapter.

@@ -62,6 +62,15 @@ impl Inner {
         lock(&self.error).take()
     }
 
+    /// How long to look for what others do before sleeping: a thread that sleeps is back some 200 us late (virtual machine of an H200),
+    /// and a token's work takes 1 to 2 ms. Where the CPU computes it has other things to do.
+    pub fn spin(&self) -> Duration {
+        match self.in_turn {
+            true => Duration::from_micros(100),
+            false => Duration::from_millis(2),
+        }
+    }
+
     /// Waits for a submit, or for all of them.
     pub fn wait(&self, index: Option<wgpu::SubmissionIndex>) -> Result<()> {
         let mut before = None;

@@ -2,7 +2,7 @@
 //! to be rewritten and encoded, and what that gives is sent to be submitted. Natively a thread does each of the two.
 
 use std::sync::atomic::Ordering;
-use std::sync::Weak;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -23,15 +23,18 @@ use crate::worker::Worker;
 pub(crate) const PARAMS_SLOT: u64 = 256;
 /// Ops in the first batch after a readback: few, so that the device starts to work.
 const FIRST_BATCH: usize = 40;
-/// Ops in later ones.
+/// Ops in the second one, and how much longer each of the next is, up to the last number: a submit costs the device some 25 us (NVIDIA
+/// H200), and the longer it has had work, the further the host is ahead.
 const BATCH: usize = 80;
+const GROWTH: (usize, usize) = (5, 4);
+const LONGEST: usize = 240;
 /// The newest ops, which are not sent when a batch has been rewritten: tensors still hold what they made, as Rust's variables
 /// live to the end of their function, and what follows may become one op with them.
 const HELD_BACK: usize = 32;
 /// Boxes of ops that are kept to be used again.
-const SPARE: usize = 4 * BATCH;
+const SPARE: usize = 2 * LONGEST;
 /// Ops that one submit may have. A rule may make two ops of one.
-pub(crate) const MOST_OPS: usize = 2 * (BATCH + HELD_BACK);
+pub(crate) const MOST_OPS: usize = 2 * (LONGEST + HELD_BACK);
 
 /// `ops` writes the name of each op to stderr as it is encoded.
 pub const LOG_VAR: &str = "CANDLE_WEBGPU_LOG";
@@ -127,10 +130,11 @@ pub(crate) struct Threads {
 
 impl Threads {
     /// None where threads cannot be had.
-    pub fn start(device: &Weak<Inner>) -> Option<Self> {
+    pub fn start(device: &Arc<Inner>) -> Option<Self> {
+        let (spin, device) = (device.spin(), Arc::downgrade(device));
         Some(Threads {
-            rewriter: Worker::start("candle-rewrite", device.clone(), Inner::process)?,
-            sender: Worker::start("candle-submit", device.clone(), Inner::submit_next)?,
+            rewriter: Worker::start("candle-rewrite", device.clone(), spin, Inner::process)?,
+            sender: Worker::start("candle-submit", device, spin, Inner::submit_next)?,
         })
     }
 }
@@ -180,7 +184,7 @@ impl Recorder {
     /// What was recorded since the last batch.
     pub fn batch(&mut self, pool: &Pool) -> Batch {
         Batch {
-            ops: std::mem::replace(&mut self.pending, Vec::with_capacity(2 * BATCH)),
+            ops: std::mem::replace(&mut self.pending, Vec::with_capacity(LONGEST)),
             number: pool.batches.fetch_add(1, Ordering::Relaxed),
         }
     }
@@ -236,7 +240,8 @@ impl Inner {
         recorder.push(op);
         recorder.faults |= faults;
         if recorder.is_full() {
-            recorder.window = BATCH;
+            let longer = recorder.window * GROWTH.0 / GROWTH.1;
+            recorder.window = longer.clamp(BATCH, LONGEST);
             self.hand_over(&mut recorder);
             return self.take_error().map_or(Ok(()), Err);
         }

@@ -117,7 +117,9 @@ impl Inner {
     fn read_chunk(&self, value: &Value, from: u64, bytes: u64) -> Result<Vec<u8>> {
         let part = self.request(value, from, bytes)?;
         let (device, index) = (&self.device, part.index.clone());
-        let mapped = block(device, index, &part.ready, READ, |index| self.wait(index));
+        let mapped = block(device, index, &part.ready, READ, self.spin(), |index| {
+            self.wait(index)
+        });
         if mapped.is_err() {
             // Whoever reads next is told of faults.
             lock(&self.recorder).faults |= part.faults;
@@ -163,6 +165,8 @@ impl Inner {
             .map_async(wgpu::MapMode::Read, move |result| {
                 done.finish(result.is_ok())
             });
+        #[cfg(target_arch = "wasm32")]
+        crate::browser::keep_looking(&self.queue, &ready);
         Ok(Part {
             staging,
             index,
@@ -211,9 +215,14 @@ impl Inner {
         let index = self.flush(&mut recorder, &[])?;
         drop(recorder);
         if cfg!(target_arch = "wasm32") {
-            block(&self.device, None, &self.submitted(), SYNCHRONIZE, |_| {
-                Ok(())
-            })?;
+            block(
+                &self.device,
+                None,
+                &self.submitted(),
+                SYNCHRONIZE,
+                self.spin(),
+                |_| Ok(()),
+            )?;
         } else {
             self.wait(index)?;
         }
@@ -250,6 +259,8 @@ impl Inner {
         let ready = Ready::default();
         let done = ready.clone();
         self.queue.on_submitted_work_done(move || done.finish(true));
+        #[cfg(target_arch = "wasm32")]
+        crate::browser::keep_looking(&self.queue, &ready);
         ready
     }
 

@@ -30,7 +30,6 @@ impl Ready {
         }
     }
 
-    #[cfg(not(target_arch = "wasm32"))]
     pub fn done(&self) -> Option<bool> {
         lock(&self.0).done
     }

@@ -7,9 +7,6 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::ready::Ready;
 
-/// How long to poll before blocking: a round trip is some 50 us, a blocked thread wakes later.
-const SPIN: Duration = Duration::from_micros(500);
-
 /// What the user called, and what to await where nothing may block.
 pub(crate) type Call = (&'static str, &'static str);
 
@@ -61,16 +58,17 @@ fn guarded(device: &wgpu::Device, how: wgpu::PollType) -> Result<bool> {
     }
 }
 
-/// Waits until `ready` is over; `wait` waits for a submit, or for all of them.
+/// Waits until `ready` is over, polling for as long as `spin` before it blocks; `wait` waits for a submit, or for all of them.
 pub(crate) fn block(
     device: &wgpu::Device,
     index: Option<wgpu::SubmissionIndex>,
     ready: &Ready,
     _: Call,
+    spin: Duration,
     wait: impl Fn(Option<wgpu::SubmissionIndex>) -> Result<()>,
 ) -> Result<bool> {
     let start = Instant::now();
-    while start.elapsed() < SPIN {
+    while start.elapsed() < spin {
         if let Some(well) = ready.done() {
             return Ok(well);
         }

@@ -41,6 +41,7 @@ pub(crate) fn block(
     _index: Option<wgpu::SubmissionIndex>,
     ready: &Ready,
     call: Call,
+    _spin: Duration,
     _wait: impl Fn(Option<wgpu::SubmissionIndex>) -> Result<()>,
 ) -> Result<bool> {
     suspend::on(ready.clone(), call)

@@ -13,8 +13,6 @@ use crate::error::Error;
 
 /// Jobs that may wait; whoever has one more waits too.
 const WAITING: usize = 8;
-/// How long to look for work before sleeping: waking up takes as long as some ten ops.
-const SPIN: Duration = Duration::from_micros(300);
 
 pub(crate) struct Worker<J>(Arc<Shared<J>>);
 
@@ -22,6 +20,8 @@ struct Shared<J> {
     line: Mutex<Line<J>>,
     /// Jobs that were sent and are not over yet.
     under_way: AtomicUsize,
+    /// How long to look for work before sleeping.
+    spin: Duration,
     /// Something was sent, or nothing ever will be.
     sent: Condvar,
     /// A job is over.
@@ -44,6 +44,7 @@ impl<J: Send + 'static> Worker<J> {
     pub fn start(
         name: &str,
         device: Weak<Inner>,
+        spin: Duration,
         work: impl Fn(&Inner, &mut J) + Send + 'static,
     ) -> Option<Self> {
         let line = Line {
@@ -56,6 +57,7 @@ impl<J: Send + 'static> Worker<J> {
         let shared = Arc::new(Shared {
             line: Mutex::new(line),
             under_way: AtomicUsize::new(0),
+            spin,
             sent: Condvar::new(),
             done: Condvar::new(),
         });
@@ -106,7 +108,7 @@ impl<J> Drop for Worker<J> {
 impl<J> Shared<J> {
     /// The next job; None when there will be none.
     fn next(&self) -> Option<J> {
-        spin(|| self.under_way.load(Ordering::Acquire) > 0);
+        self.look(|| self.under_way.load(Ordering::Acquire) > 0);
         let mut line = lock(&self.line);
         loop {
             if let Some(job) = line.jobs.pop_front() {
@@ -121,10 +123,22 @@ impl<J> Shared<J> {
         }
     }
 
+    /// Asks again and again for a while whether `done`; gives the last answer.
+    fn look(&self, done: impl Fn() -> bool) -> bool {
+        let start = Instant::now();
+        while !done() {
+            if start.elapsed() > self.spin {
+                return false;
+            }
+            std::thread::yield_now();
+        }
+        true
+    }
+
     /// Waits until at most `most` jobs are under way.
     fn wait_until(&self, most: usize) {
         let few = || self.under_way.load(Ordering::Acquire) <= most;
-        if few() || spin(few) {
+        if self.look(few) {
             return;
         }
         let mut line = lock(&self.line);
@@ -150,18 +164,6 @@ impl<J> Drop for Over<'_, J> {
 
 fn sleep<'a, T>(until: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
     until.wait(guard).unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Asks again and again for a while whether `done`; gives the last answer.
-fn spin(done: impl Fn() -> bool) -> bool {
-    let start = Instant::now();
-    while !done() {
-        if start.elapsed() > SPIN {
-            return false;
-        }
-        std::thread::yield_now();
-    }
-    true
 }
 
 #[cfg(test)]

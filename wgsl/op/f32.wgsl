@@ -183,8 +183,14 @@ fn usqrt(v: f32) -> f32 {
     return sqrt(v);
 }
 fn uabs(v: f32) -> f32 { return bitcast<f32>(bitcast<u32>(v) & 0x7fffffffu); }
-fn uceil(v: f32) -> f32 { return ceil(v); }
-fn ufloor(v: f32) -> f32 { return floor(v); }
+// Of a subnormal by its sign: an adapter may take it for zero.
+fn f32_whole(v: f32, near: f32, above: u32, below: u32) -> f32 {
+    let bits = bitcast<u32>(v);
+    let tiny = (bits & 0x7fffffffu) - 1u < 0x007fffffu;
+    return select(near, bitcast<f32>(select(above, below, bits >= 0x80000000u)), tiny);
+}
+fn uceil(v: f32) -> f32 { return f32_whole(v, ceil(v), 0x3f800000u, 0x80000000u); }
+fn ufloor(v: f32) -> f32 { return f32_whole(v, floor(v), 0u, 0xbf800000u); }
 // Half away from zero, where WGSL's `round` takes the even neighbour.
 fn uround(v: f32) -> f32 {
     let t = trunc(v);

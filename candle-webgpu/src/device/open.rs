@@ -209,7 +209,7 @@ impl Device {
         };
         let device = Device(Arc::new(inner));
         device.0.watch();
-        if let Some(threads) = Threads::start(&Arc::downgrade(&device.0)) {
+        if let Some(threads) = Threads::start(&device.0) {
             let _ = device.0.threads.set(threads);
         }
         if !without(PACK16) {
