@@ -152,8 +152,8 @@ pub(crate) fn reads_whole(spec: &Spec) -> bool {
 
 /// Whether steps read two products.
 pub(crate) fn is_pair(spec: &Spec) -> bool {
-    let mut pairs = ROWS.iter().filter_map(|row| row.pair.as_ref());
-    pairs.any(|pair| std::ptr::eq(pair, spec.kernel))
+    // Siblings have a second matrix, too, but no steps.
+    spec.steps.is_some() && spec.kernel.bindings.iter().any(|b| b.name == "c")
 }
 
 /// The product `one` with steps behind it, whose first operand it is; the others are `reads`, in words or quads.

@@ -3,7 +3,7 @@
 use crate::elem::Elem;
 use crate::error::Result;
 use crate::kernel::edge::FLOATS;
-use crate::kernel::{epilogue, gemv_siblings};
+use crate::kernel::epilogue;
 use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
 use crate::quant::{Quant, QUANTS};
 
@@ -261,8 +261,8 @@ pub(super) fn team(spec: &Spec, text: &mut Text) {
     let form = form(spec);
     text.line(format!("const ROWS = {}u;", form.rows));
     text.line(format!("const COLS = {}u;", form.cols));
-    let alone = spec.kernel.name == GEMV_K_ALONE.name || gemv_siblings::is_alone(spec.kernel);
-    text.line(if alone {
+    // As all twins of GEMV_K_ALONE are called.
+    text.line(if spec.kernel.name.ends_with("_alone") {
         "const TREE = false;
 struct Ids { @builtin(local_invocation_index) thread: u32 }
 fn sum_of(v: vec4<f32>) -> vec4<f32> { return v; }

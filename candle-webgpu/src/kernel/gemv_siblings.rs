@@ -51,10 +51,6 @@ static SIBLINGS_SUB32: [Kernel; 2] = by_count!("gemv_siblings_sub32", 32, SUB);
 static SIBLINGS_SUB128: [Kernel; 2] = by_count!("gemv_siblings_sub128", 128, SUB);
 static SIBLINGS_ALONE: [Kernel; 2] = by_count!("gemv_siblings_alone", 16, NONE);
 
-pub(super) fn is_alone(kernel: &Kernel) -> bool {
-    SIBLINGS_ALONE.iter().any(|k| std::ptr::eq(k, kernel))
-}
-
 /// The most products.
 pub(crate) const MOST: usize = 3;
 

@@ -21,6 +21,7 @@ pub mod gemm_coop;
 pub mod gemv;
 pub mod gemv_dot;
 mod gemv_dot_text;
+pub(crate) mod gemv_normed;
 pub(crate) mod gemv_siblings;
 mod image;
 pub mod index;
@@ -68,6 +69,7 @@ pub fn catalogue() -> Vec<Spec> {
         gemm_coop::catalogue(),
         gemv::catalogue(),
         gemv_dot::catalogue(),
+        gemv_normed::catalogue(),
         gemv_siblings::catalogue(),
         index::catalogue(),
         nonfinite::catalogue(),

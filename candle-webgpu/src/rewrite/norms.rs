@@ -9,11 +9,12 @@ use crate::kernel::Strided;
 use crate::link::Access;
 use crate::queue::Op;
 use crate::rewrite::graph::Graph;
+use crate::rewrite::prenorms;
 
-pub(crate) fn rewrite(_: &Inner, graph: &mut Graph) -> u64 {
+pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
     let mut fired = 0;
     for at in graph.all() {
-        if let Some((sum, op)) = find(graph, at) {
+        if let Some((sum, op)) = find(device, graph, at) {
             graph.replace(&[sum, at], at, [op]);
             fired += 1;
         }
@@ -22,7 +23,7 @@ pub(crate) fn rewrite(_: &Inner, graph: &mut Graph) -> u64 {
 }
 
 /// The sum that is normed at a place, and what does both.
-fn find(graph: &Graph, at: usize) -> Option<(usize, Op)> {
+fn find(device: &Inner, graph: &Graph, at: usize) -> Option<(usize, Op)> {
     let norm = graph.op(at).filter(|op| op.is_of(&RMS_NORM))?;
     let sum_at = graph.writer(&norm.operands[0].0).filter(|sum| *sum < at)?;
     let sum = graph.op(sum_at)?;
@@ -38,6 +39,9 @@ fn find(graph: &Graph, at: usize) -> Option<(usize, Op)> {
         && sum.operands[2].1 == 0
         && sum.spec.elem(2) == norm.spec.elem(0);
     if !fits || !graph.due().contains(&sum_at) || !graph.can_move(&[sum_at, at], at) {
+        return None;
+    }
+    if prenorms::takes(device, graph, at, sum_at) {
         return None;
     }
     let both = AddNormParams {

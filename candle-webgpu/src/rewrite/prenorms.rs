@@ -1,0 +1,349 @@
+//! The rms_norm of one row goes into the products that read it: what it divides by is a factor of their sums, and each workgroup of
+//! a product reads all of the row. Behind `siblings` and `epilogues`, of whose kernels there are such twins as well.
+//!
+//! Not bit for bit: what is multiplied is x alpha, which is not rounded to the dtype, and the factor comes last.
+
+use smallvec::SmallVec;
+
+use crate::device::Inner;
+use crate::kernel::epilogue;
+use crate::kernel::gemv_normed::{params, spec};
+use crate::kernel::norm::{NormParams, RMS_NORM};
+use crate::kernel::product::Params as Product;
+use crate::queue::Op;
+use crate::rewrite::graph::Graph;
+
+pub(super) const NAME: &str = "prenorms";
+
+/// Places of products.
+type Products = SmallVec<[usize; 4]>;
+
+pub(crate) fn rewrite(_: &Inner, graph: &mut Graph) -> u64 {
+    let mut fired = 0;
+    for at in graph.due() {
+        let Some(products) = products(graph, at) else {
+            continue;
+        };
+        // Once one is rewritten, it no longer stands between the norm and the next.
+        let left = products.into_iter().find(|&product| {
+            let op = normed(graph, at, product).filter(|_| graph.can_move(&[at, product], product));
+            op.map(|op| graph.replace(&[product], product, [op]))
+                .is_none()
+        });
+        if left.is_none() {
+            graph.replace(&[at], at, []);
+            fired += 1;
+        }
+    }
+    fired
+}
+
+/// Whether the norm at a place, of a sum at another, is this rule's: the sum goes behind a product then, and `norms` would
+/// part them.
+pub(super) fn takes(device: &Inner, graph: &Graph, at: usize, sum: usize) -> bool {
+    let on = |rule| device.rewrites.is_on(rule);
+    let is_behind = |i: usize| {
+        let read = graph.op(sum).and_then(|op| op.operands.get(i));
+        let maker = graph.sole(read, sum).filter(|at| graph.due().contains(at));
+        let maker = maker.and_then(|maker| graph.op(maker));
+        maker.is_some_and(|op| epilogue::suits(&op.spec))
+    };
+    on(NAME) && on("epilogues") && (0..2).any(is_behind) && products(graph, at).is_some()
+}
+
+/// What reads the norm at a place, if nothing else does and it can go into all of them.
+fn products(graph: &Graph, at: usize) -> Option<Products> {
+    let norm = graph.op(at).filter(|op| op.is_of(&RMS_NORM))?;
+    let (y, _) = norm.operands.get(2)?;
+    if graph.maker(y) != Some(at) {
+        return None;
+    }
+    let mut readers = Products::from_slice(graph.readers(y));
+    readers.sort_unstable();
+    readers.dedup();
+    let due = graph.due();
+    let fits = |product: &usize| {
+        // Rules that look for products have seen those that are due.
+        let seen = due.contains(product) || !due.contains(&at);
+        seen && normed(graph, at, *product).is_some()
+    };
+    (!readers.is_empty() && readers.iter().all(fits)).then_some(readers)
+}
+
+/// The product at a place with the norm at another in front of it.
+fn normed(graph: &Graph, at: usize, product: usize) -> Option<Op> {
+    let (norm, op) = (graph.op(at)?, graph.op(product)?);
+    let [x, alpha, (y, start)] = &norm.operands[..] else {
+        return None;
+    };
+    let ((a, a_start), others) = op.operands.split_first()?;
+    let (row, of): (NormParams, Product) = (norm.params(), op.params());
+    let elem = norm.spec.elem(0);
+    // By 16 bytes.
+    let step = 16 / elem.size() as u32;
+    let fits = (row.rows, row.n) == (of.m, of.k)
+        && (of.m, of.batch, of.a_offset) == (1, 1, 0)
+        && (a.same(y) && a_start == start && *start == 0)
+        && op.spec.elem(0) == elem
+        && [row.x_offset, row.alpha_offset]
+            .iter()
+            .all(|offset| offset.is_multiple_of(step))
+        && !others.iter().any(|(other, _)| other.same(y));
+    let mut written = graph.written(op);
+    if !fits || written.any(|value| value.same(&x.0) || value.same(&alpha.0)) {
+        return None;
+    }
+    let mut operands = op.operands.clone();
+    operands[0] = x.clone();
+    operands.push(alpha.clone());
+    let mut both = Op::new(spec(&op.spec)?, operands, &op.params, op.grid);
+    both.set_params(&params(of, &row));
+    Some(both)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::elem::Elem;
+    use crate::kernel::quantized::Blocks;
+    use crate::quant::Quant;
+    use crate::rewrite::testing::{near, same_bits, Bench, T};
+
+    const FLOATS: [Elem; 3] = [Elem::F32, Elem::F16, Elem::Bf16];
+
+    /// n rows of k weights up to 1 / (2 sqrt(k)). Squares of a norm's results h add up to 4 k at most, since its parameter has values up
+    /// to 2, and to 4 / 3 k on average; a product of both has a standard deviation of 1 / 3.
+    fn weights(b: &Bench, elem: Elem, n: usize, k: usize) -> T {
+        let w = b.scaled(&b.floats(&[n, k]), 0.25 / (k as f64).sqrt());
+        b.device.synchronize().expect("no error");
+        let w = b.cast(&w, elem);
+        b.device.synchronize().expect("no error");
+        w
+    }
+
+    /// How far apart such products may be, which are within 2, six deviations. With rules off h is rounded: by u h / sqrt(3), a
+    /// standard deviation, and six of all of them are 6 u / sqrt(3) 2 sqrt(k) / (2 sqrt(k)) = 3.5 u. Each product is rounded to its
+    /// dtype, by 2 u. In f32 these are the least: the sums have other orders and other terms, of which some hundred are added
+    /// one after the other, and two roots and quotients are up to 2.5 units off: 32 u.
+    fn bound(elem: Elem) -> f32 {
+        match elem {
+            Elem::F16 => 8. / 2048.,
+            Elem::Bf16 => 8. / 256.,
+            _ => 32. / (1 << 24) as f32,
+        }
+    }
+
+    /// x (m, k) times the transpose of w (n, k).
+    fn linear(b: &Bench, x: &T, w: &T) -> T {
+        let (m, n, k) = (x.dims[0], w.dims[0], w.dims[1]);
+        let w = w.shown(&[k, n], &[1, k], 0);
+        let y = b.device.matmul(x.v(), w.v(), (1, m, n, k)).expect("matmul");
+        T::new(y, x.elem, &[m, n])
+    }
+
+    fn norm(b: &Bench, x: &T, alpha: &T) -> T {
+        let y = b.device.rms_norm(x.v(), alpha.v(), 1e-5).expect("norm");
+        T::new(y, x.elem, &x.dims)
+    }
+
+    /// The norm of a new row.
+    fn row(b: &Bench, elem: Elem, m: usize, k: usize) -> T {
+        norm(b, &b.of(elem, &[m, k]), &b.of(elem, &[k]))
+    }
+
+    /// silu(x gate^T) (x up^T).
+    fn gated(b: &Bench, x: &T, [gate, up]: [&T; 2]) -> T {
+        let gate = b.map("usilu", &linear(b, x, gate));
+        b.zip("bmul", &gate, &linear(b, x, up))
+    }
+
+    #[test]
+    fn one_to_four_products() {
+        for elem in FLOATS {
+            for k in [64, 72, 520, 2048, 4096] {
+                for columns in [&[40][..], &[40, 7], &[64, 16, 16], &[5, 6, 7, 8]] {
+                    let counts = near(bound(elem), |b| {
+                        let n = columns.iter();
+                        let w: Vec<T> = n.map(|n| weights(b, elem, *n, k)).collect();
+                        let x = row(b, elem, 1, k);
+                        w.iter().map(|w| linear(b, &x, w)).collect()
+                    });
+                    let products = columns.len() as u64;
+                    let saved = products + 1 - products.div_ceil(3);
+                    assert_eq!(counts.1 - counts.0, saved, "{elem} {k} {columns:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn many_columns() {
+        for elem in FLOATS {
+            let counts = near(bound(elem), |b| {
+                let w = [4200, 4099].map(|n| weights(b, elem, n, 768));
+                let x = row(b, elem, 1, 768);
+                w.iter().map(|w| linear(b, &x, w)).collect()
+            });
+            assert_eq!(counts.1 - counts.0, 2, "{elem}");
+        }
+    }
+
+    /// With products within 2 that are off by a bound, silu(gate) up is off by 1.1 * 2 + 2 of them, and three results within 4
+    /// are rounded: 4 u each.
+    #[test]
+    fn gate_and_up() {
+        for elem in FLOATS {
+            for (n, k) in [(96, 2048), (7, 64), (33, 520), (4100, 512)] {
+                let counts = near(6. * bound(elem), |b| {
+                    let w = [0; 2].map(|_| weights(b, elem, n, k));
+                    let x = row(b, elem, 1, k);
+                    vec![gated(b, &x, [&w[0], &w[1]])]
+                });
+                assert_eq!(counts.1 - counts.0, 4, "{elem} {n} {k}");
+            }
+        }
+    }
+
+    #[test]
+    fn with_steps_and_operands() {
+        for elem in FLOATS {
+            // Two sums more, within 6.
+            let counts = near(3. * bound(elem), |b| {
+                let (w, x) = (weights(b, elem, 48, 256), b.of(elem, &[1, 256]));
+                let [bias, other] = [0; 2].map(|_| b.of(elem, &[1, 48]));
+                let [alpha, beta] = [0; 2].map(|_| b.of(elem, &[256]));
+                let one = b.zip("badd", &linear(b, &norm(b, &x, &alpha), &w), &bias);
+                let two = linear(b, &norm(b, &x, &beta), &w);
+                vec![b.zip("badd", &one, &other), b.scaled(&two, 0.5)]
+            });
+            assert_eq!(counts.1 - counts.0, 5, "{elem}");
+        }
+    }
+
+    /// As a layer has it: the sum goes behind the product before it.
+    #[test]
+    fn behind_a_residual_sum() {
+        for elem in FLOATS {
+            let counts = near(6. * bound(elem), |b| {
+                let (x, residual) = (b.of(elem, &[1, 512]), b.of(elem, &[1, 256]));
+                let down = weights(b, elem, 256, 512);
+                let w = [0; 2].map(|_| weights(b, elem, 96, 256));
+                let alpha = b.of(elem, &[256]);
+                let sum = b.zip("badd", &linear(b, &x, &down), &residual);
+                let y = gated(b, &norm(b, &sum, &alpha), [&w[0], &w[1]]);
+                vec![y, sum]
+            });
+            assert_eq!(counts.1 - counts.0, 5, "{elem}");
+        }
+    }
+
+    #[test]
+    fn parts_of_values() {
+        for elem in FLOATS {
+            for (offset, folded) in [(16, true), (4, elem == Elem::F32), (3, false)] {
+                let counts = near(bound(elem), |b| {
+                    let (x, alpha) = (b.of(elem, &[400]), b.of(elem, &[300]));
+                    let w = weights(b, elem, 24, 128);
+                    let x = x.shown(&[1, 128], &[128, 1], 2 * offset);
+                    let alpha = alpha.shown(&[128], &[1], offset);
+                    vec![linear(b, &norm(b, &x, &alpha), &w)]
+                });
+                let saved = counts.1 - counts.0;
+                assert_eq!(saved, u64::from(folded), "{elem} {offset}");
+            }
+        }
+    }
+
+    /// Halves of one sign and the other, or one among numbers.
+    fn values(special: f32) -> Vec<f32> {
+        let of = |i: usize| match (special.is_finite(), i) {
+            (true, _) => special * [1., -1.][i % 2],
+            (false, 77) => special,
+            _ => (i as f32).sin(),
+        };
+        (0..128).map(of).collect()
+    }
+
+    /// Rows of zeros, of the greatest numbers, and with one that is none: NaN and infinities come out as they do without rules.
+    #[test]
+    fn special_rows() {
+        for (elem, greatest) in [(Elem::F32, 1e15), (Elem::F16, 65504.), (Elem::Bf16, 1e15)] {
+            for special in [0., greatest, f32::INFINITY, f32::NAN, 1e-7] {
+                let counts = near(bound(elem), |b| {
+                    let (w, alpha) = (weights(b, elem, 24, 128), b.of(elem, &[128]));
+                    let x = b.device.upload(bytemuck::cast_slice(&values(special)));
+                    let x = T::new(x.expect("an upload"), Elem::F32, &[1, 128]);
+                    let row = b.cast(&x, elem);
+                    b.device.synchronize().expect("no error");
+                    vec![linear(b, &norm(b, &row, &alpha), &w)]
+                });
+                assert_eq!(counts.1 - counts.0, 1, "{elem} {special}");
+            }
+        }
+    }
+
+    #[test]
+    fn stay_apart() {
+        let plain = |(with, without): (u64, u64), why| assert_eq!(with, without, "{why}");
+        let w = |b: &Bench| weights(b, Elem::F32, 24, 64);
+        plain(
+            same_bits(|b| {
+                let (w, x) = (w(b), row(b, Elem::F32, 1, 64));
+                vec![linear(b, &x, &w), x]
+            }),
+            "a tensor holds the norm",
+        );
+        plain(
+            same_bits(|b| {
+                let (w, x) = (w(b), row(b, Elem::F32, 1, 64));
+                vec![linear(b, &x, &w), b.softmax(&x)]
+            }),
+            "another op reads the norm",
+        );
+        plain(
+            same_bits(|b| vec![linear(b, &row(b, Elem::F32, 2, 64), &w(b))]),
+            "two rows",
+        );
+        plain(
+            same_bits(|b| {
+                let w = b.floats(&[64, 24]);
+                let y = b
+                    .device
+                    .matmul(row(b, Elem::F32, 1, 64).v(), w.v(), (1, 1, 24, 64));
+                vec![T::new(y.expect("matmul"), Elem::F32, &[1, 24])]
+            }),
+            "a matrix that lies along n",
+        );
+        plain(
+            same_bits(|b| {
+                let (w, x, y) = (w(b), b.floats(&[1, 64]), b.floats(&[1, 64]));
+                let normed = norm(b, &x, &b.floats(&[64]));
+                b.device.copy_into(y.v(), x.v()).expect("copy");
+                vec![linear(b, &normed, &w)]
+            }),
+            "x is another by then",
+        );
+        plain(
+            same_bits(|b| {
+                let bytes: Vec<u8> = (0..24 * 2 * 18)
+                    .map(|i| (i * 37 % 113) as u8 & 0x3b)
+                    .collect();
+                let value = b.device.upload_blocks(Quant::Q4_0, &bytes).expect("blocks");
+                let w = Blocks {
+                    value: &value,
+                    quant: Quant::Q4_0,
+                };
+                let x = row(b, Elem::F32, 1, 64);
+                let y = b.device.matmul_blocks(x.v(), w, (24, 64)).expect("matmul");
+                vec![T::new(y, Elem::F32, &[1, 24])]
+            }),
+            "a quantized matrix",
+        );
+        let (with, without) = same_bits(|b| {
+            let (w, x, y) = (w(b), b.floats(&[1, 64]), b.floats(&[1, 64]));
+            let sum = b.zip("badd", &x, &y);
+            let normed = norm(b, &sum, &b.floats(&[64]));
+            vec![linear(b, &normed, &w), normed, sum]
+        });
+        assert_eq!(without - with, 1, "`norms` takes it with its sum");
+    }
+}
