@@ -23,11 +23,10 @@ use crate::worker::Worker;
 pub(crate) const PARAMS_SLOT: u64 = 256;
 /// Ops in the first batch after a readback: few, so that the device starts to work.
 const FIRST_BATCH: usize = 40;
-/// Ops in the second one, and how much longer each of the next is, up to the last number: a submit costs the device some 25 us (NVIDIA
-/// H200), and the longer it has had work, the further the host is ahead.
-const BATCH: usize = 80;
+/// How much longer each of the next is, up to the longest: between two submits a device does nothing for some 30 us (NVIDIA H200), and
+/// the longer it has had work, the further the host is ahead.
 const GROWTH: (usize, usize) = (5, 4);
-const LONGEST: usize = 240;
+const LONGEST: usize = 160;
 /// The newest ops, which are not sent when a batch has been rewritten: tensors still hold what they made, as Rust's variables
 /// live to the end of their function, and what follows may become one op with them.
 const HELD_BACK: usize = 32;
@@ -241,7 +240,7 @@ impl Inner {
         recorder.faults |= faults;
         if recorder.is_full() {
             let longer = recorder.window * GROWTH.0 / GROWTH.1;
-            recorder.window = longer.clamp(BATCH, LONGEST);
+            recorder.window = longer.min(LONGEST);
             self.hand_over(&mut recorder);
             return self.take_error().map_or(Ok(()), Err);
         }
