@@ -134,66 +134,39 @@ impl Inner {
         }
     }
 
-    /// Submits `ops`, then `copies`. An op that fails is left out, and so is what needs its result; the first error is returned after
-    /// the others went. The ops have let go of their memory then.
-    pub(crate) fn submit(
-        &self,
-        encoder: &mut Encoder,
-        ops: &mut Ops,
-        copies: &[Copy<'_>],
-    ) -> Result<Option<wgpu::SubmissionIndex>> {
-        self.check_lost()?;
-        if ops.is_empty() && copies.is_empty() {
-            let sender = self.sender();
-            if sender.uploaded == 0 {
-                return Ok(sender.newest());
-            }
-        }
-        let send = |commands| {
-            self.submit_commands(&mut self.sender(), commands)
-                .map(|_| ())
-        };
-        let (mut last, mut failed) = self.encode_all(encoder, ops, send)?;
-        for copy in copies {
-            if let Err(error) = self
-                .reserve(encoder, copy.source, false)
-                .and_then(|()| copy.encode(&mut last.commands))
-            {
-                failed = failed.or(Some(error));
-            }
-        }
-        let mut sender = self.sender();
-        let index = self.submit_commands(&mut sender, last)?;
-        if !copies.is_empty() {
-            sender.forget();
-            encoder.pipelines.save_when_quiet();
-        }
-        self.check_lost()?;
-        // What went wrong before is the cause of what goes wrong now.
-        match self.take_error().or(failed) {
-            Some(error) => Err(error),
-            None => Ok(Some(index)),
-        }
-    }
-
-    /// Encodes `ops`, of which all that `send` is not given are in the commands that come back; with them the first error.
+    /// Encodes `ops`, then `copies`, and hands commands to `send`. An op that fails is left out, and so is what needs its result; the
+    /// first error is returned after the others went. The ops have let go of their memory then.
     pub(crate) fn encode_all(
         &self,
         encoder: &mut Encoder,
         ops: &mut Ops,
+        copies: &[Copy],
         mut send: impl FnMut(Commands) -> Result<()>,
-    ) -> Result<(Commands, Option<Error>)> {
+    ) -> Result<()> {
         let (mut done, mut failed) = (0, None);
-        loop {
+        let mut last = loop {
             let mut commands = Commands::new(&self.device);
             if done < ops.len() {
                 done += self.encode_ops(encoder, &mut commands, &mut ops[done..], &mut failed);
             }
             if done == ops.len() {
-                return Ok((commands, failed));
+                break commands;
             }
             send(commands)?;
+        };
+        for copy in copies {
+            if let Err(error) = self
+                .reserve(encoder, &copy.source, false)
+                .and_then(|()| copy.encode(&mut last.commands))
+            {
+                failed = failed.or(Some(error));
+            }
         }
+        send(last)?;
+        if !copies.is_empty() {
+            encoder.pipelines.save_when_quiet();
+        }
+        failed.map_or(Ok(()), Err)
     }
 
     /// Encodes ops, at most as many as there are slots of parameters, and ends before one for which there is no memory while

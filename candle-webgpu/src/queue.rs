@@ -110,6 +110,8 @@ impl Op {
 /// Ops that were recorded one after the other, as they are handed over to be rewritten.
 pub(crate) struct Batch {
     ops: Ops,
+    /// What is to be read back behind them, if nothing is to be held back.
+    end: Option<Vec<Copy>>,
     /// Batches are counted, and values know during which one tensors let go of them.
     number: u64,
 }
@@ -184,6 +186,7 @@ impl Recorder {
     pub fn batch(&mut self, pool: &Pool) -> Batch {
         Batch {
             ops: std::mem::replace(&mut self.pending, Vec::with_capacity(LONGEST)),
+            end: None,
             number: pool.batches.fetch_add(1, Ordering::Relaxed),
         }
     }
@@ -241,7 +244,8 @@ impl Inner {
         if recorder.is_full() {
             let longer = recorder.window * GROWTH.0 / GROWTH.1;
             recorder.window = longer.min(LONGEST);
-            self.hand_over(&mut recorder);
+            let batch = recorder.batch(&self.pool);
+            self.hand_over(&mut recorder, batch);
             return self.take_error().map_or(Ok(()), Err);
         }
         Ok(())
@@ -275,15 +279,13 @@ impl Inner {
         }
     }
 
-    /// Has what is recorded rewritten and encoded, by threads where there are some.
-    fn hand_over(&self, recorder: &mut Recorder) {
-        let mut batch = recorder.batch(&self.pool);
+    /// Has a batch rewritten, encoded and submitted, by threads where there are some.
+    fn hand_over(&self, recorder: &mut Recorder, mut batch: Batch) {
         match self.threads.get() {
             Some(threads) => {
                 let spent = threads.rewriter.send(batch);
-                spent
-                    .into_iter()
-                    .for_each(|batch| recorder.reuse(batch.ops));
+                let ops = spent.into_iter().map(|batch| batch.ops);
+                ops.for_each(|ops| recorder.reuse(ops));
             }
             None => {
                 self.process(&mut batch);
@@ -294,26 +296,32 @@ impl Inner {
 
     /// Rewrites a batch, and encodes what is not held back. What can be dropped is left in the batch.
     fn process(&self, batch: &mut Batch) {
-        let held_back = if self.rewrites.look() { HELD_BACK } else { 0 };
-        let mut ops = self.rewrite(batch, held_back);
-        let encoder = &mut lock(&self.encoder);
-        let encoded = match self.threads.get() {
-            _ if ops.is_empty() => Ok(None),
-            None => self.submit(encoder, &mut ops, &[]).map(|_| None),
-            Some(threads) => {
-                self.compile_ahead(&ops);
-                let send = |commands| {
-                    threads.sender.send(Some(commands));
-                    Ok(())
-                };
-                self.check_lost()
-                    .and_then(|()| self.encode_all(encoder, &mut ops, send))
-                    .and_then(|(last, failed)| send(last).map(|()| failed))
-            }
+        let end = batch.end.take();
+        let held_back = match end {
+            None if self.rewrites.look() => HELD_BACK,
+            _ => 0,
         };
-        match encoded {
-            Ok(None) => {}
-            Ok(Some(error)) | Err(error) => self.keep_error(error),
+        let mut ops = self.rewrite(batch, held_back);
+        // Nothing but uploads may be waited for.
+        let uploads = end.is_some() && self.sender().uploaded > 0;
+        let copies = end.unwrap_or_default();
+        let some = !ops.is_empty() || !copies.is_empty() || uploads;
+        let send = |commands| match self.threads.get() {
+            Some(threads) => {
+                threads.sender.send(Some(commands));
+                Ok(())
+            }
+            None => self.submit_commands(&mut lock(&self.sender), commands),
+        };
+        if some {
+            self.compile_ahead(&ops);
+            let encoder = &mut lock(&self.encoder);
+            let encoded = self
+                .check_lost()
+                .and_then(|()| self.encode_all(encoder, &mut ops, &copies, send));
+            if let Err(error) = encoded {
+                self.keep_error(error);
+            }
         }
         batch.ops.append(&mut ops);
     }
@@ -335,36 +343,42 @@ impl Inner {
 
     /// Submits everything recorded.
     pub(crate) fn submit_recorded(&self) -> Result<()> {
-        self.flush(&mut lock(&self.recorder), &[]).map(|_| ())
+        self.flush(&mut lock(&self.recorder), Vec::new())
+            .map(|_| ())
     }
 
     /// Submits everything recorded; what comes next is rewritten by other rules.
     pub(crate) fn go_by(&self, rules: Set) -> Result<()> {
         let mut recorder = lock(&self.recorder);
-        let sent = self.flush(&mut recorder, &[]).map(|_| ());
+        let sent = self.flush(&mut recorder, Vec::new()).map(|_| ());
         self.rewrites.go_by(rules);
         sent
     }
 
-    /// Submits everything recorded, then `copies`.
+    /// Submits everything recorded, then `copies`. Gives what is to be waited for, None for all of it.
     pub(crate) fn flush(
         &self,
         recorder: &mut Recorder,
-        copies: &[Copy<'_>],
+        copies: Vec<Copy>,
     ) -> Result<Option<wgpu::SubmissionIndex>> {
-        if !copies.is_empty() {
+        let reads = !copies.is_empty();
+        if reads {
             recorder.window = FIRST_BATCH;
         }
         let mut batch = recorder.batch(&self.pool);
-        if let Some(threads) = self.threads.get() {
-            threads.rewriter.settle();
+        batch.end = Some(copies);
+        self.hand_over(recorder, batch);
+        self.settle();
+        self.check_lost()?;
+        if let Some(error) = self.take_error() {
+            return Err(error);
         }
-        let mut ops = self.rewrite(&mut batch, 0);
-        self.compile_ahead(&ops);
-        let submitted = self.submit(&mut lock(&self.encoder), &mut ops, copies);
-        recorder.reuse(batch.ops);
-        recorder.reuse(ops);
-        submitted
+        let mut sender = lock(&self.sender);
+        let newest = sender.newest();
+        if reads {
+            sender.forget();
+        }
+        Ok(newest)
     }
 
     /// Applies the rules to a batch and what was held back before it, and gives what is to be encoded. What was replaced is left in

@@ -16,18 +16,18 @@ pub(crate) const FAULT_BYTES: u64 = 32;
 const CHUNK: u64 = (64 << 20) - 4096;
 
 /// A copy from a value to a staging buffer, at the end of a submit.
-pub(crate) struct Copy<'a> {
-    pub source: &'a Value,
+pub(crate) struct Copy {
+    pub source: Value,
     pub from: u64,
     pub bytes: u64,
-    pub staging: &'a wgpu::Buffer,
+    pub staging: wgpu::Buffer,
     pub to: u64,
 }
 
-impl Copy<'_> {
+impl Copy {
     pub fn encode(&self, encoder: &mut wgpu::CommandEncoder) -> Result<()> {
         let source = &self.source.block(false)?.buffer;
-        encoder.copy_buffer_to_buffer(source, self.from, self.staging, self.to, self.bytes);
+        encoder.copy_buffer_to_buffer(source, self.from, &self.staging, self.to, self.bytes);
         Ok(())
     }
 }
@@ -138,23 +138,23 @@ impl Inner {
         let mut copies = Vec::with_capacity(2);
         if len > 0 {
             copies.push(Copy {
-                source: value,
+                source: value.bound(),
                 from: start,
                 bytes: len,
-                staging: &staging,
+                staging: staging.clone(),
                 to: 0,
             });
         }
         if faults {
             copies.push(Copy {
-                source: &self.fault,
+                source: self.fault.bound(),
                 from: 0,
                 bytes: FAULT_BYTES,
-                staging: &staging,
+                staging: staging.clone(),
                 to: len,
             });
         }
-        let flushed = self.flush(&mut recorder, &copies);
+        let flushed = self.flush(&mut recorder, copies);
         recorder.faults |= faults && flushed.is_err();
         drop(recorder);
         let index = flushed?;
@@ -212,7 +212,7 @@ impl Inner {
             drop(recorder);
             return self.read(&self.fault, 0, 0).map(|_| ());
         }
-        let index = self.flush(&mut recorder, &[])?;
+        let index = self.flush(&mut recorder, Vec::new())?;
         drop(recorder);
         if cfg!(target_arch = "wasm32") {
             block(
@@ -236,7 +236,7 @@ impl Inner {
             let mut recorder = lock(&self.recorder);
             match recorder.faults {
                 true => (true, None),
-                false => (false, self.flush(&mut recorder, &[])?),
+                false => (false, self.flush(&mut recorder, Vec::new())?),
             }
         };
         if faults {

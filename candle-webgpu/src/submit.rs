@@ -87,11 +87,7 @@ impl Inner {
     }
 
     /// Submits commands behind all that were submitted before.
-    pub(crate) fn submit_commands(
-        &self,
-        sender: &mut Sender,
-        commands: Commands,
-    ) -> Result<wgpu::SubmissionIndex> {
+    pub(crate) fn submit_commands(&self, sender: &mut Sender, commands: Commands) -> Result<()> {
         let Commands {
             commands,
             params,
@@ -108,11 +104,11 @@ impl Inner {
         self.counters
             .dispatches
             .fetch_add(params.len() as u64 / PARAMS_SLOT, Ordering::Relaxed);
-        lock(&self.flight).push(index.clone(), names);
+        lock(&self.flight).push(index, names);
         while sender.in_flight.len() > IN_FLIGHT {
             let oldest = sender.in_flight.pop_front();
             self.wait(oldest)?;
         }
-        Ok(index)
+        Ok(())
     }
 }

@@ -222,6 +222,35 @@ mod tests {
         assert!(x.iter().zip(&y[64..]).all(|(x, y)| -x == *y));
     }
 
+    /// Tensors are dropped, and others made of them, while batches before are rewritten.
+    #[test]
+    fn rules_do_not_depend_on_who_is_faster() {
+        let b = Bench::new("");
+        let x = b.floats(&[64]);
+        b.device.synchronize().expect("no error");
+        let run = |pause: usize| {
+            let before = b.device.stats().dispatches;
+            let (mut y, mut held) = (x.clone(), std::collections::VecDeque::new());
+            for i in 0..500 {
+                let op = ["uneg", "uabs", "urelu", "usqr", "usin"][i % 5];
+                y = b.map(op, &y);
+                held.push_back(y.clone());
+                while held.len() > [1, 40, 3, 0, 9][i / 30 % 5] {
+                    held.pop_front();
+                }
+                if i % pause == pause - 1 {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+            }
+            (read(&b, &y), b.device.stats().dispatches - before)
+        };
+        let (numbers, dispatches) = run(1000);
+        assert!(dispatches < 400, "{dispatches}");
+        for pause in [7, 19, 40, 41, 90, 1000, 1000, 1000] {
+            assert_eq!(run(pause), (numbers.clone(), dispatches), "{pause}");
+        }
+    }
+
     #[test]
     fn errors_come_back() {
         let b = Bench::new("");
