@@ -58,6 +58,14 @@ fn guarded(device: &wgpu::Device, how: wgpu::PollType) -> Result<bool> {
     }
 }
 
+/// Leaves the processor to its other half for a moment, and asks the system for nothing: who looks for work is not to keep those
+/// from it who do it.
+pub(crate) fn breathe() {
+    for _ in 0..16 {
+        std::hint::spin_loop();
+    }
+}
+
 /// Waits until `ready` is over, polling for as long as `spin` before it blocks; `wait` waits for a submit, or for all of them.
 pub(crate) fn block(
     device: &wgpu::Device,
@@ -73,7 +81,7 @@ pub(crate) fn block(
             return Ok(well);
         }
         let _ = guarded(device, wgpu::PollType::Poll);
-        std::thread::yield_now();
+        breathe();
     }
     if ready.done().is_none() {
         wait(index)?;

@@ -47,6 +47,9 @@ pub(crate) fn block(
     suspend::on(ready.clone(), call)
 }
 
+/// Nobody looks for work in a loop.
+pub(crate) fn breathe() {}
+
 /// The browser polls the device.
 pub(crate) fn poll(
     _device: &wgpu::Device,

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::buffer::lock;
 use crate::device::Inner;
 use crate::error::Error;
+use crate::wait::breathe;
 
 /// Jobs that may wait; whoever has one more waits too.
 const WAITING: usize = 8;
@@ -130,7 +131,7 @@ impl<J> Shared<J> {
             if start.elapsed() > self.spin {
                 return false;
             }
-            std::thread::yield_now();
+            breathe();
         }
         true
     }
