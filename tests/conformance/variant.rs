@@ -42,6 +42,8 @@ const TWINS: &[(&str, &str)] = &[
     ("gemv_k_sub128", "matmul/"),
     ("gemv_siblings_sub32", "rewrite/"),
     ("gemv_siblings_sub128", "rewrite/"),
+    ("gemv_normed_sub32", "rewrite/"),
+    ("gemv_normed_sub128", "rewrite/"),
     ("gemv_expert_sub32", ONE_FORMAT),
     // These have a variant of their own.
     ("gemv_dot_sub", ONE_FORMAT),

@@ -1,7 +1,7 @@
 //! Sets of the recorder's rules: a graph is run lazily by all, by none, and by each alone of those that fired.
 //!
 //! What exact rules make has to have the bits of the stepwise run, in which no other rules are on. Where a rule that is not exact fired,
-//! what comes behind a softmax over rows is left out, but for nodes that were drawn to be within bounds of it (`Node::near`).
+//! what comes behind ops that it changes is left out, but for nodes that were drawn to be within bounds of it (`Node::near`).
 
 use std::collections::BTreeMap;
 
@@ -26,14 +26,26 @@ pub struct By {
     fired: Vec<&'static str>,
 }
 
-fn is_exact(name: &str) -> bool {
-    RULES.iter().any(|rule| rule.name == name && rule.exact)
+/// Rules that are not exact, and the op from which on there are other bits.
+const INEXACT: [(&str, &str); 3] = [
+    ("attention", "softmax_last_dim"),
+    ("rows", "softmax_last_dim"),
+    ("prenorms", "rms_norm"),
+];
+
+/// Whether an op has other bits where these rules fired.
+fn changes(fired: &[&str], op: &str) -> bool {
+    fired.iter().any(|name| {
+        let known = INEXACT.iter().find(|(rule, _)| rule == name);
+        let exact = RULES.iter().any(|rule| rule.name == *name && rule.exact);
+        known.is_some_and(|(_, of)| *of == op) || known.is_none() && !exact
+    })
 }
 
 impl Rules {
     pub fn new(device: &Device) -> Self {
         // A graph that lets go of a result is a program that does not want it; some rules are off where workgroups run in turn.
-        let usual = std::env::var(REWRITE_VAR).unwrap_or_else(|_| "+stores,+rows".into());
+        let usual = std::env::var(REWRITE_VAR).unwrap_or_else(|_| "+stores,+rows,+prenorms".into());
         Rules {
             device: device.clone(),
             usual,
@@ -98,11 +110,11 @@ pub fn compare(
     by: &By,
     read: Read,
 ) -> Result<Option<(usize, String)>> {
-    let exact = by.fired.iter().all(|rule| is_exact(rule));
     let mut behind: Vec<bool> = Vec::new();
     for (node, (read, step)) in read.into_iter().zip(steps).enumerate() {
-        let softmax = matches!(&graph.nodes[node].source, Source::Op(row, _) if row.name == "softmax_last_dim");
-        let depends = softmax || graph.args(node).iter().any(|&n| behind[n]);
+        let changed =
+            matches!(&graph.nodes[node].source, Source::Op(row, _) if changes(&by.fired, row.name));
+        let depends = changed || graph.args(node).iter().any(|&n| behind[n]);
         behind.push(depends);
         let Outcome::Value(stepped) = &step.got else {
             continue;
@@ -110,7 +122,7 @@ pub fn compare(
         let message = match read {
             None => None,
             Some(Err(e)) => Some(e),
-            Some(Ok(t)) if exact || !depends => differ(stepped, &t)?,
+            Some(Ok(t)) if !depends => differ(stepped, &t)?,
             Some(Ok(t)) => match graph.nodes[node].near {
                 Some(bound) => close(stepped, &t, bound).err().map(|e| e.to_string()),
                 None => None,

@@ -21,7 +21,10 @@ type Products = SmallVec<[usize; 4]>;
 pub(crate) fn rewrite(_: &Inner, graph: &mut Graph) -> u64 {
     let mut fired = 0;
     for at in graph.due() {
-        let Some(products) = products(graph, at) else {
+        let due = graph.due();
+        // Rules that look for products have seen those that are due, and would not know them again.
+        let seen = |products: &Products| products.iter().all(|product| due.contains(product));
+        let Some(products) = products(graph, at).filter(seen) else {
             continue;
         };
         // Once one is rewritten, it no longer stands between the norm and the next.
@@ -38,8 +41,8 @@ pub(crate) fn rewrite(_: &Inner, graph: &mut Graph) -> u64 {
     fired
 }
 
-/// Whether the norm at a place, of a sum at another, is this rule's: the sum goes behind a product then, and `norms` would
-/// part them.
+/// Whether `norms` had better leave the norm at a place to this rule, and the sum at another, of which it is, to `epilogues`. Should
+/// this rule not come to it after all, there are as many kernels as `norms` would leave.
 pub(super) fn takes(device: &Inner, graph: &Graph, at: usize, sum: usize) -> bool {
     let on = |rule| device.rewrites.is_on(rule);
     let is_behind = |i: usize| {
@@ -61,12 +64,7 @@ fn products(graph: &Graph, at: usize) -> Option<Products> {
     let mut readers = Products::from_slice(graph.readers(y));
     readers.sort_unstable();
     readers.dedup();
-    let due = graph.due();
-    let fits = |product: &usize| {
-        // Rules that look for products have seen those that are due.
-        let seen = due.contains(product) || !due.contains(&at);
-        seen && normed(graph, at, *product).is_some()
-    };
+    let fits = |product: &usize| normed(graph, at, *product).is_some();
     (!readers.is_empty() && readers.iter().all(fits)).then_some(readers)
 }
 

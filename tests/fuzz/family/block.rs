@@ -4,7 +4,7 @@
 use candle_core::DType;
 
 use super::attention::{attention, scaled, small};
-use crate::bound::{Bound, SOFTMAX};
+use crate::bound::{Bound, EXACT, SOFTMAX};
 use crate::draw::{call, Drawer};
 use crate::graph::Call;
 use crate::op::{named, Wants};
@@ -13,12 +13,13 @@ use crate::op::{named, Wants};
 pub fn block(d: &mut Drawer, dtype: DType) -> Option<usize> {
     d.wants = Wants::Calm;
     let first = d.graph.nodes.len();
-    let last = match d.between(0, 8) {
+    let last = match d.between(0, 9) {
         0 | 1 => mlp(d, dtype),
         2 => heads(d, dtype),
         3 => chain(d, dtype),
         4 => across(d, dtype),
-        5 if d.is_large() => long(d, dtype),
+        5 => normed(d, dtype),
+        6 if d.is_large() => long(d, dtype),
         _ => attention(d, dtype),
     };
     // Mostly nobody holds what is in between.
@@ -57,6 +58,35 @@ fn mlp(d: &mut Drawer, dtype: DType) -> Option<usize> {
         ..call(vec![y, alpha], vec![])
     };
     d.push(named("rms_norm")?, norm).ok()?
+}
+
+/// A row, its norm and one to three products of that.
+fn normed(d: &mut Drawer, dtype: DType) -> Option<usize> {
+    let k = 8 * d.between(1, 40);
+    let x = small(d, dtype, &[1, k])?;
+    let alpha = small(d, dtype, &[k])?;
+    let norm = Call {
+        f: vec![1e-5],
+        ..call(vec![x, alpha], vec![])
+    };
+    let x = d.push(named("rms_norm")?, norm).ok()??;
+    let mut last = None;
+    for _ in 0..d.between(1, 3) {
+        let n = d.between(1, 40);
+        let w = small(d, dtype, &[n, k])?;
+        let y = d.call("matmul_t", vec![x, w], vec![])?;
+        // The rule does not round the norm: by u h / sqrt(3) each, where squares of h add up to 4 k at most. Six standard
+        // deviations with weights within 2, and as much for what is rounded of sums within 8 sqrt(k).
+        let u = match dtype {
+            DType::F16 => 1. / 2048.,
+            DType::BF16 => 1. / 256.,
+            _ => 4. / f64::from(1 << 24),
+        };
+        let abs = 30. * u * (k as f64).sqrt();
+        d.graph.nodes[y].near = Some(Bound { abs, ..EXACT });
+        last = Some(y);
+    }
+    last
 }
 
 /// Queries and keys are turned, and keys and values go behind those of a cache.
