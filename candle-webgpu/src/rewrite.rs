@@ -77,7 +77,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "ropes",  about: "queries and keys turned by the same angles: one kernel", usual: Usual::On, exact: true, makes: &["rope_pair"], rewrite: Some(ropes::rewrite) },
     Rule { name: "chains", about: "elementwise ops whose results only the next one reads: one kernel", usual: Usual::On, exact: true, makes: &["chain"], rewrite: Some(chains::rewrite) },
     Rule { name: "epilogues", about: "a product, or two of siblings, and the elementwise ops that read it: one kernel", usual: Usual::On, exact: true, makes: &[], rewrite: Some(epilogues::rewrite) },
-    Rule { name: prenorms::NAME, about: "rms_norm of one row and the products that read it: kernels of products that norm their row", usual: Usual::AtOnce, exact: false, makes: &["gemv_normed", "gemv_normed_sub32", "gemv_normed_sub128", "gemv_normed_alone"], rewrite: Some(prenorms::rewrite) },
+    Rule { name: prenorms::NAME, about: "rms_norm of one row and the products that read it: kernels of products that norm their row", usual: Usual::AtOnce, exact: false, makes: &["gemv_normed", "gemv_normed_sub32", "gemv_normed_sub128", "gemv_normed_alone", "gemv_dot_normed", "gemv_dot_normed_sub", "gemv_dot_normed_many"], rewrite: Some(prenorms::rewrite) },
     Rule { name: "rows",   about: "softmax of few long rows: chunks of them, in two kernels", usual: Usual::AtOnce, exact: false, makes: &["softmax_parts", "softmax_join"], rewrite: Some(rows::rewrite) },
     Rule { name: "transposes", about: "transposing copies: the same through tiles in workgroup memory", usual: Usual::On, exact: true, makes: &["transpose", "transpose16"], rewrite: Some(transposes::rewrite) },
 ];

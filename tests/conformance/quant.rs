@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use anyhow::{ensure, Result};
 use candle_core::quantized::{GgmlDType, QMatMul, QStorage, QTensor};
 use candle_core::{DType, Device, Module, Tensor, D};
-use candle_nn::ops::silu;
+use candle_nn::ops::{rms_norm, rms_norm_slow, silu};
 
 use crate::bound::{close, floats, Bound, EXACT, MATMUL};
 use crate::case::Cases;
@@ -158,6 +158,12 @@ pub fn add(cases: &mut Cases) {
                 });
             }
         }
+        for columns in [[40, 8, 8], [4100, 5, 5]] {
+            let n = columns[0];
+            cases.add(format!("quant/{name}/prenorms/{n}"), move |d| {
+                prenorms(f, columns, d)
+            });
+        }
         cases.alone(format!("quant/{name}/ids_out_of_range"), move |d| {
             ids_out_of_range(f, d)
         });
@@ -286,6 +292,46 @@ fn siblings(
             let products = products.collect::<candle_core::Result<Vec<_>>>()?;
             for (y, w) in products.iter().zip(&weights) {
                 close(&product(&x, w)?, y, bound_of(w, m, device)?)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The norm of a row and its products, which the recorder makes one kernel of; h is within 1.8, for values within 1 have a mean
+/// square of 1 / 3. Where it is stored it is rounded to its dtype, too: 6 u / sqrt(3) 1.8 of the longest row of weights at most.
+fn prenorms(f: &Format, columns: [usize; 3], device: &Device) -> Result<()> {
+    let k = 512;
+    for &dtype in &FLOATS {
+        let [x, alpha] =
+            [(vec![1, k], 3), (vec![k], 4)].map(|(d, seed)| activations(&d, dtype, seed));
+        let (x, alpha) = (x?, alpha?);
+        let wide = |t: &Tensor| t.to_dtype(DType::F64);
+        let h = rms_norm_slow(&wide(&x)?, &wide(&alpha)?, 1e-5)?;
+        let u = match dtype {
+            DType::F16 => 1. / 2048.,
+            DType::BF16 => 1. / 256.,
+            _ => 0.,
+        };
+        for count in [1, 3] {
+            let (mut all, mut bounds) = (Vec::new(), Vec::new());
+            for (seed, n) in (6..).zip(&columns[..count]) {
+                let (cpu, w) = pair(f, &[*n, k], seed, device)?;
+                let weights = cpu.dequantize(&Device::Cpu)?;
+                let squares = wide(&weights)?.sqr()?.sum(D::Minus1)?.max_all()?;
+                let mut bound = bound_of(&weights, 1, device)?;
+                bound.abs = 1.8 * bound.abs + 6.3 * u * squares.to_scalar::<f64>()?.sqrt();
+                bounds.push((product(&h, &weights)?.to_dtype(dtype)?, bound));
+                all.push(matmul_of(w));
+            }
+            let products = {
+                let (x, alpha) = (x.to_device(device)?, alpha.to_device(device)?);
+                let h = rms_norm(&x, &alpha, 1e-5)?;
+                let products = all.iter().map(|w| w.forward(&h));
+                products.collect::<candle_core::Result<Vec<_>>>()?
+            };
+            for (y, (expected, bound)) in products.iter().zip(&bounds) {
+                close(expected, y, *bound)?;
             }
         }
     }

@@ -15,6 +15,9 @@ pub struct Variant {
     pub keeps: fn(&str) -> bool,
 }
 
+/// The rule that makes some of those kernels is off on a software adapter.
+const NORMED: (&str, &str) = (candle_webgpu::REWRITE_VAR, "+prenorms");
+
 #[rustfmt::skip]
 const VARIANTS: &[Variant] = &[
     // Every shader has other text, but what a check can find depends on where elements lie, not on what they mean.
@@ -24,8 +27,8 @@ const VARIANTS: &[Variant] = &[
     // On an adapter that computes in software, the kernels of those that do not.
     Variant { name: "at-once",  set: &[("CANDLE_WEBGPU_DISABLE", "in-turn")],                          keeps: has_a_twin },
     // Products of packed bytes, which a software adapter does without, and their twin without subgroups.
-    Variant { name: "dot4",     set: &[("CANDLE_WEBGPU_ENABLE", "dot4")],                                 keeps: is_quantized },
-    Variant { name: "portable-dot4", set: &[("CANDLE_WEBGPU_ENABLE", "dot4"), ("CANDLE_WEBGPU_DISABLE", "subgroups")], keeps: is_one_format },
+    Variant { name: "dot4",     set: &[("CANDLE_WEBGPU_ENABLE", "dot4"), NORMED], keeps: is_quantized },
+    Variant { name: "portable-dot4", set: &[("CANDLE_WEBGPU_ENABLE", "dot4"), ("CANDLE_WEBGPU_DISABLE", "subgroups"), NORMED], keeps: is_one_format },
     // Most tensors of the suite that are not tiny are cut into pieces.
     Variant { name: "windows",  set: &[(candle_webgpu::BINDING_VAR, "65536")],                         keeps: can_be_cut },
 ];
@@ -49,6 +52,8 @@ const TWINS: &[(&str, &str)] = &[
     ("gemv_dot_sub", ONE_FORMAT),
     ("gemv_dot_many", ONE_FORMAT),
     ("gemv_dot_expert_sub", ONE_FORMAT),
+    ("gemv_dot_normed_sub", ONE_FORMAT),
+    ("gemv_dot_normed_many", ONE_FORMAT),
     ("gemv_dot_siblings_sub", ONE_FORMAT),
     ("gemv_dot_siblings_many", ONE_FORMAT),
     ("flash_coop", "attention/"),

@@ -184,6 +184,11 @@ fn shared(rows: u32, chunk: u32) -> u32 {
     rows * chunk * 80 + WORKGROUP * 16
 }
 
+/// The same of a kernel that norms its row: the squares of threads besides.
+pub(super) fn shared_normed(spec: &Spec) -> u32 {
+    shared(form(spec).rows, chunk(spec)) + WORKGROUP * 4
+}
+
 /// What decides a specialisation besides the size.
 pub(crate) struct Ask {
     pub elem: Elem,
@@ -267,8 +272,7 @@ fn spec_of(kernel: &'static Kernel, form: &Form, ask: &Ask, team: u32, chunk: u3
 }
 
 pub(super) fn is_siblings(kernel: &Kernel) -> bool {
-    let mut all = TWINS.iter().flat_map(|(_, twins)| twins.iter());
-    all.any(|twin| std::ptr::eq(twin, kernel))
+    kernel.bindings.iter().any(|b| b.name == "z")
 }
 
 pub(super) fn is_expert(kernel: &Kernel) -> bool {

@@ -5,6 +5,7 @@ use crate::kernel::edge::put;
 use crate::kernel::epilogue;
 use crate::kernel::gemv::SUB;
 use crate::kernel::gemv_dot::{form, is_expert, is_siblings};
+use crate::kernel::gemv_normed::is_normed;
 use crate::link::{Access, Spec, Text};
 use crate::quant::QuantRow;
 
@@ -77,26 +78,54 @@ pub(super) fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
     } else {
         "fn team_sum(v: vec4<f32>, lane: u32) -> vec4<f32> { return v; }"
     });
-    text.line(if spec.operands[0].1 == Access::Quads {
-        "fn a_four(row: u32, k: u32) -> vec4<f32> { return a_get4((row + k) / 4u); }"
+    text.file(include_str!("../../wgsl/lib/round16.wgsl"));
+    let keep = match subgroups {
+        true => include_str!("../../wgsl/lib/keep_subgroup.wgsl"),
+        false => include_str!("../../wgsl/lib/keep_shared.wgsl"),
+    };
+    let quads = spec.operands[0].1 == Access::Quads;
+    if is_normed(spec.kernel) {
+        text.file_of(keep, &[("keep", "keep_units")]);
+        text.file(include_str!("../../wgsl/lib/keep_normed.wgsl"));
+        normed(spec, subgroups, text);
     } else {
-        "fn a_four(row: u32, k: u32) -> vec4<f32> {
+        text.file(keep);
+        text.line(if quads {
+            "fn a_four(row: u32, k: u32) -> vec4<f32> { return a_get4((row + k) / 4u); }"
+        } else {
+            "fn a_four(row: u32, k: u32) -> vec4<f32> {
     let at = row + k * p.a_k;
     return vec4<f32>(a_get(at), a_get(at + p.a_k), a_get(at + 2u * p.a_k), a_get(at + 3u * p.a_k));
 }"
-    });
-    text.file(include_str!("../../wgsl/lib/round16.wgsl"));
-    text.file(if subgroups {
-        include_str!("../../wgsl/lib/keep_subgroup.wgsl")
-    } else {
-        include_str!("../../wgsl/lib/keep_shared.wgsl")
-    });
+        });
+    }
     if is_expert(spec.kernel) {
         text.file(include_str!("../../wgsl/lib/expert.wgsl"));
     } else {
         text.line("fn b_start(batch: u32) -> u32 { return 0u; }");
     }
     products(spec, text)
+}
+
+/// Where x alpha is rounded, and what adds up the squares of x.
+fn normed(spec: &Spec, subgroups: bool, text: &mut Text) {
+    let at = spec.kernel.bindings.len();
+    let one_of_team = match subgroups {
+        true => {
+            "    var sum = v;
+    for (var far = TEAM / 2u; far > 0u; far /= 2u) { sum += subgroupShuffleXor(sum, far); }
+    return sum;"
+        }
+        false => "    return v;",
+    };
+    text.line(format!(
+        "@group(0) @binding({at}) var<storage, read> alpha: array<ALPHA>;
+fn x_four(row: u32, k: u32) -> vec4<f32> {{ return a_get4((row + k) / 4u); }}
+fn a_four(row: u32, k: u32) -> vec4<f32> {{ return x_four(row, k) * alpha_get4((p.a_batch.x + k) / 4u); }}
+fn one_of_team(v: f32) -> f32 {{
+{one_of_team}
+}}"
+    ));
 }
 
 /// What a workgroup owns, what loads its columns and what stores its sums.
@@ -152,17 +181,27 @@ fn products(spec: &Spec, text: &mut Text) -> Result<()> {
             *cases = format!("switch which {{\n        {cases}default: {{}}\n    }}");
         }
     }
+    let (sums, scaled) = sums(spec);
+    puts.insert_str(0, scaled);
     text.line(format!(
         "fn load(which: u32, w: Matrix, n: u32, s: u32) -> Spans {{
     var spans: Spans;
     {loads}
     return spans;
 }}
-fn y_put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {{
+fn y_put_of(which: u32, at: u32, count: u32, {sums}) {{
     {puts}
 }}"
     ));
     Ok(())
+}
+
+/// The parameter that has sums, and what makes v of them.
+fn sums(spec: &Spec) -> (&'static str, &'static str) {
+    match is_normed(spec.kernel) {
+        true => ("sums: vec4<f32>", "let v = sums * factor();\n    "),
+        false => ("v: vec4<f32>", ""),
+    }
 }
 
 /// The same for columns of b, and behind them those of c.
@@ -177,6 +216,7 @@ fn pair(spec: &Spec, text: &mut Text) -> Result<()> {
             format!("    spans[{c}] = {of}_load(unit_of(w, n, {c}u, s));\n")
         })
         .collect();
+    let (sums, scaled) = sums(spec);
     text.line(format!(
         "@group(0) @binding(4) var<storage, read> c: array<C>;
 fn unit_of(w: Matrix, n: u32, c: u32, s: u32) -> u32 {{
@@ -186,7 +226,7 @@ fn load(which: u32, w: Matrix, n: u32, s: u32) -> Spans {{
     var spans: Spans;
 {loads}    return spans;
 }}
-fn y_put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {{ y_put(at, count, v); }}"
+fn y_put_of(which: u32, at: u32, count: u32, {sums}) {{ {scaled}y_put(at, count, v); }}"
     ));
     epilogue::y_put(spec, own, text)
 }

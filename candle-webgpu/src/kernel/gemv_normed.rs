@@ -4,42 +4,73 @@
 use crate::error::Result;
 use crate::kernel::edge::{put, FLOATS};
 use crate::kernel::gemv::{eights, team, NONE, SUB};
+use crate::kernel::gemv_dot::{self, shared_normed};
 use crate::kernel::norm::NormParams;
 use crate::kernel::product::Params as Product;
-use crate::kernel::{epilogue, gemv, gemv_siblings};
+use crate::kernel::{epilogue, gemv, gemv_dot_text, gemv_siblings};
 use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
 
-/// Those of the kernels of products that have twins, each with the norm's parameter behind them.
-#[rustfmt::skip]
-const BINDINGS: [&[Binding]; 6] = [
-    &[read("a"), read("b"), write("y"), read("alpha")],
-    &[read("a"), read("b"), write("y"), read("e"), read("alpha")],
-    &[read("a"), read("b"), write("y"), read("e"), read("f"), read("alpha")],
-    // A pair, and siblings.
-    &[read("a"), read("b"), write("y"), read("c"), read("alpha")],
-    &[read("a"), read("b"), write("y"), read("c"), write("z"), read("alpha")],
-    &[read("a"), read("b"), write("y"), read("c"), write("z"), read("d"), write("w"), read("alpha")],
-];
-
 const MATRICES: [&str; 3] = ["b", "c", "d"];
+
+/// Those of the kernels of products that have twins, each with the norm's parameter behind them. `$last` is the third sibling.
+macro_rules! bindings {
+    ($last:literal) => {
+        [
+            &[read("a"), read("b"), write("y"), read("alpha")],
+            &[read("a"), read("b"), write("y"), read("e"), read("alpha")],
+            &[
+                read("a"),
+                read("b"),
+                write("y"),
+                read("e"),
+                read("f"),
+                read("alpha"),
+            ],
+            // A pair, and siblings.
+            &[read("a"), read("b"), write("y"), read("c"), read("alpha")],
+            &[
+                read("a"),
+                read("b"),
+                write("y"),
+                read("c"),
+                write("z"),
+                read("alpha"),
+            ],
+            &[
+                read("a"),
+                read("b"),
+                write("y"),
+                read("c"),
+                write("z"),
+                read("d"),
+                write($last),
+                read("alpha"),
+            ],
+        ]
+    };
+}
+
+type Bindings = [&'static [Binding]; 6];
+const DENSE: Bindings = bindings!("w");
+const DOT: Bindings = bindings!("x");
 
 /// Twins of kernels by their names.
 struct Row {
     of: [&'static str; 2],
-    twins: [Kernel; BINDINGS.len()],
+    twins: [Kernel; 6],
 }
 
 macro_rules! row {
-    ($one:literal, $siblings:literal, $name:literal, $workgroup:literal, $features:expr) => {{
+    ($file:literal, $one:literal, $siblings:literal, $name:literal, $workgroup:expr, $features:expr, $bindings:expr, $shared:expr, $slots:expr) => {{
         const fn twin(at: usize) -> Kernel {
             Kernel {
                 name: $name,
-                source: include_str!("../../wgsl/kernel/gemv_normed.wgsl"),
-                bindings: BINDINGS[at],
+                source: include_str!(concat!("../../wgsl/kernel/", $file, ".wgsl")),
+                bindings: $bindings[at],
                 workgroup: $workgroup,
-                shared: |_| $workgroup * 20,
+                shared: $shared,
                 features: $features,
-                slots,
+                slots: $slots,
             }
         }
         Row {
@@ -49,34 +80,76 @@ macro_rules! row {
     }};
 }
 
+macro_rules! dense {
+    ($one:literal, $siblings:literal, $name:literal, $workgroup:literal, $features:expr) => {
+        row!(
+            "gemv_normed",
+            $one,
+            $siblings,
+            $name,
+            $workgroup,
+            $features,
+            DENSE,
+            |_| $workgroup * 20,
+            slots
+        )
+    };
+}
+
+macro_rules! dot {
+    ($one:literal, $siblings:literal, $name:literal, $workgroup:literal, $features:expr) => {
+        row!(
+            "gemv_dot",
+            $one,
+            $siblings,
+            $name,
+            $workgroup,
+            $features,
+            DOT,
+            shared_normed,
+            gemv_dot_text::slots
+        )
+    };
+}
+
 #[rustfmt::skip]
-static ROWS: [Row; 4] = [
-    row!("gemv_k", "gemv_siblings", "gemv_normed", 64, NONE),
-    row!("gemv_k_sub32", "gemv_siblings_sub32", "gemv_normed_sub32", 32, SUB),
-    row!("gemv_k_sub128", "gemv_siblings_sub128", "gemv_normed_sub128", 128, SUB),
-    row!("gemv_k_alone", "gemv_siblings_alone", "gemv_normed_alone", 16, NONE),
+static ROWS: [Row; 7] = [
+    dense!("gemv_k", "gemv_siblings", "gemv_normed", 64, NONE),
+    dense!("gemv_k_sub32", "gemv_siblings_sub32", "gemv_normed_sub32", 32, SUB),
+    dense!("gemv_k_sub128", "gemv_siblings_sub128", "gemv_normed_sub128", 128, SUB),
+    dense!("gemv_k_alone", "gemv_siblings_alone", "gemv_normed_alone", 16, NONE),
+    dot!("gemv_dot", "gemv_dot_siblings", "gemv_dot_normed", 256, NONE),
+    dot!("gemv_dot_sub", "gemv_dot_siblings_sub", "gemv_dot_normed_sub", 256, SUB),
+    dot!("gemv_dot_many", "gemv_dot_siblings_many", "gemv_dot_normed_many", 128, SUB),
 ];
+
+pub(super) fn is_normed(kernel: &Kernel) -> bool {
+    kernel.bindings.last().is_some_and(|b| b.name == "alpha")
+}
 
 /// What computes the products of `of`, of one row, and norms that row before: none where there is no such kernel.
 pub(crate) fn spec(of: &Spec) -> Option<Spec> {
-    let (elem, access) = *of.operands.first()?;
-    let matrices = of.kernel.bindings.iter().zip(&of.operands);
-    let mut matrices = matrices.filter(|(b, _)| MATRICES.contains(&b.name));
-    if gemv::form(of).rows != 1
-        || access != Access::Raw
-        || !matrices.all(|(_, operand)| *operand == (elem, Access::Raw))
-    {
-        return None;
-    }
     let row = ROWS.iter().find(|row| row.of.contains(&of.kernel.name))?;
+    let (elem, access) = *of.operands.first()?;
+    // Kernels in integers read the row by quads, the others all by 16 bytes.
+    let dot = row.of[0].starts_with("gemv_dot");
+    let fits = match dot {
+        true => gemv_dot::form(of).rows == 1 && access == Access::Quads,
+        false => {
+            let matrices = of.kernel.bindings.iter().zip(&of.operands);
+            let mut matrices = matrices.filter(|(b, _)| MATRICES.contains(&b.name));
+            let wide = matrices.all(|(_, operand)| *operand == (elem, Access::Raw));
+            gemv::form(of).rows == 1 && access == Access::Raw && wide
+        }
+    };
     let names = |bindings: &'static [Binding]| bindings.iter().map(|b| b.name);
     let kernel = row.twins.iter().find(|twin| {
         let before = twin.bindings.split_last().map(|(_, before)| before);
         before.is_some_and(|before| names(before).eq(names(of.kernel.bindings)))
-    })?;
+    });
     let mut spec = of.clone();
-    spec.kernel = kernel;
-    spec.operands.push((elem, Access::Raw));
+    spec.kernel = kernel.filter(|_| fits)?;
+    spec.operands.push((elem, access));
     Some(spec)
 }
 
@@ -195,6 +268,7 @@ pub fn catalogue() -> Vec<Spec> {
     let plain = FLOATS.into_iter().flat_map(gemv::wide_specs);
     let all = plain
         .chain(gemv_siblings::catalogue())
+        .chain(gemv_dot::catalogue())
         .chain(epilogue::catalogue());
     all.filter_map(|of| spec(&of)).collect()
 }
