@@ -195,7 +195,8 @@ impl Inner {
             let op = &mut ops[at];
             match encoded {
                 Ok(()) => {
-                    params.extend_from_slice(&op.params);
+                    params.extend_from_slice(op.param_bytes());
+                    params.resize(slot as usize + PARAMS_SLOT as usize, 0);
                     names.push((op.spec.kernel.name, op.spec.op));
                     if let Some(timer) = &mut timer {
                         if timer.note(op) {

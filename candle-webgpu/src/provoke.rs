@@ -1,14 +1,12 @@
 //! Faults on demand, for tests. No part of the API.
 
-use smallvec::SmallVec;
-
 use crate::buffer::lock;
 use crate::device::Device;
 use crate::elem::Elem;
 use crate::error::Result;
 use crate::kernel::copy::FILL;
 use crate::link::{Access, Spec};
-use crate::queue::Op;
+use crate::queue::New;
 use crate::wait::poll;
 
 /// The device is lost, as when a driver is updated or a GPU is pulled out.
@@ -21,9 +19,13 @@ pub fn invalid_dispatch(device: &Device) -> Result<()> {
     let y = device.output("provoke", 64, Elem::F32)?;
     let spec = Spec::new(&FILL, "", &[(Elem::U32, Access::Put)]);
     let most = device.limits().max_compute_workgroups_per_dimension;
-    let operands = SmallVec::from_iter([(y.bound(), 0)]);
-    let op = Op::new(spec, operands, &[64u32, 0, 0, 0], [most + 1, 1, 1]);
-    lock(&device.inner().recorder).push(op);
+    lock(&device.inner().recorder).push(New {
+        spec,
+        operands: &[(&y).into()],
+        params: bytemuck::cast_slice(&[64u32, 0, 0, 0]),
+        grid: [most + 1, 1, 1],
+        run: None,
+    });
     Ok(())
 }
 

@@ -23,10 +23,10 @@ use crate::worker::Worker;
 pub(crate) const PARAMS_SLOT: u64 = 256;
 /// Ops in the first batch after a readback: few, so that the device starts to work.
 const FIRST_BATCH: usize = 40;
-/// How much longer each of the next is, up to the longest: between two submits a device does nothing for some 30 us (NVIDIA H200), and
-/// the longer it has had work, the further the host is ahead.
+/// How much longer each of the next is, up to the longest: between two submits a device does nothing for some 30 us (NVIDIA H200), but
+/// has the longer to wait for the last one.
 const GROWTH: (usize, usize) = (5, 4);
-const LONGEST: usize = 160;
+const LONGEST: usize = 80;
 /// The newest ops, which are not sent when a batch has been rewritten: tensors still hold what they made, as Rust's variables
 /// live to the end of their function, and what follows may become one op with them.
 const HELD_BACK: usize = 32;
@@ -54,10 +54,31 @@ pub(crate) type Operands = SmallVec<[(Value, u64); 7]>;
 pub(crate) struct Op {
     pub spec: Spec,
     pub operands: Operands,
-    pub params: [u8; PARAMS_SLOT as usize],
+    /// The first `filled` bytes count, the others are zeros to its kernel.
+    params: [u8; PARAMS_SLOT as usize],
+    filled: usize,
     pub grid: [u32; 3],
     /// What it copies, if a copy is all that it does.
     pub run: Option<Run>,
+}
+
+/// An op that is about to be recorded.
+pub(crate) struct New<'a> {
+    pub spec: Spec,
+    pub operands: &'a [Window<'a>],
+    pub params: &'a [u8],
+    pub grid: [u32; 3],
+    pub run: Option<Run>,
+}
+
+impl New<'_> {
+    fn op(self) -> Op {
+        let operands = self.operands.iter().map(Window::bound).collect();
+        let mut op = Op::new(self.spec, operands, &(), self.grid);
+        op.set_params(self.params);
+        op.run = self.run;
+        op
+    }
 }
 
 /// Boxed, since they are large, and moved often while they are rewritten.
@@ -85,21 +106,35 @@ impl Op {
             spec,
             operands,
             params: [0; PARAMS_SLOT as usize],
+            filled: 0,
             grid,
             run: None,
         };
-        op.set_params(params);
+        op.set_params(bytemuck::bytes_of(params));
         op
     }
 
-    pub fn set_params(&mut self, params: &impl bytemuck::NoUninit) {
+    pub fn set_params(&mut self, bytes: &[u8]) {
+        self.params[..bytes.len()].copy_from_slice(bytes);
+        self.filled = bytes.len();
+    }
+
+    /// Sets the first of them; the others stay.
+    pub fn set_first(&mut self, params: &impl bytemuck::NoUninit) {
         let bytes = bytemuck::bytes_of(params);
         self.params[..bytes.len()].copy_from_slice(bytes);
+        self.filled = self.filled.max(bytes.len());
+    }
+
+    pub fn param_bytes(&self) -> &[u8] {
+        &self.params[..self.filled]
     }
 
     /// The parameters as its kernel sees them.
     pub fn params<P: bytemuck::AnyBitPattern>(&self) -> P {
-        bytemuck::pod_read_unaligned(&self.params[..size_of::<P>()])
+        let mut slot = [0; PARAMS_SLOT as usize];
+        slot[..self.filled].copy_from_slice(self.param_bytes());
+        bytemuck::pod_read_unaligned(&slot[..size_of::<P>()])
     }
 
     pub fn is_of(&self, kernel: &'static Kernel) -> bool {
@@ -162,8 +197,19 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    pub fn push(&mut self, op: Op) {
-        let op = boxed(op, &mut self.spare);
+    /// Records an op. What a thread has touched last takes long to get, so no more of a box is written than there is to say.
+    pub fn push(&mut self, new: New<'_>) {
+        let op = match self.spare.pop() {
+            Some(mut op) => {
+                op.spec = new.spec;
+                op.operands.clear();
+                op.operands.extend(new.operands.iter().map(Window::bound));
+                op.set_params(new.params);
+                (op.grid, op.run) = (new.grid, new.run);
+                op
+            }
+            None => Box::new(new.op()),
+        };
         self.pending.push(op);
     }
 
@@ -221,25 +267,22 @@ impl Inner {
                 adapter: self.report.name.clone(),
             });
         }
-        let mut slot = [0; PARAMS_SLOT as usize];
-        slot[..params.len()].copy_from_slice(params);
-        let op = Op {
+        let faults = self.check.is_some() || spec.kernel.bindings.iter().any(|b| b.name == "fault");
+        let new = New {
             spec,
-            operands: operands.iter().map(Window::bound).collect(),
-            params: slot,
+            operands,
+            params,
             grid,
             run,
         };
-        let faults =
-            self.check.is_some() || op.spec.kernel.bindings.iter().any(|b| b.name == "fault");
         let mut recorder = lock(&self.recorder);
         if let Some(last) = recorder.pending.last_mut() {
-            if self.rewrites.is_on(COPIES) && copies::join(self, last, &op) {
+            if self.rewrites.is_on(COPIES) && copies::join(self, last, &new) {
                 self.rewrites.note(COPIES);
                 return Ok(());
             }
         }
-        recorder.push(op);
+        recorder.push(new);
         recorder.faults |= faults;
         if recorder.is_full() {
             let longer = recorder.window * GROWTH.0 / GROWTH.1;

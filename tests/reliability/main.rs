@@ -48,8 +48,11 @@ fn cases() -> impl Iterator<Item = &'static Case> {
     .flatten()
 }
 
-/// What a machine must have for a case, by how the case's name begins; where it has not, the case is listed as ignored.
-const NEEDS: &[(&str, fn() -> bool)] = &[
+/// The beginning of a case's name, and whether this machine has what it takes.
+type Need = (&'static str, fn() -> bool);
+
+/// What a machine must have for a case; where it has not, the case is listed as ignored.
+const NEEDS: &[Need] = &[
     ("adapters/", adapters::has_two),
     (memory::FULL, memory::has_its_own),
 ];

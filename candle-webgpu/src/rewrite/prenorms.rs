@@ -102,8 +102,9 @@ fn normed(device: &Inner, graph: &Graph, at: usize, product: usize) -> Option<Op
     let mut operands = op.operands.clone();
     operands[0] = x.clone();
     operands.push(alpha.clone());
-    let mut both = Op::new(twin, operands, &op.params, op.grid);
-    both.set_params(&params(of, &row));
+    let mut both = Op::new(twin, operands, &(), op.grid);
+    both.set_params(op.param_bytes());
+    both.set_first(&params(of, &row));
     Some(both)
 }
 
