@@ -199,15 +199,12 @@ fn no_limit() -> Result<()> {
     works(&gpu()?)
 }
 
-pub fn has_its_own() -> bool {
-    let adapters = candle_webgpu::adapters().unwrap_or_default();
-    adapters.first().is_some_and(|a| a.kind == "discrete")
-}
-
 /// Takes all that the adapter has, without a budget.
 fn adapter_is_full() -> Result<()> {
     const EACH: usize = 1024;
     let d = &gpu()?;
+    let kind = &d.as_webgpu_device()?.adapter().kind;
+    ensure!(kind == "discrete", "memory that is the host's: {kind}");
     let live = Tensor::arange(0f32, 1e6, d)?;
     let mut held = Vec::new();
     let error = loop {
