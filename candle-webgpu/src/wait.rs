@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
@@ -58,9 +59,17 @@ fn guarded(device: &wgpu::Device, how: wgpu::PollType) -> Result<bool> {
     }
 }
 
-/// Leaves the processor to its other half for a moment, and asks the system for nothing: who looks for work is not to keep those
-/// from it who do it.
+/// Processors from which on all who look for work, a caller and two threads, leave one to others.
+const ENOUGH: usize = 4;
+
+/// Who looks for work is not to keep those from it who do it: leaves the processor to its other half for a moment, without a call of
+/// the system, or where there are few processors to any other thread.
 pub(crate) fn breathe() {
+    static FEW: OnceLock<bool> = OnceLock::new();
+    let few = || std::thread::available_parallelism().is_ok_and(|n| n.get() < ENOUGH);
+    if *FEW.get_or_init(few) {
+        return std::thread::yield_now();
+    }
     for _ in 0..16 {
         std::hint::spin_loop();
     }
