@@ -70,38 +70,38 @@ impl Bench {
 
     /// Times the kernels of decoding `tokens` tokens behind a prompt, or of the prompt if there are none.
     pub fn profile(&mut self, prompt: usize, tokens: usize) -> anyhow::Result<Profile> {
-        let (device, ids) = (self.device.clone(), self.prompt(prompt));
-        if tokens == 0 {
-            return profiled(&device, || self.step(&ids, 0).map(|_| ()));
-        }
-        let mut next = self.fill(prompt)?;
-        profiled(&device, || {
-            for position in prompt..prompt + tokens {
-                next = self.step(&[next], position)?;
-            }
-            Ok(())
-        })
+        let (device, ids) = (self.device.clone(), self.ready(prompt, tokens)?);
+        profiled(&device, || self.go(ids, prompt, tokens))
     }
 
-    /// How long the GPU is at work while `tokens` tokens are decoded behind a prompt, or the prompt is read if there are none, and
-    /// how long that takes.
+    /// How long the GPU is at work meanwhile, and how long that takes.
     pub fn busy(&mut self, prompt: usize, tokens: usize) -> anyhow::Result<(Duration, Duration)> {
-        let (device, mut ids) = (self.device.clone(), self.prompt(prompt));
-        let mut position = 0;
-        if tokens > 0 {
-            (ids, position) = (vec![self.fill(prompt)?], prompt);
-        }
+        let (device, ids) = (self.device.clone(), self.ready(prompt, tokens)?);
         device.synchronize()?;
         let mut time = Duration::ZERO;
         let gpu = on_gpu(&device, || {
             let start = Instant::now();
-            for position in position..position + tokens.max(1) {
-                ids = vec![self.step(&ids, position)?];
-            }
+            self.go(ids, prompt, tokens)?;
             time = start.elapsed();
             anyhow::Ok(())
         })?;
         Ok((gpu, time))
+    }
+
+    /// What the first step has to read: the token behind the prompt, or the prompt if no tokens are decoded.
+    fn ready(&mut self, prompt: usize, tokens: usize) -> anyhow::Result<Vec<u32>> {
+        match tokens {
+            0 => Ok(self.prompt(prompt)),
+            _ => Ok(vec![self.fill(prompt)?]),
+        }
+    }
+
+    fn go(&mut self, mut ids: Vec<u32>, prompt: usize, tokens: usize) -> anyhow::Result<()> {
+        let start = if tokens == 0 { 0 } else { prompt };
+        for position in start..start + tokens.max(1) {
+            ids = vec![self.step(&ids, position)?];
+        }
+        Ok(())
     }
 
     /// Brings a prompt into the caches: what is beyond a pass token by token.

@@ -13,7 +13,7 @@ use crate::device::Inner;
 use crate::error::{Error, Result};
 use crate::hash::Map;
 use crate::pipeline::Pipelines;
-use crate::profile::{Timer, TICKS};
+use crate::profile::Timer;
 use crate::queue::{Op, Ops, MOST_OPS, PARAMS_SLOT};
 use crate::readback::Copy;
 use crate::rewrite::graph::writes;
@@ -309,27 +309,6 @@ impl Inner {
             layout: &encoder.pipelines.bind_group_layout(signature),
             entries: &entries,
         }))
-    }
-
-    /// The first `count` timestamps of a set, where they can be mapped.
-    pub(crate) fn timestamps(&self, queries: &wgpu::QuerySet, count: u32) -> wgpu::Buffer {
-        let buffer = |usage| {
-            self.device.create_buffer(&wgpu::BufferDescriptor {
-                label: Some("profile"),
-                size: u64::from(count) * TICKS,
-                usage,
-                mapped_at_creation: false,
-            })
-        };
-        let resolved = buffer(wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC);
-        let ticks = buffer(wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST);
-        let mut commands = self
-            .device
-            .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-        commands.resolve_query_set(queries, 0..count, &resolved, 0);
-        commands.copy_buffer_to_buffer(&resolved, 0, &ticks, 0, ticks.size());
-        self.queue.submit([commands.finish()]);
-        ticks
     }
 }
 

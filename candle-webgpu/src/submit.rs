@@ -9,6 +9,7 @@ use crate::buffer::lock;
 use crate::device::Inner;
 use crate::error::Result;
 use crate::flight::Name;
+use crate::profile::TICKS;
 use crate::queue::{MOST_OPS, PARAMS_SLOT};
 
 /// Submits that may be in flight before the next one waits for the oldest.
@@ -33,6 +34,7 @@ impl Commands {
 }
 
 /// Submits, one after the other.
+#[derive(Default)]
 pub(crate) struct Sender {
     in_flight: VecDeque<wgpu::SubmissionIndex>,
     /// Bytes that were written by the queue since the last submit.
@@ -40,13 +42,6 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    pub fn new() -> Self {
-        Sender {
-            in_flight: VecDeque::new(),
-            uploaded: 0,
-        }
-    }
-
     /// The newest submit of those that were not waited for.
     pub fn newest(&self) -> Option<wgpu::SubmissionIndex> {
         self.in_flight.back().cloned()
@@ -110,5 +105,26 @@ impl Inner {
             self.wait(oldest)?;
         }
         Ok(())
+    }
+
+    /// The first `count` timestamps of a set, where they can be mapped.
+    pub(crate) fn timestamps(&self, queries: &wgpu::QuerySet, count: u32) -> wgpu::Buffer {
+        let buffer = |usage| {
+            self.device.create_buffer(&wgpu::BufferDescriptor {
+                label: Some("profile"),
+                size: u64::from(count) * TICKS,
+                usage,
+                mapped_at_creation: false,
+            })
+        };
+        let resolved = buffer(wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC);
+        let ticks = buffer(wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST);
+        let mut commands = self
+            .device
+            .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        commands.resolve_query_set(queries, 0..count, &resolved, 0);
+        commands.copy_buffer_to_buffer(&resolved, 0, &ticks, 0, ticks.size());
+        self.queue.submit([commands.finish()]);
+        ticks
     }
 }

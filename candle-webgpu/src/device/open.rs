@@ -16,7 +16,7 @@ use crate::queue::{Threads, LOG_VAR};
 use crate::readback::FAULT_BYTES;
 use crate::rewrite::{self, Rewrites, Set};
 use crate::settings::Settings;
-use crate::submit::{self, Sender};
+use crate::submit;
 use crate::wait::{block_on, may_block, poll, Call};
 use crate::window::binding_limit;
 
@@ -187,7 +187,7 @@ impl Device {
             recorder: Mutex::default(),
             ahead: encoder.ahead().clone(),
             encoder: Mutex::new(encoder),
-            sender: Mutex::new(Sender::new()),
+            sender: Mutex::default(),
             params: submit::params(&device),
             held: Mutex::default(),
             threads: OnceLock::new(),
