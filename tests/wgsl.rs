@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{bail, ensure, Context, Result};
 use candle_webgpu::kernel::catalogue;
-use candle_webgpu::link::{link, link_for, Access, Spec, Target};
+use candle_webgpu::link::{link, link_for, Access, Spec, Target, Traits};
 use candle_webgpu::op::{Family, OPS};
 use naga::{AddressSpace, StorageAccess};
 
@@ -284,18 +284,36 @@ fn covering() -> Vec<Spec> {
         .collect()
 }
 
-/// The text for adapters that pack f16 themselves differs, where f16 is written at all, and validates.
-#[test]
-fn packing_f16() -> Result<()> {
+/// The text for adapters with a trait differs where the trait matters, and validates.
+fn differs(traits: Traits) -> Result<usize> {
     let mut differ = 0;
     for spec in covering() {
-        let text = link_for(&spec, Target::Naga, true)?;
+        let text = link_for(&spec, Target::Naga, traits)?;
         if text != link(&spec, Target::Naga)? {
             validate(&text).with_context(|| spec.name())?;
             differ += 1;
         }
     }
+    Ok(differ)
+}
+
+#[test]
+fn packing_f16() -> Result<()> {
+    let differ = differs(Traits {
+        packs: true,
+        ..Traits::default()
+    })?;
     ensure!(differ > 50, "only {differ} texts differ");
+    Ok(())
+}
+
+#[test]
+fn parameters_as_immediates() -> Result<()> {
+    let differ = differs(Traits {
+        immediates: true,
+        ..Traits::default()
+    })?;
+    ensure!(differ == covering().len(), "only {differ} texts differ");
     Ok(())
 }
 

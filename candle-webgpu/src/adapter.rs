@@ -46,6 +46,7 @@ pub(crate) const OPTIONAL: &[(&str, wgpu::Features)] = &[
     ("f16", wgpu::Features::SHADER_F16),
     ("subgroups", wgpu::Features::SUBGROUP),
     ("timestamps", wgpu::Features::TIMESTAMP_QUERY),
+    ("immediates", wgpu::Features::IMMEDIATES),
     ("pipeline-cache", wgpu::Features::PIPELINE_CACHE),
     (
         "cooperative-matrix",

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use crate::apart::Apart;
 use crate::error::{Budget, Error, Result};
 use crate::wait::scoped;
 
@@ -28,13 +29,13 @@ pub(crate) struct Pool {
     limit: u64,
     /// The most bytes that all blocks may have together.
     budget: Option<u64>,
-    free: Mutex<BTreeMap<u64, Vec<Block>>>,
+    free: Apart<Mutex<BTreeMap<u64, Vec<Block>>>>,
     next_id: AtomicU64,
     allocated: AtomicU64,
     peak: AtomicU64,
-    idle: AtomicU64,
+    idle: Apart<AtomicU64>,
     /// Batches of ops that were recorded; values note by it when tensors let go of them.
-    pub batches: AtomicU64,
+    pub batches: Apart<AtomicU64>,
     /// Counts the times that blocks were given back to the driver: caches that hold them follow it.
     pub generation: AtomicU64,
 }
@@ -50,12 +51,12 @@ impl Pool {
             limit: device.limits().max_buffer_size & !(GRAIN - 1),
             device,
             adapter,
-            free: Mutex::default(),
+            free: Apart::default(),
             next_id: AtomicU64::new(1),
             allocated: AtomicU64::new(0),
             peak: AtomicU64::new(0),
-            idle: AtomicU64::new(0),
-            batches: AtomicU64::new(0),
+            idle: Apart::default(),
+            batches: Apart::default(),
             generation: AtomicU64::new(0),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use crate::buffer::lock;
 use crate::error::{Error, Result};
-use crate::link::{link_for, Spec, Target};
+use crate::link::{link_for, Spec, Target, Traits};
 use crate::queue::PARAMS_SLOT;
 use crate::wait::scoped;
 
@@ -53,6 +53,8 @@ pub(crate) struct Compiler {
     checked: bool,
     /// Shaders pack f16 by `pack2x16float`.
     packs: AtomicBool,
+    /// Parameters come with the dispatch, not in a buffer.
+    immediates: bool,
     layouts: Mutex<HashMap<Signature, Layout>>,
     cache: Option<wgpu::PipelineCache>,
 }
@@ -61,6 +63,7 @@ impl Compiler {
     /// A compiler that keeps what it makes in `cache`, too.
     pub fn new(device: wgpu::Device, adapter: String, cache: Option<wgpu::PipelineCache>) -> Self {
         Compiler {
+            immediates: immediates(&device),
             device,
             adapter,
             checked: std::env::var(CHECKED_VAR).is_ok_and(|v| v != "0" && !v.is_empty()),
@@ -75,10 +78,17 @@ impl Compiler {
         self.packs.swap(packs, Ordering::Relaxed)
     }
 
+    fn traits(&self) -> Traits {
+        Traits {
+            packs: self.packs.load(Ordering::Relaxed),
+            immediates: self.immediates,
+        }
+    }
+
     pub fn layout(&self, signature: Signature) -> Layout {
         let mut layouts = lock(&self.layouts);
         let made = layouts.entry(signature);
-        made.or_insert_with(|| layout(&self.device, signature))
+        made.or_insert_with(|| layout(&self.device, signature, self.immediates))
             .clone()
     }
 
@@ -118,7 +128,7 @@ impl Compiler {
     pub fn compile(&self, spec: &Spec) -> Result<Pipeline> {
         self.check(spec)?;
         let name = spec.name();
-        let text = link_for(spec, TARGET, self.packs.load(Ordering::Relaxed))?;
+        let text = link_for(spec, TARGET, self.traits())?;
         let checks = if self.checked {
             wgpu::ShaderRuntimeChecks::checked()
         } else {
@@ -167,7 +177,14 @@ impl Compiler {
     }
 }
 
-fn layout(device: &wgpu::Device, signature: Signature) -> Layout {
+/// Whether all parameters of any kernel come with its dispatch: where the device holds as many bytes for it. A buffer of them would
+/// have to be written before each submit, which keeps the device from working on.
+pub(crate) fn immediates(device: &wgpu::Device) -> bool {
+    let there = device.features().contains(wgpu::Features::IMMEDIATES);
+    there && u64::from(device.limits().max_immediate_size) >= PARAMS_SLOT
+}
+
+fn layout(device: &wgpu::Device, signature: Signature, immediates: bool) -> Layout {
     let params = wgpu::BindGroupLayoutEntry {
         binding: 0,
         visibility: wgpu::ShaderStages::COMPUTE,
@@ -190,7 +207,8 @@ fn layout(device: &wgpu::Device, signature: Signature) -> Layout {
         },
         count: None,
     });
-    let entries: Vec<_> = std::iter::once(params).chain(storage).collect();
+    let params = Some(params).filter(|_| !immediates);
+    let entries: Vec<_> = params.into_iter().chain(storage).collect();
     let bind_group = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
         label: None,
         entries: &entries,
@@ -198,7 +216,7 @@ fn layout(device: &wgpu::Device, signature: Signature) -> Layout {
     let pipeline = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
         label: None,
         bind_group_layouts: &[Some(&bind_group)],
-        immediate_size: 0,
+        immediate_size: if immediates { PARAMS_SLOT as u32 } else { 0 },
     });
     Layout {
         bind_group,

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::adapter::AdapterReport;
 use crate::ahead::Ahead;
+use crate::apart::Apart;
 use crate::buffer::{lock, Pool, Value};
 use crate::check::Check;
 use crate::elem::Elem;
@@ -67,6 +68,8 @@ pub(crate) struct Inner {
     pub limits: wgpu::Limits,
     pub features: wgpu::Features,
     pub dot4: bool,
+    /// Parameters come with the dispatch, not in a buffer.
+    pub immediates: bool,
     pub in_turn: bool,
     /// How long a wait goes on while no submit is finished.
     pub timeout: Option<Duration>,
@@ -84,19 +87,19 @@ pub(crate) struct Inner {
     pub pool: Arc<Pool>,
     /// Bytes that one binding shows, a multiple of 256.
     pub binding: u64,
-    pub recorder: Mutex<Recorder>,
-    pub encoder: Mutex<Encoder>,
-    pub sender: Mutex<Sender>,
+    pub recorder: Apart<Mutex<Recorder>>,
+    pub encoder: Apart<Mutex<Encoder>>,
+    pub sender: Apart<Mutex<Sender>>,
     /// The parameters of the dispatches of a submit.
     pub params: wgpu::Buffer,
     pub ahead: Arc<Ahead>,
     /// The newest ops of those that were handed over to be rewritten.
-    pub held: Mutex<Ops>,
+    pub held: Apart<Mutex<Ops>>,
     /// They go on with what is recorded, where there are threads.
     pub threads: OnceLock<Threads>,
-    pub flight: Mutex<Flight>,
+    pub flight: Apart<Mutex<Flight>>,
     pub staging: Mutex<Vec<wgpu::Buffer>>,
-    pub counters: Counters,
+    pub counters: Apart<Counters>,
     pub fault: Value,
     pub fault_ops: Mutex<Vec<&'static str>>,
     rng: Mutex<Rng>,
@@ -113,9 +116,9 @@ pub struct Device(Arc<Inner>);
 
 impl Drop for Device {
     /// A program that ends should not leave a thread in the middle of its driver, nor have compiled in vain. The last handles are
-    /// this one, that of [`open::DEVICES`], and those of two threads while they work.
+    /// this one, that of [`open::DEVICES`], and those of three threads while they work.
     fn drop(&mut self) {
-        if Arc::strong_count(&self.0) <= 4 {
+        if Arc::strong_count(&self.0) <= 5 {
             self.0.settle();
             // Now threads hold none.
             if Arc::strong_count(&self.0) <= 2 {
@@ -295,6 +298,9 @@ impl Device {
 
     /// Records a copy, which may become part of the copy before.
     pub(crate) fn record_copy(&self, run: Run, operands: &[Window<'_>]) -> Result<()> {
+        if self.0.join(&run, operands)? {
+            return Ok(());
+        }
         let (spec, params, grid) = run.dispatch()?;
         self.check_operands(&spec, operands)?;
         let params = bytemuck::bytes_of(&params);

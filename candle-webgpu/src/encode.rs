@@ -97,7 +97,7 @@ impl Inner {
             at += chunk.len() as u64;
             sender.uploaded += chunk.len() as u64;
             if sender.uploaded >= UPLOAD_WINDOW {
-                self.submit_commands(&mut sender, Commands::new(&self.device))?;
+                self.submit_commands(&mut sender, Commands::new(&self.device, 0))?;
             }
         }
         if whole < bytes.len() {
@@ -145,7 +145,7 @@ impl Inner {
     ) -> Result<()> {
         let (mut done, mut failed) = (0, None);
         let mut last = loop {
-            let mut commands = Commands::new(&self.device);
+            let mut commands = Commands::new(&self.device, (ops.len() - done).min(MOST_OPS));
             if done < ops.len() {
                 done += self.encode_ops(encoder, &mut commands, &mut ops[done..], &mut failed);
             }
@@ -189,14 +189,14 @@ impl Inner {
         }
         let mut pass = begin(commands, timer.as_ref());
         let mut done = 0;
+        if !self.immediates {
+            params.reserve(PARAMS_SLOT as usize * ops.len().min(MOST_OPS));
+        }
         for at in 0..ops.len().min(MOST_OPS) {
-            let slot = params.len() as u32;
-            let encoded = self.encode(encoder, &mut pass, &ops[at..], slot);
+            let encoded = self.encode(encoder, &mut pass, &ops[at..], params, names.len());
             let op = &mut ops[at];
             match encoded {
                 Ok(()) => {
-                    params.extend_from_slice(op.param_bytes());
-                    params.resize(slot as usize + PARAMS_SLOT as usize, 0);
                     names.push((op.spec.kernel.name, op.spec.op));
                     if let Some(timer) = &mut timer {
                         if timer.note(op) {
@@ -222,7 +222,7 @@ impl Inner {
     }
 
     /// Nobody is to take what this op should have written for what it should be.
-    fn fail(&self, op: &Op, error: &Error) {
+    pub(crate) fn fail(&self, op: &Op, error: &Error) {
         let error = Arc::new(error.clone());
         for (i, (value, _)) in op.operands.iter().enumerate() {
             if writes(&op.spec, i) && !value.same(&self.fault) {
@@ -231,14 +231,15 @@ impl Inner {
         }
     }
 
-    /// Encodes the first of `ops`; the others are to follow. No error means that there is no memory for it, but there may be once what
+    /// Encodes the first of `ops` behind those `before` it; the others are to follow. No error means that there is no memory for it, but there may be once what
     /// was encoded before it is done.
     fn encode(
         &self,
         encoder: &mut Encoder,
         pass: &mut wgpu::ComputePass<'_>,
         ops: &[Box<Op>],
-        slot: u32,
+        params: &mut Vec<u8>,
+        before: usize,
     ) -> std::result::Result<(), Option<Error>> {
         let Some((op, behind)) = ops.split_first() else {
             return Ok(());
@@ -250,7 +251,7 @@ impl Inner {
             let id = match value.block(false) {
                 Ok(block) => block.id,
                 Err(Error::OutOfMemory { .. }) if !value.has_failed() => {
-                    if slot > 0 {
+                    if before > 0 {
                         return Err(None);
                     }
                     self.reserve(encoder, value, false)?;
@@ -267,13 +268,20 @@ impl Inner {
         }
         let key = (pipeline.signature, ids);
         pass.set_pipeline(&pipeline.pipeline);
+        let slot = [params.len() as u32];
+        let slot = if self.immediates { &[][..] } else { &slot };
         match encoder.bind_groups.get(&key) {
-            Some(group) => pass.set_bind_group(0, group, &[slot]),
+            Some(group) => pass.set_bind_group(0, group, slot),
             None => {
                 let group = self.bind_group(encoder, pipeline.signature, op)?;
-                pass.set_bind_group(0, &group, &[slot]);
+                pass.set_bind_group(0, &group, slot);
                 encoder.bind_groups.insert(key, group);
             }
+        }
+        if self.immediates {
+            pass.set_immediates(0, &op.slot());
+        } else {
+            params.extend_from_slice(&op.slot());
         }
         pass.dispatch_workgroups(op.grid[0], op.grid[1], op.grid[2]);
         Ok(())
@@ -285,14 +293,17 @@ impl Inner {
         signature: Signature,
         op: &Op,
     ) -> Result<wgpu::BindGroup> {
-        let mut entries = vec![wgpu::BindGroupEntry {
-            binding: 0,
-            resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-                buffer: &self.params,
-                offset: 0,
-                size: wgpu::BufferSize::new(PARAMS_SLOT),
-            }),
-        }];
+        let mut entries = Vec::with_capacity(1 + op.operands.len());
+        if !self.immediates {
+            entries.push(wgpu::BindGroupEntry {
+                binding: 0,
+                resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                    buffer: &self.params,
+                    offset: 0,
+                    size: wgpu::BufferSize::new(PARAMS_SLOT),
+                }),
+            });
+        }
         for (i, (value, start)) in op.operands.iter().enumerate() {
             let block = value.block(false)?;
             entries.push(wgpu::BindGroupEntry {

@@ -5,6 +5,7 @@
 
 pub mod adapter;
 mod ahead;
+mod apart;
 #[cfg(target_arch = "wasm32")]
 mod browser;
 mod buffer;

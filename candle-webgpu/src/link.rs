@@ -21,6 +21,21 @@ pub enum Target {
 const F16: &str = include_str!("../wgsl/dtype/f16.wgsl");
 const F16_PACKS: &str = include_str!("../wgsl/dtype/f16_packs.wgsl");
 
+/// What the shaders of an adapter may use beside what all have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traits {
+    /// `pack2x16float` is known to round to f16 as it should.
+    pub packs: bool,
+    /// Parameters come with the dispatch, not in a buffer.
+    pub immediates: bool,
+}
+
+/// How a kernel's file declares its parameters, and how it does where they are immediates.
+const PARAMS: [&str; 2] = [
+    "@group(0) @binding(0) var<uniform> p: Params;",
+    "var<immediate> p: Params;",
+];
+
 /// The text under construction.
 pub struct Text {
     slots: String,
@@ -60,11 +75,11 @@ impl Text {
 
 /// The text of a specialisation, for any adapter.
 pub fn link(spec: &Spec, target: Target) -> Result<String> {
-    link_for(spec, target, false)
+    link_for(spec, target, Traits::default())
 }
 
-/// The same for an adapter whose `pack2x16float` is known to round to f16 as it should, if `packs`.
-pub fn link_for(spec: &Spec, target: Target, packs: bool) -> Result<String> {
+/// The same for an adapter with these traits.
+pub fn link_for(spec: &Spec, target: Target, traits: Traits) -> Result<String> {
     let kernel = spec.kernel;
     let mut text = Text {
         slots: String::new(),
@@ -86,12 +101,17 @@ pub fn link_for(spec: &Spec, target: Target, packs: bool) -> Result<String> {
     }
     (kernel.slots)(spec, &mut text)?;
 
-    let lost = || Error::Shader {
+    let lost = |what: &str| Error::Shader {
         name: spec.name(),
-        message: "the kernel file has no slot block".into(),
+        message: format!("the kernel file has no {what}"),
     };
-    let (head, rest) = kernel.source.split_once("// slots:").ok_or_else(lost)?;
-    let (_, tail) = rest.split_once("// end slots").ok_or_else(lost)?;
+    let (head, rest) = kernel
+        .source
+        .split_once("// slots:")
+        .ok_or_else(|| lost("slot block"))?;
+    let (_, tail) = rest
+        .split_once("// end slots")
+        .ok_or_else(|| lost("end of slots"))?;
     let mut out = String::new();
     if target == Target::Tint && kernel.features.contains(wgpu::Features::SUBGROUP) {
         out.push_str("enable subgroups;\n");
@@ -99,10 +119,16 @@ pub fn link_for(spec: &Spec, target: Target, packs: bool) -> Result<String> {
     let _ = writeln!(out, "// {}", spec.name());
     out.push_str(head);
     out.push_str(&text.slots);
-    out.push_str(tail);
+    if traits.immediates {
+        let [uniform, immediate] = PARAMS;
+        let (before, behind) = tail.split_once(uniform).ok_or_else(|| lost("parameters"))?;
+        out.extend([before, immediate, behind]);
+    } else {
+        out.push_str(tail);
+    }
     for file in &text.files {
         let file = match *file {
-            F16 if packs => F16_PACKS,
+            F16 if traits.packs => F16_PACKS,
             file => file,
         };
         out.push('\n');

@@ -1,5 +1,5 @@
 //! The recorder: what becomes of an op until it is encoded. It is plain data, recorded by the caller; with others it is handed over
-//! to be rewritten and encoded, and what that gives is sent to be submitted. Natively a thread does each of the two.
+//! to be rewritten, then to be encoded, and what that gives is submitted. Natively a thread does each of the three.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -21,12 +21,14 @@ use crate::worker::Worker;
 /// Bytes of parameters an op may have: one slot of the uniform buffer, and the largest dynamic-offset
 /// alignment that WebGPU allows an adapter to ask for.
 pub(crate) const PARAMS_SLOT: u64 = 256;
-/// Ops in the first batch after a readback: few, so that the device starts to work.
-const FIRST_BATCH: usize = 40;
-/// How much longer each of the next is, up to the longest: between two submits a device does nothing for some 30 us (NVIDIA H200), but
-/// has the longer to wait for the last one.
-const GROWTH: (usize, usize) = (5, 4);
+/// Ops that are sent first after a readback: few, so that the device starts to work.
+const FIRST_BATCH: usize = 8;
+/// How many more are sent each time, up to the most: between two submits a device does nothing for some 20 us (NVIDIA H200), but has
+/// the longer to wait for the last one.
+const GROWTH: (usize, usize) = (3, 2);
 const LONGEST: usize = 80;
+/// Ops of the last batch before a readback, where as many are recorded as before the last one: the device waits for them.
+const LAST_BATCH: usize = 16;
 /// The newest ops, which are not sent when a batch has been rewritten: tensors still hold what they made, as Rust's variables
 /// live to the end of their function, and what follows may become one op with them.
 const HELD_BACK: usize = 32;
@@ -126,15 +128,16 @@ impl Op {
         self.filled = self.filled.max(bytes.len());
     }
 
-    pub fn param_bytes(&self) -> &[u8] {
-        &self.params[..self.filled]
+    /// The parameters as its kernel sees them.
+    pub fn slot(&self) -> [u8; PARAMS_SLOT as usize] {
+        let mut slot = [0; PARAMS_SLOT as usize];
+        slot[..self.filled].copy_from_slice(&self.params[..self.filled]);
+        slot
     }
 
-    /// The parameters as its kernel sees them.
+    /// The first of them.
     pub fn params<P: bytemuck::AnyBitPattern>(&self) -> P {
-        let mut slot = [0; PARAMS_SLOT as usize];
-        slot[..self.filled].copy_from_slice(self.param_bytes());
-        bytemuck::pod_read_unaligned(&slot[..size_of::<P>()])
+        bytemuck::pod_read_unaligned(&self.slot()[..size_of::<P>()])
     }
 
     pub fn is_of(&self, kernel: &'static Kernel) -> bool {
@@ -158,9 +161,16 @@ impl Batch {
     }
 }
 
+/// Rewritten ops, to be encoded, and what is to be read back behind them.
+pub(crate) struct Load {
+    ops: Ops,
+    copies: Vec<Copy>,
+}
+
 /// The threads that go on with what callers have recorded.
 pub(crate) struct Threads {
     pub rewriter: Worker<Batch>,
+    pub encoder: Worker<Load>,
     pub sender: Worker<Option<Commands>>,
 }
 
@@ -170,6 +180,7 @@ impl Threads {
         let (spin, device) = (device.spin(), Arc::downgrade(device));
         Some(Threads {
             rewriter: Worker::start("candle-rewrite", device.clone(), spin, Inner::process)?,
+            encoder: Worker::start("candle-encode", device.clone(), spin, Inner::encode_load)?,
             sender: Worker::start("candle-submit", device, spin, Inner::submit_next)?,
         })
     }
@@ -181,6 +192,9 @@ pub(crate) struct Recorder {
     spare: Ops,
     /// Ops at which they are handed over.
     window: usize,
+    /// Ops recorded since the last readback, and how many there were between the two before.
+    since: usize,
+    before: usize,
     /// Ops that may have reported a fault were recorded since the record was last read.
     pub faults: bool,
 }
@@ -191,6 +205,8 @@ impl Default for Recorder {
             pending: Vec::with_capacity(MOST_OPS),
             spare: Ops::new(),
             window: FIRST_BATCH,
+            since: 0,
+            before: 0,
             faults: false,
         }
     }
@@ -211,6 +227,7 @@ impl Recorder {
             None => Box::new(new.op()),
         };
         self.pending.push(op);
+        self.since += 1;
     }
 
     /// Keeps the boxes of ops that are over.
@@ -225,7 +242,17 @@ impl Recorder {
     /// Whether it is time to hand over. The next copy may be one with the last op, if that is a copy; so it waits a while.
     fn is_full(&self) -> bool {
         let joins = self.pending.last().is_some_and(|op| op.run.is_some());
-        self.pending.len() >= self.window * if joins { 2 } else { 1 }
+        let handed_over = self.since - self.pending.len();
+        let mark = self.before.saturating_sub(LAST_BATCH);
+        let ends = !joins && handed_over < mark && mark <= self.since;
+        let held_back = if handed_over == 0 { HELD_BACK } else { 0 };
+        ends || self.pending.len() >= (held_back + self.window) * if joins { 2 } else { 1 }
+    }
+
+    /// What comes next waits for a readback.
+    fn restart(&mut self) {
+        self.window = FIRST_BATCH;
+        self.before = std::mem::take(&mut self.since);
     }
 
     /// What was recorded since the last batch.
@@ -276,12 +303,6 @@ impl Inner {
             run,
         };
         let mut recorder = lock(&self.recorder);
-        if let Some(last) = recorder.pending.last_mut() {
-            if self.rewrites.is_on(COPIES) && copies::join(self, last, &new) {
-                self.rewrites.note(COPIES);
-                return Ok(());
-            }
-        }
         recorder.push(new);
         recorder.faults |= faults;
         if recorder.is_full() {
@@ -292,6 +313,18 @@ impl Inner {
             return self.take_error().map_or(Ok(()), Err);
         }
         Ok(())
+    }
+
+    /// Takes a copy into the one that was recorded last, if the two make one loop. What it dispatches is known when it is handed over.
+    pub(crate) fn join(&self, run: &Run, operands: &[Window<'_>]) -> Result<bool> {
+        self.check_lost()?;
+        let recorder = &mut lock(&self.recorder);
+        let joins = |last: &mut Box<Op>| copies::join(last, run, operands);
+        let joined = self.rewrites.is_on(COPIES) && recorder.pending.last_mut().is_some_and(joins);
+        if joined {
+            self.rewrites.note(COPIES);
+        }
+        Ok(joined)
     }
 
     pub(crate) fn split(&self, spec: &Spec, grid: Grid) -> Result<[u32; 3]> {
@@ -337,18 +370,43 @@ impl Inner {
         }
     }
 
-    /// Rewrites a batch, and encodes what is not held back. What can be dropped is left in the batch.
+    /// Rewrites a batch, and has encoded what is not held back. What can be dropped is left in the batch.
     fn process(&self, batch: &mut Batch) {
         let end = batch.end.take();
         let held_back = match end {
             None if self.rewrites.look() => HELD_BACK,
             _ => 0,
         };
-        let mut ops = self.rewrite(batch, held_back);
-        // Nothing but uploads may be waited for.
-        let uploads = end.is_some() && self.sender().uploaded > 0;
-        let copies = end.unwrap_or_default();
-        let some = !ops.is_empty() || !copies.is_empty() || uploads;
+        let ops = self.rewrite(batch, held_back);
+        // Behind the last ops there may be uploads, which nothing else submits.
+        if ops.is_empty() && end.is_none() {
+            return;
+        }
+        self.compile_ahead(&ops);
+        let mut load = Load {
+            ops,
+            copies: end.unwrap_or_default(),
+        };
+        match self.threads.get() {
+            Some(threads) => {
+                for mut spent in threads.encoder.send(load) {
+                    batch.ops.append(&mut spent.ops);
+                }
+            }
+            None => {
+                self.encode_load(&mut load);
+                batch.ops.append(&mut load.ops);
+            }
+        }
+    }
+
+    /// Encodes ops, and has them submitted. What can be dropped is left.
+    fn encode_load(&self, load: &mut Load) {
+        let encoder = &mut lock(&self.encoder);
+        let Load { ops, copies } = load;
+        if ops.is_empty() && copies.is_empty() && self.sender().uploaded == 0 {
+            return;
+        }
         let send = |commands| match self.threads.get() {
             Some(threads) => {
                 threads.sender.send(Some(commands));
@@ -356,17 +414,12 @@ impl Inner {
             }
             None => self.submit_commands(&mut lock(&self.sender), commands),
         };
-        if some {
-            self.compile_ahead(&ops);
-            let encoder = &mut lock(&self.encoder);
-            let encoded = self
-                .check_lost()
-                .and_then(|()| self.encode_all(encoder, &mut ops, &copies, send));
-            if let Err(error) = encoded {
-                self.keep_error(error);
-            }
+        let encoded = self
+            .check_lost()
+            .and_then(|()| self.encode_all(encoder, ops, copies, send));
+        if let Err(error) = encoded {
+            self.keep_error(error);
         }
-        batch.ops.append(&mut ops);
     }
 
     /// Has pipelines compiled while ops that were sent before are encoded.
@@ -380,6 +433,7 @@ impl Inner {
     pub(crate) fn settle(&self) {
         if let Some(threads) = self.threads.get() {
             threads.rewriter.settle();
+            threads.encoder.settle();
             threads.sender.settle();
         }
     }
@@ -405,11 +459,11 @@ impl Inner {
         copies: Vec<Copy>,
     ) -> Result<Option<wgpu::SubmissionIndex>> {
         let reads = !copies.is_empty();
-        if reads {
-            recorder.window = FIRST_BATCH;
-        }
         let mut batch = recorder.batch(&self.pool);
         batch.end = Some(copies);
+        if reads {
+            recorder.restart();
+        }
         self.hand_over(recorder, batch);
         self.settle();
         self.check_lost()?;
@@ -429,6 +483,12 @@ impl Inner {
     fn rewrite(&self, batch: &mut Batch, held_back: usize) -> Ops {
         let mut held = lock(&self.held);
         let mut ops = std::mem::take(&mut *held);
+        for op in &mut batch.ops {
+            if let Err(error) = copies::dispatch(self, op) {
+                self.fail(op, &error);
+                self.keep_error(error);
+            }
+        }
         ops.append(&mut batch.ops);
         let due = ops.len().saturating_sub(held_back);
         let mut graph = Graph::new(ops, due, batch.number);

@@ -22,6 +22,7 @@ mod transposes;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::apart::Apart;
 use crate::device::Inner;
 use crate::error::{Error, Result};
 use graph::Graph;
@@ -139,14 +140,14 @@ impl Set {
 #[derive(Debug)]
 pub(crate) struct Rewrites {
     on: AtomicU32,
-    fired: [AtomicU64; RULES.len()],
+    fired: Apart<[AtomicU64; RULES.len()]>,
 }
 
 impl Rewrites {
     pub fn new(on: Set) -> Self {
         Rewrites {
             on: AtomicU32::new(on.0),
-            fired: std::array::from_fn(|_| AtomicU64::new(0)),
+            fired: Apart(std::array::from_fn(|_| AtomicU64::new(0))),
         }
     }
 
@@ -189,7 +190,7 @@ impl Rewrites {
     /// Rules by name: whether each is on, and how often it fired.
     pub fn report(&self) -> Vec<Fired> {
         let on = self.on();
-        let rules = RULES.iter().enumerate().zip(&self.fired);
+        let rules = RULES.iter().enumerate().zip(self.fired.iter());
         rules
             .map(|((at, rule), times)| Fired {
                 rule: rule.name,

@@ -18,17 +18,18 @@ const IN_FLIGHT: usize = 6;
 /// What one submit does.
 pub(crate) struct Commands {
     pub commands: wgpu::CommandEncoder,
-    /// The parameters of its dispatches, a slot each.
+    /// The parameters of its dispatches, a slot each, where they are not immediates.
     pub params: Vec<u8>,
     pub names: Vec<Name>,
 }
 
 impl Commands {
-    pub fn new(device: &wgpu::Device) -> Self {
+    /// With room for some dispatches.
+    pub fn new(device: &wgpu::Device, dispatches: usize) -> Self {
         Commands {
             commands: device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default()),
             params: Vec::new(),
-            names: Vec::new(),
+            names: Vec::with_capacity(dispatches),
         }
     }
 }
@@ -98,7 +99,7 @@ impl Inner {
         self.counters.submits.fetch_add(1, Ordering::Relaxed);
         self.counters
             .dispatches
-            .fetch_add(params.len() as u64 / PARAMS_SLOT, Ordering::Relaxed);
+            .fetch_add(names.len() as u64, Ordering::Relaxed);
         lock(&self.flight).push(index, names);
         while sender.in_flight.len() > IN_FLIGHT {
             let oldest = sender.in_flight.pop_front();

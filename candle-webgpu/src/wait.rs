@@ -59,8 +59,8 @@ fn guarded(device: &wgpu::Device, how: wgpu::PollType) -> Result<bool> {
     }
 }
 
-/// Processors from which on all who look for work, a caller and two threads, leave one to others.
-const ENOUGH: usize = 4;
+/// Processors from which on all who look for work, a caller and three threads, leave one to others.
+const ENOUGH: usize = 5;
 
 /// Who looks for work is not to keep those from it who do it: leaves the processor to its other half for a moment, without a call of
 /// the system, or where there are few processors to any other thread.

@@ -491,12 +491,11 @@ impl BackendStorage for WebGpuStorage {
         src_offset: usize,
         dst_offset: usize,
     ) -> Result<()> {
-        let rows = |stride, offset| Layout::new((d1, d2).into(), vec![stride, 1], offset);
-        let (src_l, dst_l) = (rows(src_stride, src_offset), rows(dst_stride, dst_offset));
-        Ok(self
-            .device
-            .runtime()
-            .copy_into(self.moved("copy", &src_l)?, dst.moved("copy", &dst_l)?)?)
+        let (dims, x, y) = ([d1, d2], [src_stride, 1], [dst_stride, 1]);
+        let [e, into] = [self.dtype, dst.dtype].map(|dtype| moved("copy", dtype));
+        let x = View::new("copy", &self.value, e?, (&dims, &x, src_offset))?;
+        let y = View::new("copy", &dst.value, into?, (&dims, &y, dst_offset))?;
+        Ok(self.device.runtime().copy_into(x, y)?)
     }
 
     fn const_set(&mut self, v: Scalar, l: &Layout) -> Result<()> {

@@ -5,9 +5,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use crate::adapter::{choose, AdapterReport, DOT4, IN_TURN, OPTIONAL, PACK16};
+use crate::apart::Apart;
 use crate::buffer::{lock, Pool, Value};
 use crate::check::Check;
-use crate::device::{Counters, Device, Inner, Rng};
+use crate::compile::immediates;
+use crate::device::{Device, Inner, Rng};
 use crate::encode::Encoder;
 use crate::error::{Error, Result};
 use crate::kernel::gemm_coop;
@@ -176,6 +178,7 @@ impl Device {
             binding: binding_limit(&device.limits())?,
             features,
             dot4: has(DOT4),
+            immediates: immediates(&device),
             in_turn: has(IN_TURN),
             timeout: settings.timeout,
             check: settings.check_nan.then(Check::default),
@@ -184,16 +187,16 @@ impl Device {
             cooperative: OnceLock::new(),
             rewrites,
             log: std::env::var(LOG_VAR).is_ok_and(|what| what == "ops"),
-            recorder: Mutex::default(),
+            recorder: Apart::default(),
             ahead: encoder.ahead().clone(),
-            encoder: Mutex::new(encoder),
-            sender: Mutex::default(),
+            encoder: Apart(Mutex::new(encoder)),
+            sender: Apart::default(),
             params: submit::params(&device),
-            held: Mutex::default(),
+            held: Apart::default(),
             threads: OnceLock::new(),
-            flight: Mutex::default(),
+            flight: Apart::default(),
             staging: Mutex::default(),
-            counters: Counters::default(),
+            counters: Apart::default(),
             fault,
             fault_ops: Mutex::default(),
             rng: Mutex::new(Rng {

@@ -8,7 +8,7 @@ use crate::device::Device;
 use crate::elem::{Compute, Elem};
 use crate::error::{Error, Result};
 use crate::kernel::{quads, threads, Strided, WORKGROUP};
-use crate::layout::{merge, to_u32, Merged, View};
+use crate::layout::{merge, to_u32, Merged, View, MAX_RANK};
 use crate::link::{read, write, Access, Kernel, Spec, Text};
 use crate::queue::Grid;
 
@@ -115,31 +115,50 @@ impl Run {
         }
     }
 
-    /// This copy and then `next`, between the same values, as one: if `next` is a step further than the last, and no element is
-    /// written twice.
-    pub fn join(&self, next: &Run) -> Option<Run> {
+    /// Does `next`, too, which is between the same values: if it is a step further than the last, no element is written twice, and
+    /// one kernel can do it.
+    pub fn join(&mut self, next: &Run) -> bool {
         let inner = usize::from(self.joined);
         let same = self.elem.size() == next.elem.size()
             && !next.joined
             && self.dims[inner..] == next.dims[..]
             && (0..2).all(|i| self.strides[i][inner..] == next.strides[i][..]);
-        if !same {
-            return None;
-        }
         let step = |i: usize| next.offsets[i].checked_sub(self.offsets[i]);
-        let (mut joined, far) = (self.clone(), [step(0)?, step(1)?]);
+        let (true, Some(x), Some(y)) = (same, step(0), step(1)) else {
+            return false;
+        };
+        let far = [x, y];
         if self.joined {
             let count = self.dims[0];
             if (0..2).any(|i| far[i] != count * self.strides[i][0]) {
-                return None;
+                return false;
             }
-            joined.dims[0] += 1;
+            self.dims[0] += 1;
         } else {
-            joined.dims.insert(0, 2);
-            (0..2).for_each(|i| joined.strides[i].insert(0, far[i]));
-            joined.joined = true;
+            if self.dims.len() == MAX_RANK {
+                return false;
+            }
+            self.dims.insert(0, 2);
+            (0..2).for_each(|i| self.strides[i].insert(0, far[i]));
         }
-        distinct(&joined.dims, &joined.strides[1]).then_some(joined)
+        let small = to_u32(OP, self.dims.iter().product()).is_ok();
+        let joins = small && distinct(&self.dims, &self.strides[1]);
+        match (joins, self.joined) {
+            (true, _) => self.joined = true,
+            (false, true) => self.dims[0] -= 1,
+            (false, false) => {
+                self.dims.remove(0);
+                for strides in &mut self.strides {
+                    strides.remove(0);
+                }
+            }
+        }
+        joins
+    }
+
+    /// Whether it does several.
+    pub fn is_joined(&self) -> bool {
+        self.joined
     }
 
     /// Dtype, sizes, strides of source and destination, and their offsets.
@@ -302,23 +321,25 @@ mod tests {
 
     #[test]
     fn equal_steps_join() {
-        let three = [[4, 12], [4, 16]]
-            .into_iter()
-            .try_fold(run([4, 8]), |all, next| all.join(&run(next)));
-        let three = three.expect("the same source, four elements further each time");
+        let mut three = run([4, 8]);
+        assert!(three.join(&run([4, 12])) && three.join(&run([4, 16])));
         assert_eq!(three.dims.as_slice(), [3, 2, 4]);
         assert_eq!(three.strides[0].as_slice(), [0, 4, 1]);
         assert_eq!(three.strides[1].as_slice(), [4, 40, 1]);
-        assert!(three.join(&run([4, 24])).is_none(), "a step of two");
-        assert!(three.join(&run([5, 20])).is_none(), "another source");
+        assert!(!three.join(&run([4, 24])), "a step of two");
+        assert!(!three.join(&run([5, 20])), "another source");
+        assert_eq!(three.dims.as_slice(), [3, 2, 4]);
     }
 
     #[test]
     fn what_overlaps_stays_apart() {
-        assert!(run([0, 0]).join(&run([4, 2])).is_none(), "half of a row");
-        assert!(run([0, 0]).join(&run([4, 0])).is_none(), "the same place");
-        assert!(run([0, 0]).join(&run([4, 40])).is_none(), "its second row");
-        assert!(run([0, 8]).join(&run([4, 4])).is_none(), "backwards");
-        assert!(run([0, 0]).join(&run([4, 80])).is_some());
+        assert!(!run([0, 0]).join(&run([4, 2])), "half of a row");
+        assert!(!run([0, 0]).join(&run([4, 0])), "the same place");
+        assert!(!run([0, 0]).join(&run([4, 40])), "its second row");
+        assert!(!run([0, 8]).join(&run([4, 4])), "backwards");
+        assert!(run([0, 0]).join(&run([4, 80])));
+        let mut alone = run([0, 0]);
+        assert!(!alone.join(&run([4, 2])) && !alone.is_joined());
+        assert_eq!(alone.dims.as_slice(), [2, 4]);
     }
 }

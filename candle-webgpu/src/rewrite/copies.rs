@@ -1,27 +1,29 @@
 //! Copies that follow each other in equal steps become one, as soon as they are recorded.
 
 use crate::device::Inner;
-use crate::queue::{New, Op};
+use crate::error::Result;
+use crate::kernel::copy::Run;
+use crate::queue::Op;
+use crate::window::Window;
 
-/// Takes a copy into the one before it, if they are between the same values and make one loop.
-pub(crate) fn join(device: &Inner, last: &mut Op, new: &New<'_>) -> bool {
-    let joined = || {
-        let run = last.run.as_ref()?.join(new.run.as_ref()?)?;
-        let same = last
-            .operands
-            .iter()
-            .zip(new.operands)
-            .all(|((a, from), b)| a.same(b.value) && *from == b.start);
-        let (spec, params, grid) = run.dispatch().ok().filter(|_| same)?;
-        let grid = device.split(&spec, grid).ok()?;
-        Some((run, spec, params, grid))
+/// Takes a copy into the one before it, if they are between the same values and make one loop. The op's kernel and parameters stay
+/// what they were until [`dispatch`] is called.
+pub(crate) fn join(last: &mut Op, next: &Run, operands: &[Window<'_>]) -> bool {
+    let same = |((a, from), b): (&(_, u64), &Window<'_>)| b.value.same(a) && *from == b.start;
+    match &mut last.run {
+        Some(run) => last.operands.iter().zip(operands).all(same) && run.join(next),
+        None => false,
+    }
+}
+
+/// Decides how an op does the copies that were taken into it.
+pub(crate) fn dispatch(device: &Inner, op: &mut Op) -> Result<()> {
+    let Some(run) = op.run.as_ref().filter(|run| run.is_joined()) else {
+        return Ok(());
     };
-    let Some((run, spec, params, grid)) = joined() else {
-        return false;
-    };
-    last.set_params(bytemuck::bytes_of(&params));
-    last.spec = spec;
-    last.grid = grid;
-    last.run = Some(run);
-    true
+    let (spec, params, grid) = run.dispatch()?;
+    op.grid = device.split(&spec, grid)?;
+    op.spec = spec;
+    op.set_params(bytemuck::bytes_of(&params));
+    Ok(())
 }

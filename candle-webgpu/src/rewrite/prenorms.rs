@@ -103,7 +103,7 @@ fn normed(device: &Inner, graph: &Graph, at: usize, product: usize) -> Option<Op
     operands[0] = x.clone();
     operands.push(alpha.clone());
     let mut both = Op::new(twin, operands, &(), op.grid);
-    both.set_params(op.param_bytes());
+    both.set_params(&op.slot());
     both.set_first(&params(of, &row));
     Some(both)
 }
