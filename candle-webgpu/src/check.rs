@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::kernel::copy::zeros;
 use crate::kernel::nonfinite::{self, Params};
 use crate::link::{Access, Spec};
-use crate::queue::{Grid, Op, Ops};
+use crate::recorded::{Grid, Op, Ops};
 use crate::rewrite::graph::writes;
 
 /// Ops whose names are kept.

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use crate::buffer::lock;
 use crate::error::{Error, Result};
 use crate::link::{link_for, Spec, Target, Traits};
-use crate::queue::PARAMS_SLOT;
+use crate::recorded::PARAMS_SLOT;
 use crate::wait::scoped;
 
 /// Runs shaders with all of wgpu's runtime checks on.

@@ -14,8 +14,9 @@ use crate::error::{Error, Result};
 use crate::hash::Map;
 use crate::pipeline::Pipelines;
 use crate::profile::Timer;
-use crate::queue::{Op, Ops, MOST_OPS, PARAMS_SLOT};
+use crate::queue::MOST_OPS;
 use crate::readback::Copy;
+use crate::recorded::{Op, Ops, PARAMS_SLOT};
 use crate::rewrite::graph::writes;
 use crate::submit::Commands;
 

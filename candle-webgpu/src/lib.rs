@@ -34,6 +34,7 @@ pub mod quant;
 mod queue;
 mod readback;
 mod ready;
+mod recorded;
 mod rewrite;
 mod settings;
 mod submit;
@@ -52,8 +53,9 @@ pub use error::{Budget, Error, Result};
 pub use layout::View;
 pub use profile::{chrome_trace, Profile, Stopwatch, Timing};
 pub use quant::Quant;
-pub use queue::{Grid, LOG_VAR};
+pub use queue::LOG_VAR;
 pub use readback::Reading;
+pub use recorded::Grid;
 pub use rewrite::{Fired, Rule, REWRITE_VAR, RULES};
 pub use settings::{CHECK_NAN_VAR, DENY_VAR, MEMORY_VAR, TIMEOUT_VAR, VERIFY_VAR};
 #[cfg(target_arch = "wasm32")]

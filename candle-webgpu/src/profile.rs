@@ -8,8 +8,9 @@ use std::fmt::Write as _;
 use crate::buffer::lock;
 use crate::device::{Device, Inner};
 use crate::error::{Error, Result};
-use crate::queue::{Op, MOST_OPS};
+use crate::queue::MOST_OPS;
 use crate::ready::Ready;
+use crate::recorded::Op;
 use crate::wait::{block_on, may_block, until, Call};
 
 const FINISH: Call = ("Profile::finish", "Profile::finish_async");

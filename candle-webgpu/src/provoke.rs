@@ -6,7 +6,7 @@ use crate::elem::Elem;
 use crate::error::Result;
 use crate::kernel::copy::FILL;
 use crate::link::{Access, Spec};
-use crate::queue::New;
+use crate::recorded::New;
 use crate::wait::poll;
 
 /// The device is lost, as when a driver is updated or a GPU is pulled out.

@@ -10,7 +10,8 @@ use crate::device::Inner;
 use crate::error::Result;
 use crate::flight::Name;
 use crate::profile::TICKS;
-use crate::queue::{MOST_OPS, PARAMS_SLOT};
+use crate::queue::MOST_OPS;
+use crate::recorded::PARAMS_SLOT;
 
 /// Submits that may be in flight before the next one waits for the oldest.
 const IN_FLIGHT: usize = 6;

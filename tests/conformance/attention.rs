@@ -178,6 +178,19 @@ pub fn add(cases: &mut Cases) {
                 Ok(())
             });
         }
+        // So many that those which share a k and a v are taken together.
+        cases.add(format!("attention/{name}/many_heads"), move |d| {
+            for (batch, columns) in [(16, 16), (16, 128), (32, 16), (32, 128)] {
+                let case = Case {
+                    batch,
+                    heads: [16, 4],
+                    ..Case::new(dtype, 1, 40, columns)
+                };
+                case.run(d)?;
+                Case { queries: 2, ..case }.causal(true).run(d)?;
+            }
+            Ok(())
+        });
         for lie in &LIES {
             cases.add(format!("attention/{name}/layout/{}", lie.name), move |d| {
                 for (queries, keys) in [(1, 50), (7, 50), (40, 50)] {

@@ -23,7 +23,7 @@ const VARIANTS: &[Variant] = &[
     // Every shader has other text, but what a check can find depends on where elements lie, not on what they mean.
     Variant { name: "checked",  set: &[("CANDLE_WEBGPU_CHECKED", "1")],                                keeps: one_dtype_of_a_kind },
     // Kernels that ask for an optional feature stand back, so that their portable twins are tested.
-    Variant { name: "portable", set: &[("CANDLE_WEBGPU_DISABLE", "cooperative-matrix,f16,subgroups,in-turn")], keeps: has_a_twin },
+    Variant { name: "portable", set: &[("CANDLE_WEBGPU_DISABLE", "cooperative-matrix,f16,subgroups,immediates,in-turn")], keeps: has_a_twin },
     // On an adapter that computes in software, the kernels of those that do not.
     Variant { name: "at-once",  set: &[("CANDLE_WEBGPU_DISABLE", "in-turn")],                          keeps: has_a_twin },
     // Products of packed bytes, which a software adapter does without, and their twin without subgroups.
@@ -57,6 +57,7 @@ const TWINS: &[(&str, &str)] = &[
     ("gemv_dot_siblings_sub", ONE_FORMAT),
     ("gemv_dot_siblings_many", ONE_FORMAT),
     ("flash_coop", "attention/"),
+    ("flash_decode_sub", "attention/"),
 ];
 
 /// How a format is unpacked does not depend on who adds up.

@@ -6,37 +6,16 @@ use crate::cut::{Dims, Loops, Part};
 use crate::device::{Device, Inner};
 use crate::elem::Elem;
 use crate::error::{Error, Result};
-use crate::kernel::attention_spec::{
-    merge, Block, Form, Mask, Tile, BLOCKS, DECODE_KEYS, FLASH_MERGE, MAX_COLUMNS, TILES,
-};
+use crate::kernel::attention_share::{share, By};
+use crate::kernel::attention_spec::{merge, team, Form, Mask, FLASH_MERGE, MAX_COLUMNS};
 use crate::kernel::edge::FLOATS;
 use crate::kernel::flash_coop::{self, FLASH_COOP};
 use crate::layout::{to_u32, View};
 use crate::link::Spec;
-use crate::queue::Grid;
+use crate::recorded::Grid;
 use crate::window::Window;
 
 const OP: &str = "sdpa";
-
-/// Keys that a workgroup of `flash` sees at a time.
-const FLASH_KEYS: u32 = flash_coop::KEYS;
-
-/// The most queries, and the most rows, for which `flash_decode` is used: beyond them it would read k and v more often.
-const DECODE_QUERIES: u32 = 8;
-const DECODE_ROWS: u32 = 32;
-
-/// Workgroups that fill an adapter: keys are split until there are so many.
-const FLASH_GROUPS: u32 = 256;
-const DECODE_GROUPS: u32 = 512;
-/// Workgroups of `flash_decode` for which rows are shared out rather than taken together by those that read the same keys.
-const DECODE_SHARED: u64 = 128;
-/// The fewest keys that are worth a workgroup of `flash` of their own.
-const FLASH_LEAST: u32 = 256;
-/// The most keys that `flash_decode` does not split: a second kernel costs as much as some hundred keys.
-const DECODE_WHOLE: u32 = 3 * DECODE_KEYS;
-/// The most keys of a split: llvmpipe leaves out what comes after 65,535 rounds of all loops (see `ROUNDS`).
-const FLASH_MOST: u32 = flash_coop::TILES * flash_coop::KEYS;
-const DECODE_MOST: u32 = 4096;
 
 #[repr(C)]
 #[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
@@ -109,22 +88,6 @@ pub struct Attention {
     pub scale: f32,
     /// Scores are `cap tanh(s / cap)`; 1 for none.
     pub softcapping: f32,
-}
-
-enum By {
-    Coop(&'static flash_coop::Shape),
-    Tile(&'static Tile),
-    Block(&'static Block),
-}
-
-/// How the work is shared among workgroups.
-struct Share {
-    by: By,
-    /// Rows of a workgroup.
-    rows: u32,
-    splits: u32,
-    /// Keys of a split.
-    span: u32,
 }
 
 impl Device {
@@ -279,7 +242,8 @@ pub(crate) fn plan(device: &Inner, (elem, mask): (Elem, Mask), mut params: Param
     let [whole, whole_mask] = params.starts_whole();
     let able = flash_coop::suits(device) && !device.denies(&FLASH_COOP);
     let coop = elem == Elem::F16 && whole && able;
-    let share = share(device.binding, coop, &params);
+    let team = team(device, params.columns);
+    let share = share(device.binding, coop, team, &params);
     let form = Form {
         elem,
         whole,
@@ -291,6 +255,7 @@ pub(crate) fn plan(device: &Inner, (elem, mask): (Elem, Mask), mut params: Param
         By::Coop(tile) => form.coop(tile),
         By::Tile(tile) => form.flash(tile),
         By::Block(block) => form.decode(block, params.d),
+        By::Teams(block, team) => form.teams(block, team),
     };
     params.tiles = params.rows.div_ceil(share.rows);
     params.splits = share.splits;
@@ -318,54 +283,6 @@ pub(crate) fn plan(device: &Inner, (elem, mask): (Elem, Mask), mut params: Param
         grid: Grid::Linear(groups),
         merge,
     }
-}
-
-/// Within what a binding shows, `limit` bytes; `coop` tells whether cooperative matrices can be used.
-fn share(limit: u64, coop: bool, params: &Params) -> Share {
-    let (batch, rows, columns) = (params.batch, params.rows, params.columns);
-    let (queries, keys) = (params.queries, params.keys);
-    let decode = queries <= DECODE_QUERIES && rows <= DECODE_ROWS;
-    let (by, tile) = if decode {
-        let groups = |b: &&Block| u64::from(batch) * u64::from(rows.div_ceil(b.rows));
-        let full = |b: &&Block| groups(b) >= DECODE_SHARED;
-        let block = BLOCKS.iter().rev().find(full).unwrap_or(&BLOCKS[0]);
-        (By::Block(block), block.rows)
-    } else if let Some(tile) = coop_tile(params).filter(|_| coop) {
-        (By::Coop(tile), flash_coop::ROWS)
-    } else {
-        let wide = |t: &&Tile| t.quads * 32 >= columns;
-        let tiles = TILES.iter().filter(wide);
-        // The larger tiles come last.
-        let tile = tiles.filter(|t| rows > 32 || t.rows == 2);
-        let tile = tile.min_by_key(|t| (t.quads, std::cmp::Reverse(t.rows)));
-        let tile = tile.unwrap_or(&TILES[0]);
-        (By::Tile(tile), 16 * tile.rows)
-    };
-    let (step, least, most, enough) = match decode {
-        true => (DECODE_KEYS, DECODE_KEYS, DECODE_MOST, DECODE_GROUPS),
-        false => (FLASH_KEYS, FLASH_LEAST, FLASH_MOST, FLASH_GROUPS),
-    };
-    let groups = u64::from(batch) * u64::from(rows.div_ceil(tile));
-    let useful = (u64::from(enough) / groups.max(1)) as u32;
-    // Sums of splits beside each other fit in a binding.
-    let bytes = u64::from(batch) * u64::from(rows) * u64::from(columns + 4) * 4;
-    let room = (limit / bytes.max(1)).min(u32::MAX.into()) as u32;
-    let whole = decode && keys <= DECODE_WHOLE;
-    let splits = if whole { 1 } else { useful.min(keys / least) };
-    let splits = splits.min(room).max(keys.div_ceil(most));
-    let span = keys.div_ceil(splits.max(1)).next_multiple_of(step);
-    Share {
-        by,
-        rows: tile,
-        splits: keys.div_ceil(span),
-        span,
-    }
-}
-
-/// The least tile of flash_coop that has all columns.
-fn coop_tile(params: &Params) -> Option<&'static flash_coop::Shape> {
-    let columns = params.columns.max(params.d);
-    flash_coop::SHAPES.iter().find(|t| t.columns >= columns)
 }
 
 /// A mask as a view of four dims: its strides, 0 along those in which it is repeated.

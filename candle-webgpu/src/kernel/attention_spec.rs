@@ -1,9 +1,11 @@
 //! The attention kernels and their specialisations.
 
+use crate::device::Inner;
 use crate::elem::{Compute, Elem};
 use crate::error::Result;
 use crate::kernel::edge::FLOATS;
 use crate::kernel::flash_coop::{self, FLASH_COOP, FLASH_COOP_FILL};
+use crate::kernel::gemv::SUB;
 use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
 
 const BINDINGS: &[Binding] = &[read("q"), read("k"), read("v"), read("mask"), write("y")];
@@ -60,10 +62,36 @@ macro_rules! flash_decode {
     };
 }
 
+macro_rules! flash_decode_sub {
+    ($bindings:expr) => {
+        Kernel {
+            name: "flash_decode_sub",
+            source: include_str!("../../wgsl/kernel/flash_decode_sub.wgsl"),
+            bindings: $bindings,
+            workgroup: TEAM_KEYS,
+            shared: |spec| TEAM_KEYS * (16 * block(spec).quads + 8),
+            features: SUB,
+            slots: |spec, text| {
+                text.line(format!("const ROWS = {}u;", block(spec).rows));
+                text.line(format!("const PER = {}u;", block(spec).quads));
+                text.line(
+                    "fn of_far(v: f32, far: u32) -> f32 { return subgroupShuffleXor(v, far); }",
+                );
+                text.line(
+                    "fn of_lane(v: f32, lane: u32) -> f32 { return subgroupShuffle(v, lane); }",
+                );
+                slots(spec, text)
+            },
+        }
+    };
+}
+
 pub static FLASH: Kernel = flash!(BINDINGS);
 pub static FLASH_FILL: Kernel = flash!(WITH_FILL);
 pub static FLASH_DECODE: Kernel = flash_decode!(BINDINGS);
 pub static FLASH_DECODE_FILL: Kernel = flash_decode!(WITH_FILL);
+pub static FLASH_DECODE_SUB: Kernel = flash_decode_sub!(BINDINGS);
+pub static FLASH_DECODE_SUB_FILL: Kernel = flash_decode_sub!(WITH_FILL);
 
 pub static FLASH_MERGE: Kernel = Kernel {
     name: "flash_merge",
@@ -79,6 +107,10 @@ pub static FLASH_MERGE: Kernel = Kernel {
 pub(crate) const MAX_COLUMNS: usize = 256;
 /// Keys that a workgroup of [`FLASH_DECODE`] sees at a time.
 pub(super) const DECODE_KEYS: u32 = 128;
+/// The same of [`FLASH_DECODE_SUB`], a thread for each.
+pub(super) const TEAM_KEYS: u32 = 256;
+/// The fewest and the most threads of one of its teams, in which all columns are.
+const TEAM: [u32; 2] = [8, 32];
 
 /// Register tile of a thread of [`FLASH`].
 pub(super) struct Tile {
@@ -105,24 +137,46 @@ fn tile(spec: &Spec) -> &'static Tile {
         .unwrap_or(&TILES[0])
 }
 
-/// Rows of a workgroup of [`FLASH_DECODE`].
+/// What a workgroup of [`FLASH_DECODE`] or [`FLASH_DECODE_SUB`] owns.
 pub(super) struct Block {
     pub name: &'static str,
     pub rows: u32,
+    /// Quads of columns of a thread of a team.
+    pub quads: u32,
 }
 
 #[rustfmt::skip]
 pub(super) const BLOCKS: &[Block] = &[
-    Block { name: "1", rows: 1 },
-    Block { name: "2", rows: 2 },
-    Block { name: "4", rows: 4 },
+    Block { name: "1", rows: 1, quads: 1 },
+    Block { name: "2", rows: 2, quads: 1 },
+    Block { name: "4", rows: 4, quads: 1 },
+];
+
+/// Those of rows that are wider than a team.
+#[rustfmt::skip]
+pub(super) const WIDE_BLOCKS: &[Block] = &[
+    Block { name: "1x2", rows: 1, quads: 2 },
+    Block { name: "2x2", rows: 2, quads: 2 },
+    Block { name: "4x2", rows: 4, quads: 2 },
 ];
 
 fn block(spec: &Spec) -> &'static Block {
-    BLOCKS
-        .iter()
-        .find(|b| b.name == spec.op)
-        .unwrap_or(&BLOCKS[BLOCKS.len() - 1])
+    let mut all = BLOCKS.iter().chain(WIDE_BLOCKS);
+    all.find(|b| b.name == spec.op).unwrap_or(&BLOCKS[0])
+}
+
+/// Threads of a team of [`FLASH_DECODE_SUB`], and how it owns rows of so many columns, if it can.
+pub(super) fn team(device: &Inner, columns: u32) -> Option<(u32, &'static [Block])> {
+    let (least, _) = device
+        .subgroup()
+        .filter(|_| !device.denies(&FLASH_DECODE_SUB))?;
+    let [fewest, most] = TEAM;
+    let team = least.min(most);
+    let blocks = [BLOCKS, WIDE_BLOCKS].into_iter();
+    let mut fit = blocks.filter(|blocks| columns <= 4 * team * blocks[0].quads);
+    fit.next()
+        .filter(|_| least >= fewest)
+        .map(|blocks| (team, blocks))
 }
 
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
@@ -253,6 +307,17 @@ impl Form {
         self.spec(kernels, block.name, self.reading())
             .with("QUADS", quads)
     }
+
+    /// With subgroups; a thread reads the mask of its key.
+    pub fn teams(self, block: &Block, team: u32) -> Spec {
+        let kernels = [&FLASH_DECODE_SUB, &FLASH_DECODE_SUB_FILL];
+        let form = Form {
+            whole_mask: false,
+            ..self
+        };
+        form.spec(kernels, block.name, self.reading())
+            .with("TEAM", team)
+    }
 }
 
 pub(super) fn merge(elem: Elem) -> Spec {
@@ -295,6 +360,10 @@ pub fn catalogue() -> Vec<Spec> {
             }
             for columns in [128, 256] {
                 all.extend(BLOCKS.iter().map(|block| form.decode(block, columns)));
+            }
+            if !whole_mask {
+                let blocks = BLOCKS.iter().chain(WIDE_BLOCKS);
+                all.extend(blocks.flat_map(|b| TEAM.map(|team| form.teams(b, team))));
             }
         }
     }

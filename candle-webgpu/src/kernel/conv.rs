@@ -11,7 +11,7 @@ use crate::kernel::image::{count, Ends, Image, NUMBERS};
 use crate::kernel::{threads, ROUNDS};
 use crate::layout::{merge, to_u32, View};
 use crate::link::{Access, Spec};
-use crate::queue::Grid;
+use crate::recorded::Grid;
 
 /// Tiles of 64 columns that keep an adapter of some size busy: with fewer, smaller tiles are better. (320
 /// channels of 64 x 64 are 96 of the largest tiles: 16 TFLOP/s on an NVIDIA H200, where 2048 of them have 32.)

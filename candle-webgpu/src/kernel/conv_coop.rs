@@ -11,7 +11,7 @@ use crate::kernel::matmul_plan;
 use crate::kernel::product::Params as Product;
 use crate::layout::{merge, to_u32};
 use crate::link::{held, write, Access, Kernel, Spec, Text};
-use crate::queue::Grid;
+use crate::recorded::Grid;
 
 pub static CONV_COOP: Kernel = Kernel {
     name: "conv_coop",

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::kernel::{quads, threads, Strided, WORKGROUP};
 use crate::layout::{merge, to_u32, Merged, View, MAX_RANK};
 use crate::link::{read, write, Access, Kernel, Spec, Text};
-use crate::queue::Grid;
+use crate::recorded::Grid;
 
 pub static FILL: Kernel = Kernel {
     name: "fill",

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::kernel::{threads, WORKGROUP};
 use crate::link::{read, write, Access, Kernel, Spec, Text};
 use crate::op::{Family, Output, OPS};
-use crate::queue::Grid;
+use crate::recorded::Grid;
 
 /// Invocations of a workgroup that meet in a tree.
 pub(crate) const TREE_WORKGROUP: u32 = 256;

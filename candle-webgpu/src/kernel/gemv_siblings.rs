@@ -12,7 +12,7 @@ use crate::kernel::gemv::{GEMV_K, GEMV_K_ALONE, GEMV_K_SUB128, GEMV_K_SUB32};
 use crate::kernel::gemv_dot;
 use crate::kernel::product::Params as Product;
 use crate::link::{read, write, Access, Kernel, Spec, Text};
-use crate::queue::Op;
+use crate::recorded::Op;
 
 macro_rules! siblings {
     ($name:literal, $workgroup:literal, $features:expr, $($more:expr),*) => {

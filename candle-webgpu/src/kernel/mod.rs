@@ -2,6 +2,7 @@
 //! record them.
 
 pub mod attention;
+mod attention_share;
 pub(crate) mod attention_spec;
 pub(crate) mod chain;
 pub mod conv;
@@ -48,7 +49,7 @@ pub mod zip;
 
 use crate::layout::{Merged, MAX_RANK};
 use crate::link::{Spec, Text};
-use crate::queue::Grid;
+use crate::recorded::Grid;
 
 /// Every specialisation that the backend can ask for.
 pub fn catalogue() -> Vec<Spec> {

@@ -12,7 +12,7 @@ use crate::kernel::softmax::SoftmaxParams;
 use crate::kernel::ROUNDS;
 use crate::layout::{to_u32, View};
 use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
-use crate::queue::Grid;
+use crate::recorded::Grid;
 use crate::window::Window;
 
 pub(crate) const WORKGROUP: u32 = 256;

@@ -7,7 +7,7 @@ use crate::kernel::matmul_plan::Plan;
 use crate::layout::{merge, to_u32, View};
 use crate::link::Access;
 use crate::quant::Quant;
-use crate::queue::Grid;
+use crate::recorded::Grid;
 
 pub(crate) const OP: &str = "matmul";
 

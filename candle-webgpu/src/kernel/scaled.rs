@@ -9,7 +9,7 @@ use crate::kernel::edge::FLOATS;
 use crate::kernel::product::{Problem, OP};
 use crate::link::{read, write, Access, Kernel, Spec, Text};
 use crate::quant::QUANTS;
-use crate::queue::Grid;
+use crate::recorded::Grid;
 use crate::window::Window;
 
 const WORKGROUP: u32 = 256;

@@ -9,7 +9,7 @@ use crate::kernel::norm::{spec, Flat, Rows, SOFTMAX_JOIN, SOFTMAX_PARTS, WORKGRO
 use crate::kernel::ROUNDS;
 use crate::layout::to_u32;
 use crate::link::Spec;
-use crate::queue::Grid;
+use crate::recorded::Grid;
 
 /// The most chunks of all rows together: as many workgroups keep a large adapter busy.
 const CHUNKS: u32 = 2048;

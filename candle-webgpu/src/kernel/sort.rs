@@ -8,7 +8,7 @@ use crate::elem::{Compute, Elem};
 use crate::error::{Error, Result};
 use crate::layout::{to_u32, View};
 use crate::link::{read, write, Access, Kernel, Spec, Text};
-use crate::queue::Grid;
+use crate::recorded::Grid;
 
 pub(crate) const OP: &str = "argsort";
 

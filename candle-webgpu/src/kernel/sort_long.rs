@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::kernel::sort::{key_slots, keys_of, Runs, NARROW, OP, RAW, SORT_WORKGROUP, WIDE};
 use crate::layout::{to_u32, View};
 use crate::link::{write, Kernel, Spec};
-use crate::queue::Grid;
+use crate::recorded::Grid;
 
 pub static SORT_PAIR: Kernel = Kernel {
     name: "sort_pair",

@@ -5,7 +5,7 @@ use crate::kernel::copy::BITS;
 use crate::kernel::Strided;
 use crate::layout::MAX_RANK;
 use crate::link::{read, write, Access, Kernel, Spec};
-use crate::queue::Grid;
+use crate::recorded::Grid;
 
 /// Elements of a tile along the innermost dim of x and along that of y.
 const TILE: [u32; 2] = [32, 64];

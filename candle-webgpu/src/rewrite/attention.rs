@@ -18,7 +18,7 @@ use crate::kernel::softmax::SoftmaxParams;
 use crate::kernel::zip::ZIP;
 use crate::kernel::Strided;
 use crate::link::Access;
-use crate::queue::Op;
+use crate::recorded::Op;
 use crate::rewrite::graph::Graph;
 use crate::rewrite::trace::{common, stride, Axis, Laid, Members, Seen};
 

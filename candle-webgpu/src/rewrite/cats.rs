@@ -6,7 +6,7 @@ use crate::device::Inner;
 use crate::kernel::copy::COPY_QUADS;
 use crate::kernel::copy_parts::{spec, Params, Part, PARTS, RANK};
 use crate::kernel::{Strided, WORKGROUP};
-use crate::queue::{Grid, Op, Operands};
+use crate::recorded::{Grid, Op, Operands};
 use crate::rewrite::graph::Graph;
 
 /// How far apart copies may stand: what is between keys and values of a cache.

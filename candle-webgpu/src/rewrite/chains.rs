@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use crate::device::Inner;
 use crate::elem::Elem;
 use crate::kernel::chain::{Arg, MAX_READS, MAX_SCALARS, MAX_VIEWS};
-use crate::queue::Op;
+use crate::recorded::Op;
 use crate::rewrite::graph::Graph;
 use crate::rewrite::lift::{Chain, Read};
 

@@ -3,7 +3,7 @@
 use crate::device::Inner;
 use crate::error::Result;
 use crate::kernel::copy::Run;
-use crate::queue::Op;
+use crate::recorded::Op;
 use crate::window::Window;
 
 /// Takes a copy into the one before it, if they are between the same values and make one loop. The op's kernel and parameters stay

@@ -11,7 +11,7 @@ use crate::kernel::epilogue::{self, Epilogue, Params, MAX_READS, MAX_SCALARS};
 use crate::kernel::gemv_siblings;
 use crate::kernel::product::Params as Product;
 use crate::link::Access;
-use crate::queue::{Grid, Op};
+use crate::recorded::{Grid, Op};
 use crate::rewrite::graph::{self, Graph};
 use crate::rewrite::lift::{Chain, Read};
 
@@ -171,43 +171,10 @@ fn scalars(chain: &Chain, to: &mut Epilogue) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use crate::elem::Elem;
-    use crate::kernel::quantized::Blocks;
     use crate::quant::Quant;
-    use crate::rewrite::testing::{same_bits, Bench, T};
+    use crate::rewrite::testing::{same_bits, saved, Bench, T};
 
     const FLOATS: [Elem; 3] = [Elem::F32, Elem::F16, Elem::Bf16];
-
-    /// x (m, k) times the transpose of w (n, k).
-    fn linear(b: &Bench, x: &T, w: &T) -> T {
-        let (k, n) = (w.dims[1], w.dims[0]);
-        product(b, x, &w.shown(&[k, n], &[1, k], 0))
-    }
-
-    /// x (m, k) times w (k, n).
-    fn product(b: &Bench, x: &T, w: &T) -> T {
-        let (m, k, n) = (x.dims[0], w.dims[0], w.dims[1]);
-        let y = b.device.matmul(x.v(), w.v(), (1, m, n, k)).expect("matmul");
-        T::new(y, x.elem, &[m, n])
-    }
-
-    /// x (m, k) times the transpose of n rows of blocks.
-    fn by_blocks(b: &Bench, x: &T, quant: Quant, n: usize) -> T {
-        let (m, k, row) = (x.dims[0], x.dims[1], quant.row());
-        let bytes: Vec<u8> = (0..n * k / row.elems * row.bytes)
-            .map(|i| ((i + n) * 37 % 113) as u8 & 0x3b)
-            .collect();
-        let value = b.device.upload_blocks(quant, &bytes).expect("blocks");
-        let w = Blocks {
-            value: &value,
-            quant,
-        };
-        let y = b.device.matmul_blocks(x.v(), w, (n, k)).expect("matmul");
-        T::new(y, x.elem, &[m, n])
-    }
-
-    fn saved((with, without): (u64, u64)) -> u64 {
-        without - with
-    }
 
     /// gelu(y + bias).
     fn biased(b: &Bench, y: &T, bias: &T) -> T {
@@ -235,8 +202,8 @@ mod tests {
                         let x = b.of(elem, &[m, k]);
                         let (bias, more) = (b.of(elem, &[n]), b.of(elem, &[m, n]));
                         let y = match along_k {
-                            true => linear(b, &x, &b.of(elem, &[n, k])),
-                            false => product(b, &x, &b.of(elem, &[k, n])),
+                            true => b.linear(&x, &b.of(elem, &[n, k])),
+                            false => b.product(&x, &b.of(elem, &[k, n])),
                         };
                         vec![match m {
                             0..=8 => block(b, &y, &bias, &more),
@@ -257,7 +224,11 @@ mod tests {
                 let counts = same_bits(|b| {
                     let x = b.of(elem, &[m, 512]);
                     let bias = b.of(elem, &[40]);
-                    vec![biased(b, &by_blocks(b, &x, quant, 40), &bias)]
+                    vec![biased(
+                        b,
+                        &b.by_blocks(&x, quant, &b.blocks(quant, 40, 512)),
+                        &bias,
+                    )]
                 });
                 // Thirty rows are cut along k; behind the kernel that adds up the parts there is a chain.
                 let expected = if m == 30 { 1 } else { 2 };
@@ -275,7 +246,7 @@ mod tests {
         ] {
             for m in [1, 33] {
                 let counts = same_bits(|b| {
-                    let y = linear(b, &b.of(from, &[m, 64]), &b.of(from, &[50, 64]));
+                    let y = b.linear(&b.of(from, &[m, 64]), &b.of(from, &[50, 64]));
                     vec![b.cast(&b.scaled(&y, 0.3), to)]
                 });
                 assert_eq!(saved(counts), 2, "{from} {to} {m}");
@@ -296,8 +267,8 @@ mod tests {
                 let counts = same_bits(|b| {
                     let x = b.of(elem, &[m, k]);
                     let (gate, up) = (b.of(elem, &[n, k]), b.of(elem, &[n, k]));
-                    let gate = b.map("usilu", &linear(b, &x, &gate));
-                    vec![b.zip("bmul", &gate, &linear(b, &x, &up))]
+                    let gate = b.map("usilu", &b.linear(&x, &gate));
+                    vec![b.zip("bmul", &gate, &b.linear(&x, &up))]
                 });
                 assert_eq!(saved(counts), 3, "{elem} {m} {n} {k}");
             }
@@ -310,8 +281,8 @@ mod tests {
             let (x, both) = (b.floats(&[1, 64]), b.floats(&[80, 64]));
             let up = both.shown(&[64, 40], &[1, 64], 0);
             let gate = both.shown(&[64, 40], &[1, 64], 40 * 64);
-            let gate = b.map("usilu", &product(b, &x, &gate));
-            vec![b.zip("bmul", &gate, &product(b, &x, &up))]
+            let gate = b.map("usilu", &b.product(&x, &gate));
+            vec![b.zip("bmul", &gate, &b.product(&x, &up))]
         });
         assert_eq!(saved(counts), 2, "steps go behind one of them");
     }
@@ -329,8 +300,13 @@ mod tests {
                 for n in [40, 33, 2100] {
                     let counts = same_bits(|b| {
                         let x = b.of(elem, &[m, 512]);
-                        let gate = b.map("usilu", &by_blocks(b, &x, quant, n));
-                        vec![b.zip("bmul", &gate, &by_blocks(b, &x, quant, n))]
+                        let gate =
+                            b.map("usilu", &b.by_blocks(&x, quant, &b.blocks(quant, n, 512)));
+                        vec![b.zip(
+                            "bmul",
+                            &gate,
+                            &b.by_blocks(&x, quant, &b.blocks(quant, n, 512)),
+                        )]
                     });
                     assert_eq!(saved(counts), 3, "{quant:?} {elem} {m} {n}");
                 }
@@ -345,7 +321,7 @@ mod tests {
         plain(
             same_bits(|b| {
                 let (x, w) = parts(b);
-                let y = linear(b, &x, &w);
+                let y = b.linear(&x, &w);
                 vec![b.map("uexp", &y), y]
             }),
             "a tensor holds the product",
@@ -353,7 +329,7 @@ mod tests {
         plain(
             same_bits(|b| {
                 let (x, w) = parts(b);
-                let y = linear(b, &x, &w);
+                let y = b.linear(&x, &w);
                 vec![b.map("uexp", &y), b.softmax(&y)]
             }),
             "another op reads it",
@@ -361,8 +337,8 @@ mod tests {
         let one = |counts: (u64, u64), why: &str| assert_eq!(saved(counts), 2, "{why}");
         let gated = |b: &Bench| {
             let x = b.floats(&[1, 64]);
-            let gate = linear(b, &x, &b.floats(&[8, 64]));
-            let up = linear(b, &x, &b.floats(&[8, 64]));
+            let gate = b.linear(&x, &b.floats(&[8, 64]));
+            let up = b.linear(&x, &b.floats(&[8, 64]));
             (b.zip("bmul", &b.map("usilu", &gate), &up), gate, up)
         };
         one(
@@ -389,14 +365,14 @@ mod tests {
         );
         plain(
             same_bits(|b| {
-                let y = linear(b, &b.floats(&[8, 64]), &b.floats(&[8, 64]));
+                let y = b.linear(&b.floats(&[8, 64]), &b.floats(&[8, 64]));
                 vec![b.map("uexp", &y.shown(&[8, 8], &[1, 8], 0))]
             }),
             "it is read across",
         );
         plain(
             same_bits(|b| {
-                let y = linear(b, &b.floats(&[3, 64]), &b.floats(&[8, 64]));
+                let y = b.linear(&b.floats(&[3, 64]), &b.floats(&[8, 64]));
                 let column = b.floats(&[3]).shown(&[3, 8], &[1, 0], 0);
                 vec![b.zip("badd", &y, &column)]
             }),
@@ -404,7 +380,7 @@ mod tests {
         );
         plain(
             same_bits(|b| {
-                let y = linear(b, &b.floats(&[40, 64]), &b.floats(&[8, 64]));
+                let y = b.linear(&b.floats(&[40, 64]), &b.floats(&[8, 64]));
                 vec![b.zip("badd", &y, &b.floats(&[40, 8]))]
             }),
             "a GEMM would wait for as much as it writes",
@@ -412,14 +388,14 @@ mod tests {
         plain(
             same_bits(|b| {
                 let (x, w) = parts(b);
-                vec![b.zip("lt", &linear(b, &x, &w), &b.floats(&[1, 8]))]
+                vec![b.zip("lt", &b.linear(&x, &w), &b.floats(&[1, 8]))]
             }),
             "the result is u8",
         );
         plain(
             same_bits(|b| {
                 let (x, w) = parts(b);
-                let y = linear(b, &x, &w);
+                let y = b.linear(&x, &w);
                 b.device
                     .copy_into(b.floats(&[1, 64]).v(), x.v())
                     .expect("copy");

@@ -5,7 +5,7 @@ use smallvec::{smallvec, SmallVec};
 use crate::buffer::Value;
 use crate::hash::Map;
 use crate::link::Spec;
-use crate::queue::{boxed, Op, Ops};
+use crate::recorded::{boxed, Op, Ops};
 
 /// Reads and writes of a value by recorded ops, as positions in the graph; an op that binds it twice is named twice.
 #[derive(Default)]

@@ -13,7 +13,7 @@ use crate::kernel::pick::PICK as PICK_KERNEL;
 use crate::kernel::zip::ZIP;
 use crate::kernel::{spans, Strided};
 use crate::link::{Access, Spec};
-use crate::queue::Op;
+use crate::recorded::Op;
 
 /// Dims and strides of an operand that is not flat, and whether its rows are whole quads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use crate::kernel::norm::{add_norm_spec, AddNormParams, NormParams, RMS_NORM};
 use crate::kernel::zip::ZIP;
 use crate::kernel::Strided;
 use crate::link::Access;
-use crate::queue::Op;
+use crate::recorded::Op;
 use crate::rewrite::graph::Graph;
 use crate::rewrite::prenorms;
 

@@ -11,7 +11,7 @@ use crate::kernel::gemv_normed::{params, spec};
 use crate::kernel::norm::{NormParams, RMS_NORM};
 use crate::kernel::product::Params as Product;
 use crate::link::Access;
-use crate::queue::Op;
+use crate::recorded::Op;
 use crate::rewrite::graph::Graph;
 
 pub(super) const NAME: &str = "prenorms";
@@ -139,14 +139,6 @@ mod tests {
         }
     }
 
-    /// x (m, k) times the transpose of w (n, k).
-    fn linear(b: &Bench, x: &T, w: &T) -> T {
-        let (m, n, k) = (x.dims[0], w.dims[0], w.dims[1]);
-        let w = w.shown(&[k, n], &[1, k], 0);
-        let y = b.device.matmul(x.v(), w.v(), (1, m, n, k)).expect("matmul");
-        T::new(y, x.elem, &[m, n])
-    }
-
     fn norm(b: &Bench, x: &T, alpha: &T) -> T {
         let y = b.device.rms_norm(x.v(), alpha.v(), 1e-5).expect("norm");
         T::new(y, x.elem, &x.dims)
@@ -159,8 +151,8 @@ mod tests {
 
     /// silu(x gate^T) (x up^T).
     fn gated(b: &Bench, x: &T, [gate, up]: [&T; 2]) -> T {
-        let gate = b.map("usilu", &linear(b, x, gate));
-        b.zip("bmul", &gate, &linear(b, x, up))
+        let gate = b.map("usilu", &b.linear(x, gate));
+        b.zip("bmul", &gate, &b.linear(x, up))
     }
 
     #[test]
@@ -172,7 +164,7 @@ mod tests {
                         let n = columns.iter();
                         let w: Vec<T> = n.map(|n| weights(b, elem, *n, k)).collect();
                         let x = row(b, elem, 1, k);
-                        w.iter().map(|w| linear(b, &x, w)).collect()
+                        w.iter().map(|w| b.linear(&x, w)).collect()
                     });
                     let products = columns.len() as u64;
                     let saved = products + 1 - products.div_ceil(3);
@@ -188,7 +180,7 @@ mod tests {
             let counts = near(bound(elem), |b| {
                 let w = [4200, 4099].map(|n| weights(b, elem, n, 768));
                 let x = row(b, elem, 1, 768);
-                w.iter().map(|w| linear(b, &x, w)).collect()
+                w.iter().map(|w| b.linear(&x, w)).collect()
             });
             assert_eq!(counts.1 - counts.0, 2, "{elem}");
         }
@@ -218,8 +210,8 @@ mod tests {
                 let (w, x) = (weights(b, elem, 48, 256), b.of(elem, &[1, 256]));
                 let [bias, other] = [0; 2].map(|_| b.of(elem, &[1, 48]));
                 let [alpha, beta] = [0; 2].map(|_| b.of(elem, &[256]));
-                let one = b.zip("badd", &linear(b, &norm(b, &x, &alpha), &w), &bias);
-                let two = linear(b, &norm(b, &x, &beta), &w);
+                let one = b.zip("badd", &b.linear(&norm(b, &x, &alpha), &w), &bias);
+                let two = b.linear(&norm(b, &x, &beta), &w);
                 vec![b.zip("badd", &one, &other), b.scaled(&two, 0.5)]
             });
             assert_eq!(counts.1 - counts.0, 5, "{elem}");
@@ -235,7 +227,7 @@ mod tests {
                 let down = weights(b, elem, 256, 512);
                 let w = [0; 2].map(|_| weights(b, elem, 96, 256));
                 let alpha = b.of(elem, &[256]);
-                let sum = b.zip("badd", &linear(b, &x, &down), &residual);
+                let sum = b.zip("badd", &b.linear(&x, &down), &residual);
                 let y = gated(b, &norm(b, &sum, &alpha), [&w[0], &w[1]]);
                 vec![y, sum]
             });
@@ -252,7 +244,7 @@ mod tests {
                     let w = weights(b, elem, 24, 128);
                     let x = x.shown(&[1, 128], &[128, 1], 2 * offset);
                     let alpha = alpha.shown(&[128], &[1], offset);
-                    vec![linear(b, &norm(b, &x, &alpha), &w)]
+                    vec![b.linear(&norm(b, &x, &alpha), &w)]
                 });
                 let saved = counts.1 - counts.0;
                 assert_eq!(saved, u64::from(folded), "{elem} {offset}");
@@ -281,37 +273,26 @@ mod tests {
                     let x = T::new(x.expect("an upload"), Elem::F32, &[1, 128]);
                     let row = b.cast(&x, elem);
                     b.device.synchronize().expect("no error");
-                    vec![linear(b, &norm(b, &row, &alpha), &w)]
+                    vec![b.linear(&norm(b, &row, &alpha), &w)]
                 });
                 assert_eq!(counts.1 - counts.0, 1, "{elem} {special}");
             }
         }
     }
 
-    /// n rows of k in blocks, and the length of the longest.
-    fn blocks(b: &Bench, quant: Quant, n: usize, k: usize) -> (T, f32) {
-        let row = quant.row();
-        let bytes: Vec<u8> = (0..n * k / row.elems * row.bytes)
-            .map(|i| ((i + n) * 37 % 113) as u8 & 0x3b)
-            .collect();
-        let value = b.device.upload_blocks(quant, &bytes).expect("blocks");
+    /// The length of the longest of n rows of k in blocks.
+    fn longest(quant: Quant, n: usize, k: usize) -> f32 {
+        let b = Bench::new("");
+        let (value, count) = (b.blocks(quant, n, k).value, n * k);
         let w = Blocks {
             value: &value,
             quant,
         };
-        let all = b.device.dequantize(w, n * k, Elem::F32).expect("values");
+        let all = b.device.dequantize(w, count, Elem::F32).expect("values");
         let all = b.device.read(&all, 0, all.bytes()).expect("values");
-        let all: Vec<f32> = bytemuck::pod_collect_to_vec(&all[..4 * n * k]);
+        let all: Vec<f32> = bytemuck::pod_collect_to_vec(&all[..4 * count]);
         let squares = all.chunks(k).map(|row| row.iter().map(|w| w * w).sum());
-        let longest = squares.fold(0f32, f32::max).sqrt();
-        (T::new(value, Elem::F32, &[n, k]), longest)
-    }
-
-    fn by_blocks(b: &Bench, x: &T, quant: Quant, w: &T) -> T {
-        let (n, k, value) = (w.dims[0], w.dims[1], &w.value);
-        let w = Blocks { value, quant };
-        let y = b.device.matmul_blocks(x.v(), w, (n, k)).expect("matmul");
-        T::new(y, x.elem, &[1, n])
+        squares.fold(0f32, f32::max).sqrt()
     }
 
     /// Elements h of the norm are up to 3.5. They are rounded to their dtype and then to 16 bits of a block, x alpha to those alone:
@@ -322,17 +303,15 @@ mod tests {
         for quant in [Quant::Q4_0, Quant::Q6K, Quant::Q8_0, Quant::Q2K] {
             for elem in FLOATS {
                 for columns in [&[40][..], &[40, 7], &[4200, 300, 300], &[33, 33]] {
-                    let of = |b: &Bench| -> Vec<(T, f32)> {
-                        columns.iter().map(|n| blocks(b, quant, *n, 512)).collect()
-                    };
-                    let longest = of(&Bench::new("")).iter().fold(0., |l, (_, w)| w.max(l));
+                    let rows = columns.iter().map(|n| longest(quant, *n, 512));
+                    let longest = rows.fold(0., f32::max);
                     let u = bound(elem) / 8.;
                     let off = longest * (28. * u + 5.3e-4);
                     let counts = near(off, |b| {
-                        let w = of(b);
+                        let w = columns.iter().map(|n| b.blocks(quant, *n, 512));
+                        let w: Vec<T> = w.collect();
                         let x = row(b, elem, 1, 512);
-                        let y = w.iter().map(|(w, _)| by_blocks(b, &x, quant, w));
-                        y.collect()
+                        w.iter().map(|w| b.by_blocks(&x, quant, w)).collect()
                     });
                     let saved = columns.len() as u64;
                     assert_eq!(counts.1 - counts.0, saved, "{quant:?} {elem} {columns:?}");
@@ -345,13 +324,13 @@ mod tests {
     fn quantized_gate_and_up() {
         for quant in [Quant::Q4_0, Quant::Q4K] {
             for (elem, n) in [(Elem::F32, 40), (Elem::F16, 33), (Elem::Bf16, 4100)] {
-                let (_, longest) = blocks(&Bench::new(""), quant, n, 512);
+                let longest = longest(quant, n, 512);
                 // Two of them, and their sum of up to 16 times the longest.
                 let off = longest * (2. * 5.3e-4 + 72. * bound(elem) / 8.);
                 let counts = near(off, |b| {
-                    let w = [0; 2].map(|_| blocks(b, quant, n, 512).0);
+                    let w = [0; 2].map(|_| b.blocks(quant, n, 512));
                     let x = row(b, elem, 1, 512);
-                    let [gate, up] = [0, 1].map(|i| by_blocks(b, &x, quant, &w[i]));
+                    let [gate, up] = [0, 1].map(|i| b.by_blocks(&x, quant, &w[i]));
                     vec![b.zip("badd", &b.map("uneg", &gate), &up)]
                 });
                 assert_eq!(counts.1 - counts.0, 4, "{quant:?} {elem} {n}");
@@ -366,19 +345,19 @@ mod tests {
         plain(
             same_bits(|b| {
                 let (w, x) = (w(b), row(b, Elem::F32, 1, 64));
-                vec![linear(b, &x, &w), x]
+                vec![b.linear(&x, &w), x]
             }),
             "a tensor holds the norm",
         );
         plain(
             same_bits(|b| {
                 let (w, x) = (w(b), row(b, Elem::F32, 1, 64));
-                vec![linear(b, &x, &w), b.softmax(&x)]
+                vec![b.linear(&x, &w), b.softmax(&x)]
             }),
             "another op reads the norm",
         );
         plain(
-            same_bits(|b| vec![linear(b, &row(b, Elem::F32, 2, 64), &w(b))]),
+            same_bits(|b| vec![b.linear(&row(b, Elem::F32, 2, 64), &w(b))]),
             "two rows",
         );
         plain(
@@ -396,7 +375,7 @@ mod tests {
                 let (w, x, y) = (w(b), b.floats(&[1, 64]), b.floats(&[1, 64]));
                 let normed = norm(b, &x, &b.floats(&[64]));
                 b.device.copy_into(y.v(), x.v()).expect("copy");
-                vec![linear(b, &normed, &w)]
+                vec![b.linear(&normed, &w)]
             }),
             "x is another by then",
         );
@@ -404,7 +383,7 @@ mod tests {
             let (w, x, y) = (w(b), b.floats(&[1, 64]), b.floats(&[1, 64]));
             let sum = b.zip("badd", &x, &y);
             let normed = norm(b, &sum, &b.floats(&[64]));
-            vec![linear(b, &normed, &w), normed, sum]
+            vec![b.linear(&normed, &w), normed, sum]
         });
         assert_eq!(without - with, 1, "`norms` takes it with its sum");
     }

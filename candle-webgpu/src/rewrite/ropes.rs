@@ -3,7 +3,7 @@
 use crate::device::Inner;
 use crate::kernel::rope::{pair_spec, PairParams, Params, Side, ROPE};
 use crate::kernel::threads;
-use crate::queue::{Op, Operands};
+use crate::recorded::{Op, Operands};
 use crate::rewrite::graph::Graph;
 
 /// How far apart they may stand.

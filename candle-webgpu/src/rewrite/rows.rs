@@ -8,7 +8,7 @@ use crate::device::Inner;
 use crate::kernel::norm::SOFTMAX;
 use crate::kernel::softmax::{Chunked, SoftmaxParams};
 use crate::link::Access;
-use crate::queue::Op;
+use crate::recorded::Op;
 use crate::rewrite::graph::Graph;
 
 pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {

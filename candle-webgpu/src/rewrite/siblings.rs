@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use crate::device::Inner;
 use crate::kernel::gemv_siblings::{self, MOST};
 use crate::kernel::product::Params as Product;
-use crate::queue::{Grid, Op};
+use crate::recorded::{Grid, Op};
 use crate::rewrite::graph::Graph;
 
 /// Places of products that share their rows.
@@ -92,21 +92,8 @@ fn joined(device: &Inner, graph: &Graph, members: &[usize]) -> Option<Op> {
 #[cfg(test)]
 mod tests {
     use crate::elem::Elem;
-    use crate::kernel::quantized::Blocks;
     use crate::quant::Quant;
-    use crate::rewrite::testing::{same_bits, Bench, T};
-
-    /// x (m, k) times the transpose of w (n, k).
-    fn linear(b: &Bench, x: &T, w: &T) -> T {
-        let (m, n, k) = (x.dims[0], w.dims[0], w.dims[1]);
-        let w = w.shown(&[k, n], &[1, k], 0);
-        let y = b.device.matmul(x.v(), w.v(), (1, m, n, k)).expect("matmul");
-        T::new(y, x.elem, &[m, n])
-    }
-
-    fn saved((with, without): (u64, u64)) -> u64 {
-        without - with
-    }
+    use crate::rewrite::testing::{same_bits, saved, T};
 
     #[test]
     fn two_or_three() {
@@ -116,7 +103,7 @@ mod tests {
                     let one = same_bits(|b| {
                         let x = b.of(elem, &[m, k]);
                         let ws: Vec<T> = columns.iter().map(|n| b.of(elem, &[*n, k])).collect();
-                        ws.iter().map(|w| linear(b, &x, w)).collect()
+                        ws.iter().map(|w| b.linear(&x, w)).collect()
                     });
                     let expected = columns.len().min(3) as u64 - 1;
                     assert_eq!(saved(one), expected, "{elem} {m} {k} {columns:?}");
@@ -134,19 +121,7 @@ mod tests {
                     let (with, without) = same_bits(|b| {
                         let k = 512;
                         let x = b.of(elem, &[m, k]);
-                        let product = |n: &usize| {
-                            let row = quant.row();
-                            let bytes: Vec<u8> = (0..n * k / row.elems * row.bytes)
-                                .map(|i| (i * 37 % 113) as u8 & 0x3b)
-                                .collect();
-                            let value = b.device.upload_blocks(quant, &bytes).expect("blocks");
-                            let w = Blocks {
-                                value: &value,
-                                quant,
-                            };
-                            let y = b.device.matmul_blocks(x.v(), w, (*n, k)).expect("matmul");
-                            T::new(y, elem, &[m, *n])
-                        };
+                        let product = |n: &usize| b.by_blocks(&x, quant, &b.blocks(quant, *n, k));
                         columns.iter().map(product).collect()
                     });
                     let expected = columns.len() as u64 - 1;
@@ -161,8 +136,8 @@ mod tests {
         let counts = same_bits(|b| {
             let x = b.floats(&[1, 256]);
             let (gate, up) = (b.floats(&[96, 256]), b.floats(&[96, 256]));
-            let gate = b.map("usilu", &linear(b, &x, &gate));
-            vec![b.zip("bmul", &gate, &linear(b, &x, &up))]
+            let gate = b.map("usilu", &b.linear(&x, &gate));
+            vec![b.zip("bmul", &gate, &b.linear(&x, &up))]
         });
         assert_eq!(counts, (1, 4), "what reads both is in it as well");
     }
@@ -174,7 +149,7 @@ mod tests {
             saved(same_bits(|b| {
                 let (x, y) = (b.floats(&[1, 64]), b.floats(&[1, 64]));
                 let (v, w) = (b.floats(&[8, 64]), b.floats(&[8, 64]));
-                vec![linear(b, &x, &v), linear(b, &y, &w)]
+                vec![b.linear(&x, &v), b.linear(&y, &w)]
             })),
             "other rows"
         );
@@ -183,11 +158,11 @@ mod tests {
             saved(same_bits(|b| {
                 let x = b.floats(&[1, 64]);
                 let (v, w) = (b.floats(&[8, 64]), b.floats(&[64, 64]));
-                let first = linear(b, &x, &v);
+                let first = b.linear(&x, &v);
                 // w is made of what the first product gives.
                 let row = w.shown(&[1, 8], &[8, 1], 0);
                 b.device.copy_into(first.v(), row.v()).expect("copy");
-                vec![linear(b, &x, &w), first]
+                vec![b.linear(&x, &w), first]
             })),
             "what one needs comes of the other"
         );
@@ -196,11 +171,11 @@ mod tests {
             saved(same_bits(|b| {
                 let x = b.floats(&[1, 64]);
                 let (v, w) = (b.floats(&[8, 64]), b.floats(&[8, 64]));
-                let first = linear(b, &x, &v);
+                let first = b.linear(&x, &v);
                 b.device
                     .copy_into(w.shown(&[1, 64], &[64, 1], 0).v(), x.v())
                     .expect("copy");
-                vec![linear(b, &x, &w), first]
+                vec![b.linear(&x, &w), first]
             })),
             "x is another by then"
         );

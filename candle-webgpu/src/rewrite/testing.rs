@@ -6,7 +6,9 @@ use crate::cut::contiguous_strides;
 use crate::device::Device;
 use crate::elem::Elem;
 use crate::error::Result;
+use crate::kernel::quantized::Blocks;
 use crate::layout::View;
+use crate::quant::Quant;
 
 /// A tensor.
 #[derive(Clone)]
@@ -115,6 +117,37 @@ impl Bench {
         T::new(y.expect("matmul"), a.elem, &[d0, d1, m, n])
     }
 
+    /// x (m, k) times w (k, n).
+    pub fn product(&self, x: &T, w: &T) -> T {
+        let (m, k, n) = (x.dims[0], w.dims[0], w.dims[1]);
+        let y = self.device.matmul(x.v(), w.v(), (1, m, n, k));
+        T::new(y.expect("matmul"), x.elem, &[m, n])
+    }
+
+    /// x (m, k) times the transpose of w (n, k).
+    pub fn linear(&self, x: &T, w: &T) -> T {
+        let (n, k) = (w.dims[0], w.dims[1]);
+        self.product(x, &w.shown(&[k, n], &[1, k], 0))
+    }
+
+    /// n rows of k in blocks.
+    pub fn blocks(&self, quant: Quant, n: usize, k: usize) -> T {
+        let row = quant.row();
+        let bytes: Vec<u8> = (0..n * k / row.elems * row.bytes)
+            .map(|i| ((i + n) * 37 % 113) as u8 & 0x3b)
+            .collect();
+        let value = self.device.upload_blocks(quant, &bytes).expect("blocks");
+        T::new(value, Elem::F32, &[n, k])
+    }
+
+    /// x (m, k) times the transpose of such rows.
+    pub fn by_blocks(&self, x: &T, quant: Quant, w: &T) -> T {
+        let (m, n, k, value) = (x.dims[0], w.dims[0], w.dims[1], &w.value);
+        let w = Blocks { value, quant };
+        let y = self.device.matmul_blocks(x.v(), w, (n, k));
+        T::new(y.expect("matmul"), x.elem, &[m, n])
+    }
+
     pub fn scaled(&self, x: &T, scale: f64) -> T {
         let y = self.device.map("affine", x.v(), [scale, 0.0]);
         T::new(y.expect("affine"), x.elem, &x.dims)
@@ -206,4 +239,9 @@ fn floats(bytes: &[u8], elem: Elem) -> Vec<f32> {
         Elem::Bf16 => half(|w| half::bf16::from_bits(w).to_f32()),
         _ => bytemuck::pod_collect_to_vec(bytes),
     }
+}
+
+/// Dispatches that the rules save.
+pub(crate) fn saved((with, without): (u64, u64)) -> u64 {
+    without - with
 }

@@ -6,7 +6,7 @@ use crate::buffer::Value;
 use crate::elem::Elem;
 use crate::kernel::map::{CAST_OP, COPY, MAP};
 use crate::kernel::Strided;
-use crate::queue::Op;
+use crate::recorded::Op;
 use crate::rewrite::graph::Graph;
 
 /// Sizes and strides, from the outermost on.

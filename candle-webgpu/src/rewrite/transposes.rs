@@ -7,7 +7,7 @@ use crate::kernel::transpose::plan;
 use crate::kernel::Strided;
 use crate::layout::MAX_RANK;
 use crate::link::Access;
-use crate::queue::Op;
+use crate::recorded::Op;
 use crate::rewrite::graph::Graph;
 
 pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
