@@ -185,7 +185,11 @@ impl Inner {
             message,
         };
         if !mapped {
-            return Err(self.cause(failed("the buffer could not be mapped".into())));
+            let error = self.cause(failed("the buffer could not be mapped".into()));
+            // What was only late is there by now.
+            if part.ready.done() != Some(true) {
+                return Err(error);
+            }
         }
         let data = part
             .staging
@@ -243,12 +247,15 @@ impl Inner {
             let reading = Reading::start(self.clone(), &self.fault, 0, 0)?;
             return reading.bytes().await.map(|_| ());
         }
-        let done = until(&self.device, index, self.submitted(), self.timeout).await;
-        if !done {
-            return Err(self.cause(Error::Readback {
+        let ready = self.submitted();
+        if !until(&self.device, index, ready.clone(), self.timeout).await {
+            let error = self.cause(Error::Readback {
                 adapter: self.report.name.clone(),
                 message: "the device could not be waited for".into(),
-            }));
+            });
+            if ready.done() != Some(true) {
+                return Err(error);
+            }
         }
         self.check_lost()?;
         self.take_error().map_or(Ok(()), Err)

@@ -36,7 +36,7 @@ pub const CASES: &[Case] = &[
     Case { name: "deny/no_such_kernel",         vars: &[(DENY, "map,gemv")], run: no_such_kernel },
     Case { name: "deny/no_twin",                vars: &[(DENY, "map")], run: no_twin },
     Case { name: "deny/products",               vars: &[(DENY, PRODUCTS)], run: products },
-    Case { name: "deny/rules",                  vars: &[(DENY, "chain, flash_decode,copy_parts")], run: rules },
+    Case { name: "deny/rules",                  vars: &[(DENY, "chain, flash_decode,flash_decode_sub,copy_parts")], run: rules },
 ];
 
 fn names_the_op() -> Result<()> {

@@ -207,7 +207,7 @@ impl Layout {
         for (&dim, &stride) in self.dims.iter().zip(&self.strides) {
             let along = |at: &usize| {
                 let at = *at;
-                (0..dim).map(move |i| at.wrapping_add(i * stride))
+                (0..dim).map(move |i| at.wrapping_add(i.wrapping_mul(stride)))
             };
             places = places.iter().flat_map(along).collect();
         }
