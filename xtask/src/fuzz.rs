@@ -75,12 +75,14 @@ fn bytes(target: &str, seconds: u64, options: &[String]) -> Result<bool> {
     cargo.args(["fuzz", "run", target]);
     cargo.arg(corpus).arg(Path::new("fuzz/seeds").join(target));
     // Vulkan's drivers keep memory to their end.
+    let asan = std::env::var("ASAN_OPTIONS").unwrap_or_default();
+    cargo.env("ASAN_OPTIONS", format!("detect_leaks=0:{asan}"));
     cargo.args([
         "--",
         "-rss_limit_mb=8192",
         "-malloc_limit_mb=2048",
         "-timeout=60",
     ]);
-    cargo.args(["-detect_leaks=0", &format!("-max_total_time={seconds}")]);
+    cargo.arg(format!("-max_total_time={seconds}"));
     Ok(run::status(cargo.args(options))?.success())
 }
