@@ -81,7 +81,7 @@ pub(crate) struct Recorder {
     pending: Ops,
     /// Boxes for others.
     spare: Ops,
-    /// Ops at which they are handed over.
+    /// Ops that are handed over next, beside those that are held back first.
     window: usize,
     /// Ops recorded since the last readback, and how many there were between the two before.
     since: usize,
