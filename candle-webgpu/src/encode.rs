@@ -232,8 +232,8 @@ impl Inner {
         }
     }
 
-    /// Encodes the first of `ops` behind those `before` it; the others are to follow. No error means that there is no memory for it, but there may be once what
-    /// was encoded before it is done.
+    /// Encodes the first of `ops` behind those `before` it; the others are to follow. No error means that there is no memory for it,
+    /// but there may be once what was encoded before it is done.
     fn encode(
         &self,
         encoder: &mut Encoder,

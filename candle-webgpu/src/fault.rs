@@ -95,7 +95,7 @@ impl Inner {
     /// Why something failed: what has become of the device, else `otherwise`.
     pub fn cause(&self, otherwise: Error) -> Error {
         // wgpu may tell only now that the device is lost, or another thread that has been told may not have said so yet.
-        #[cfg_attr(target_arch = "wasm32", allow(unused_mut, reason = "natively"))]
+        #[cfg_attr(target_arch = "wasm32", allow(unused_mut, reason = "asked once"))]
         let mut done = poll(&self.device, None, self.timeout);
         #[cfg(not(target_arch = "wasm32"))]
         for _ in 0..NEWS {
