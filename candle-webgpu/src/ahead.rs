@@ -6,12 +6,14 @@ use std::collections::VecDeque;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use crate::buffer::lock;
 use crate::compile::{Compiler, Pipeline};
 use crate::error::{Error, Result};
 use crate::hash::Map;
 use crate::link::Spec;
+use crate::worker::join;
 
 /// More threads would hold much memory, and a driver's compilers get into each other's way.
 const THREADS: usize = 8;
@@ -36,7 +38,10 @@ struct State {
     /// What no thread has begun yet, in the order in which it will be asked for.
     line: VecDeque<Spec>,
     stages: Map<Spec, Stage>,
+    /// How many look at the line.
     threads: usize,
+    /// All that may not have ended yet.
+    started: Vec<JoinHandle<()>>,
 }
 
 enum Stage {
@@ -99,7 +104,11 @@ impl Ahead {
             let shared = shared.clone();
             let thread = std::thread::Builder::new().name("candle-webgpu-compile".into());
             // Where no thread can be had the encoder will do it.
-            state.threads += usize::from(thread.spawn(move || shared.work()).is_ok());
+            if let Ok(started) = thread.spawn(move || shared.work()) {
+                state.threads += 1;
+                state.started.retain(|thread| !thread.is_finished());
+                state.started.push(started);
+            }
         }
     }
 
@@ -129,6 +138,17 @@ impl Ahead {
                 }
             }
         }
+    }
+}
+
+impl Drop for Ahead {
+    /// No thread is to be in a driver when the program ends, nor to be the last one to let go of the device.
+    fn drop(&mut self) {
+        let mut state = lock(&self.shared.state);
+        state.line.clear();
+        let started = std::mem::take(&mut state.started);
+        drop(state);
+        join(started);
     }
 }
 

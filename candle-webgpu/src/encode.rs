@@ -160,6 +160,7 @@ impl Inner {
                 .reserve(encoder, &copy.source, false)
                 .and_then(|()| copy.encode(&mut last.commands))
             {
+                copy.source.fail(&Arc::new(error.clone()));
                 failed = failed.or(Some(error));
             }
         }

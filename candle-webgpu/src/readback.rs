@@ -158,6 +158,10 @@ impl Inner {
         recorder.faults |= faults && flushed.is_err();
         drop(recorder);
         let index = flushed?;
+        // Another thread may have been told what went wrong.
+        if len > 0 {
+            value.block(false)?;
+        }
         let ready = Ready::default();
         let done = ready.clone();
         staging

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::buffer::lock;
@@ -15,7 +16,10 @@ use crate::wait::breathe;
 /// Jobs that may wait; whoever has one more waits too.
 const WAITING: usize = 8;
 
-pub(crate) struct Worker<J>(Arc<Shared<J>>);
+pub(crate) struct Worker<J> {
+    shared: Arc<Shared<J>>,
+    thread: Option<JoinHandle<()>>,
+}
 
 struct Shared<J> {
     line: Mutex<Line<J>>,
@@ -62,12 +66,12 @@ impl<J: Send + 'static> Worker<J> {
             sent: Condvar::new(),
             done: Condvar::new(),
         });
-        let worker = Worker(shared.clone());
+        let jobs = shared.clone();
         let thread = std::thread::Builder::new().name(name.into());
         let started = thread.spawn(move || {
-            while let Some(mut job) = shared.next() {
+            while let Some(mut job) = jobs.next() {
                 // Whatever becomes of the job, it is over then.
-                let _over = Over(&shared);
+                let _over = Over(&jobs);
                 if let Some(device) = device.upgrade() {
                     let done = catch_unwind(AssertUnwindSafe(|| work(&device, &mut job)));
                     if let Err(panic) = done {
@@ -75,35 +79,48 @@ impl<J: Send + 'static> Worker<J> {
                         device.give_up(Error::of_panic(panic));
                     }
                 }
-                lock(&shared.line).spent.push(job);
+                lock(&jobs.line).spent.push(job);
             }
         });
-        started.is_ok().then_some(worker)
+        let thread = Some(started.ok()?);
+        Some(Worker { shared, thread })
     }
 
     /// Hands over a job, to be done after those that were handed over before. Gives what is left of some of those.
     pub fn send(&self, job: J) -> Vec<J> {
-        self.0.wait_until(WAITING);
-        self.0.under_way.fetch_add(1, Ordering::AcqRel);
-        let mut line = lock(&self.0.line);
+        let shared = &self.shared;
+        shared.wait_until(WAITING);
+        shared.under_way.fetch_add(1, Ordering::AcqRel);
+        let mut line = lock(&shared.line);
         line.jobs.push_back(job);
         if line.asleep {
-            self.0.sent.notify_one();
+            shared.sent.notify_one();
         }
         std::mem::take(&mut line.spent)
     }
 
     /// Waits until all jobs are over.
     pub fn settle(&self) {
-        self.0.wait_until(0);
+        self.shared.wait_until(0);
     }
 }
 
 impl<J> Drop for Worker<J> {
+    /// Waits for the thread to end, and drops what is left of its jobs here: NVIDIA's driver (580.159) corrupts the heap where one
+    /// thread destroys a device while another ends the program (gfx-rs/wgpu#8365).
     fn drop(&mut self) {
-        lock(&self.0.line).closed = true;
-        self.0.sent.notify_one();
+        lock(&self.shared.line).closed = true;
+        self.shared.sent.notify_one();
+        join(self.thread.take());
     }
+}
+
+/// Waits for threads to end, but for the one that this is.
+pub(crate) fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
+    let me = std::thread::current().id();
+    let others = threads.into_iter().filter(|t| t.thread().id() != me);
+    // A panic has been reported by who had it.
+    others.for_each(|thread| drop(thread.join()));
 }
 
 impl<J> Shared<J> {
@@ -260,6 +277,31 @@ mod tests {
             .keep_error(Error::Validation("of a window".into()));
         assert!(b.device.synchronize().is_err());
         assert!(b.device.synchronize().is_ok(), "once");
+    }
+
+    /// Two threads wait, and one of them is told what went wrong with what the other waits for.
+    #[test]
+    fn what_failed_is_not_read_though_others_were_told() {
+        let b = Bench::new("");
+        let x = b.floats(&[64]);
+        b.device.synchronize().expect("no error");
+        let over = std::sync::atomic::AtomicBool::new(false);
+        let device = b.device.clone();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    let _ = device.inner().take_error();
+                }
+            });
+            for _ in 0..300 {
+                let y = b.map("uneg", &x);
+                let error = Error::Validation("of an op".into());
+                y.value.fail(&std::sync::Arc::new(error));
+                let bytes = b.device.read(&y.value, 0, y.value.bytes());
+                assert!(bytes.is_err());
+            }
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
     }
 
     #[test]

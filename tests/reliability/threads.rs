@@ -19,6 +19,7 @@ pub const CASES: &[Case] = &[
     Case { name: "threads/synchronize_at_once", vars: &[], run: synchronize_at_once },
     Case { name: "threads/two_devices",         vars: &[], run: two_devices },
     Case { name: "threads/one_of_two_is_lost",  vars: &[], run: one_of_two_is_lost },
+    Case { name: "threads/none_is_left",        vars: &[], run: none_is_left },
 ];
 
 /// A test that hangs fails.
@@ -219,4 +220,40 @@ fn one_of_two_is_lost() -> Result<()> {
     ensure!(x.to_vec1::<f32>()? == [1.]);
     ensure!(gpu()?.same_device(&a));
     works(&a)
+}
+
+/// A device takes its threads with it, busy or not: one that is in the driver when the program ends can break it.
+fn none_is_left() -> Result<()> {
+    for round in 0..12 {
+        let d = Device::WebGpu(WebGpuDevice::from(Runtime::separate(0)?));
+        let mut x = Tensor::full(1f32, (64 + round, 64), &d)?;
+        for _ in 0..10 * round {
+            x = (x.sin()? + 1.)?;
+        }
+        match round % 3 {
+            0 => d.synchronize()?,
+            1 => provoke::destroy(d.as_webgpu_device()?.runtime()),
+            _ => {}
+        }
+        drop(d);
+        drop(x);
+        let left = ours()?;
+        ensure!(left.is_empty(), "round {round}: {left:?}");
+    }
+    Ok(())
+}
+
+/// The names of the backend's threads, where a system tells.
+fn ours() -> Result<Vec<String>> {
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else {
+        return Ok(Vec::new());
+    };
+    let mut names = Vec::new();
+    for task in tasks {
+        // One that has just ended has none.
+        let name = std::fs::read_to_string(task?.path().join("comm")).unwrap_or_default();
+        names.push(name.trim().to_string());
+    }
+    names.retain(|name| name.starts_with("candle-"));
+    Ok(names)
 }
