@@ -17,7 +17,7 @@ pub const CHECKED_VAR: &str = "CANDLE_WEBGPU_CHECKED";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Signature {
     pub count: u8,
-    pub writes: u8,
+    pub writes: u16,
 }
 
 impl Signature {
@@ -27,7 +27,7 @@ impl Signature {
             .bindings
             .iter()
             .enumerate()
-            .fold(0, |mask, (i, b)| mask | (u8::from(b.write) << i));
+            .fold(0, |mask, (i, b)| mask | (u16::from(b.write) << i));
         Signature {
             count: spec.kernel.bindings.len() as u8,
             writes,

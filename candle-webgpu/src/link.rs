@@ -62,6 +62,22 @@ impl Text {
         self.renamed.push(renamed(&without_slots(source), names));
     }
 
+    /// Declares the operands from one on, for a kernel whose file does not.
+    pub fn bindings(&mut self, spec: &Spec, first: usize) {
+        for (at, binding) in (1..).zip(spec.kernel.bindings).skip(first) {
+            self.binding(at, binding);
+        }
+    }
+
+    /// Declares one of them.
+    pub fn binding(&mut self, at: usize, binding: &Binding) {
+        let (n, up) = (binding.name, binding.name.to_uppercase());
+        let access = if binding.write { "read_write" } else { "read" };
+        self.line(format!(
+            "@group(0) @binding({at}) var<storage, {access}> {n}: array<{up}>;"
+        ));
+    }
+
     /// Adds `{n}_at(i)` for an operand that does its own stores.
     pub fn strided_at(&mut self, n: &str) {
         self.line(strided_at(n));

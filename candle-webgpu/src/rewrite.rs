@@ -1,6 +1,7 @@
 //! The rules that rewrite recorded ops, one file each, and which of them are on.
 
 mod attention;
+mod caches;
 mod cats;
 pub(crate) mod chains;
 pub(crate) mod copies;
@@ -76,6 +77,7 @@ pub const RULES: &[Rule] = &[
     Rule { name: "norms", about: "a sum and its rms_norm: one kernel that writes both", usual: Usual::On, exact: true, makes: &["add_rms_norm"], rewrite: Some(norms::rewrite) },
     Rule { name: "siblings", about: "products of the same few rows with two or three matrices: one kernel", usual: Usual::On, exact: true, makes: &["gemv_siblings", "gemv_siblings_sub32", "gemv_siblings_sub128", "gemv_siblings_alone", "gemv_dot_siblings", "gemv_dot_siblings_sub", "gemv_dot_siblings_many"], rewrite: Some(siblings::rewrite) },
     Rule { name: "ropes",  about: "queries and keys turned by the same angles: one kernel", usual: Usual::On, exact: true, makes: &["rope_pair"], rewrite: Some(ropes::rewrite) },
+    Rule { name: "caches", about: "what `ropes` made, and the copies into caches behind it: one kernel", usual: Usual::On, exact: true, makes: &["rope_caches"], rewrite: Some(caches::rewrite) },
     Rule { name: "chains", about: "elementwise ops whose results only the next one reads: one kernel", usual: Usual::On, exact: true, makes: &["chain"], rewrite: Some(chains::rewrite) },
     Rule { name: "epilogues", about: "a product, or two of siblings, and the elementwise ops that read it: one kernel", usual: Usual::On, exact: true, makes: &[], rewrite: Some(epilogues::rewrite) },
     Rule { name: prenorms::NAME, about: "rms_norm of one row and the products that read it: kernels of products that norm their row", usual: Usual::AtOnce, exact: false, makes: &["gemv_normed", "gemv_normed_sub32", "gemv_normed_sub128", "gemv_normed_alone", "gemv_dot_normed", "gemv_dot_normed_sub", "gemv_dot_normed_many"], rewrite: Some(prenorms::rewrite) },

@@ -123,11 +123,27 @@ fn prenorm_bound(dtype: DType, is_gated: bool) -> Bound {
 
 /// Queries and keys, turned by the same angles.
 fn ropes(t: &[Tensor]) -> candle_core::Result<Tensor> {
+    Tensor::cat(&turned(t)?, 1)
+}
+
+fn turned(t: &[Tensor]) -> candle_core::Result<[Tensor; 2]> {
     let turn = |x: &Tensor| match x.dtype() {
         DType::F64 => rotary_emb::rope_slow(x, &t[2], &t[3]),
         _ => rotary_emb::rope(x, &t[2], &t[3]),
     };
-    Tensor::cat(&[turn(&t[0])?, turn(&t[1])?], 1)
+    Ok([turn(&t[0])?, turn(&t[1])?])
+}
+
+/// The same, then keys and values behind those of a cache.
+fn caches(t: &[Tensor]) -> candle_core::Result<Tensor> {
+    let [q, k] = turned(t)?;
+    let keys = Tensor::cat(&[&t[4], &k], 2)?;
+    let values = Tensor::cat(&[&t[5], &t[6]], 2)?;
+    drop(k);
+    Tensor::cat(
+        &[q.flatten_all()?, keys.flatten_all()?, values.flatten_all()?],
+        0,
+    )
 }
 
 /// A value by itself and less itself, both NaN where it is infinite, in one chain with what made it.
@@ -165,6 +181,14 @@ pub fn add(cases: &mut Cases) {
             let (q, k) = (of(431, &[1, 4, 3, 16])?, of(432, &[1, 2, 3, 16])?);
             let (cos, sin) = (of(433, &[3, 8])?, of(434, &[3, 8])?);
             check(d, &[q, k, cos, sin].map(Operand::of), ROPE, ropes)
+        });
+        cases.alone(format!("rewrite/caches/{name}"), move |d| {
+            let of = |seed, dims: &[usize]| tensor(dtype, dims, seed, Fill::Small);
+            let (q, k) = (of(431, &[1, 4, 3, 16])?, of(432, &[1, 2, 3, 16])?);
+            let (cos, sin) = (of(433, &[3, 8])?, of(434, &[3, 8])?);
+            let (keys, values) = (of(435, &[1, 2, 9, 16])?, of(436, &[1, 2, 9, 16])?);
+            let all = [q, k, cos, sin, keys, values, of(437, &[1, 2, 3, 16])?];
+            check(d, &all.map(Operand::of), ROPE, caches)
         });
         for (m, k, columns) in [
             (1, 512, [40, 8, 8]),

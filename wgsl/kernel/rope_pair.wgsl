@@ -1,4 +1,5 @@
-// y is x and w is u, each turned by the same cosines c and sines s, as in rope. A thread owns four consecutive elements of y or w.
+// y is x and w is u, each turned by the same cosines c and sines s, as in rope. A thread owns four consecutive elements of y or w,
+// or four that are copied on the way.
 
 // slots: as it stands this file is the f32 case of halves with everything in whole quads.
 alias X = vec4<f32>;
@@ -29,6 +30,8 @@ fn u_turn(q: u32) -> vec4<f32> {
 }
 fn y_quad_put(q: u32, v: vec4<f32>) { y[q] = v; }
 fn w_quad_put(q: u32, v: vec4<f32>) { w[q] = v; }
+fn w_place(q: u32) -> u32 { return q; }
+fn copy(q: u32) {}
 // end slots
 
 struct Side {
@@ -37,6 +40,8 @@ struct Side {
     dims: vec2<u32>, // the two dims before d
     strides: vec4<u32>, // of the three dims before d
 }
+// Rows, counted in quads.
+struct Part { n: u32, run: u32, source: u32, place: u32, source_stride: u32, place_stride: u32, pad: vec2<u32> }
 struct Params {
     d: u32,
     c_offset: u32,
@@ -45,6 +50,7 @@ struct Params {
     c_strides: vec4<u32>,
     s_strides: vec4<u32>,
     sides: array<Side, 2>, // x and u
+    parts: array<Part, 4>, // where w goes, and what is copied, if anything is
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> x: array<X>;
@@ -78,9 +84,12 @@ fn u_place(i: u32) -> Place { return place_in(p.sides[1], i); }
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
     let i = id.x + id.y * groups.x * WORKGROUP;
     let first = (p.sides[0].n + 3u) / 4u;
+    let second = first + (p.sides[1].n + 3u) / 4u;
     if i < first {
         y_quad_put(i, turn(i));
-    } else if i - first < (p.sides[1].n + 3u) / 4u {
-        w_quad_put(i - first, u_turn(i - first));
+    } else if i < second {
+        w_quad_put(w_place(i - first), u_turn(i - first));
+    } else {
+        copy(i - second);
     }
 }

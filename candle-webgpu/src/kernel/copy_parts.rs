@@ -60,6 +60,14 @@ pub(crate) fn spec(to: &[usize], elem: Elem) -> Option<Spec> {
     Some(Spec::new(&form.kernel, "", &operands))
 }
 
+/// The destination of each part, of an op that is one of these.
+pub(crate) fn destinations(kernel: &'static Kernel) -> Option<&'static [usize]> {
+    let form = FORMS
+        .iter()
+        .find(|form| std::ptr::eq(&form.kernel, kernel))?;
+    Some(form.to)
+}
+
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, bytemuck::Pod, bytemuck::Zeroable)]
 pub(crate) struct Part {
@@ -79,18 +87,10 @@ pub(crate) struct Params {
 
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
     let bindings = spec.kernel.bindings;
-    for (at, binding) in (1..).zip(bindings) {
-        let (n, up) = (binding.name, binding.name.to_uppercase());
-        let access = if binding.write { "read_write" } else { "read" };
-        text.line(format!(
-            "@group(0) @binding({at}) var<storage, {access}> {n}: array<{up}>;"
-        ));
-    }
-    let form = FORMS
-        .iter()
-        .find(|form| std::ptr::eq(&form.kernel, spec.kernel));
+    text.bindings(spec, 0);
     let mut cases = String::new();
-    for (part, to) in form.map_or(&[][..], |form| form.to).iter().enumerate() {
+    let destinations = destinations(spec.kernel).unwrap_or_default();
+    for (part, to) in destinations.iter().enumerate() {
         let (from, to) = (bindings[part].name, ["y", "z"][*to]);
         cases += &format!("        case {part}u: {{ {to}[place] = {from}[source]; }}\n");
     }

@@ -175,14 +175,11 @@ fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
         true => "fn sum_one(v: f32) -> f32 { return subgroupAdd(v); }",
         false => "fn sum_one(v: f32) -> f32 { return v; }",
     });
-    for (i, Binding { name, write, .. }) in bindings.iter().enumerate() {
+    for (i, binding) in bindings.iter().enumerate() {
+        let name = &binding.name;
         // The kernel's file has the first three, the epilogue its own.
         if i >= 3 && !["e", "f"].contains(name) {
-            let (at, up) = (i + 1, name.to_uppercase());
-            let access = if *write { "read_write" } else { "read" };
-            text.line(format!(
-                "@group(0) @binding({at}) var<storage, {access}> {name}: array<{up}>;"
-            ));
+            text.binding(i + 1, binding);
         }
         if *name == "a" || *name == "alpha" || MATRICES.contains(name) {
             eights(spec, i, name, text)?;

@@ -183,13 +183,7 @@ pub(crate) struct Params {
 
 fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
     let bindings = spec.kernel.bindings;
-    for (at, binding) in (1..).zip(bindings) {
-        let (n, up) = (binding.name, binding.name.to_uppercase());
-        let access = if binding.write { "read_write" } else { "read" };
-        text.line(format!(
-            "@group(0) @binding({at}) var<storage, {access}> {n}: array<{up}>;"
-        ));
-    }
+    text.bindings(spec, 0);
     team(spec, text);
     eights(spec, 0, "a", text)?;
     let eights_of = include_str!("../../wgsl/lib/gemv_eights.wgsl");

@@ -37,6 +37,7 @@ pub(crate) mod product;
 pub mod quantized;
 pub mod rng;
 pub mod rope;
+pub(crate) mod rope_caches;
 mod scaled;
 pub mod scatter;
 pub(crate) mod softmax;
@@ -78,6 +79,7 @@ pub fn catalogue() -> Vec<Spec> {
         quantized::catalogue(),
         rng::catalogue(),
         rope::catalogue(),
+        rope_caches::catalogue(),
         scaled::catalogue(),
         scatter::catalogue(),
         sort::catalogue(),

@@ -42,20 +42,26 @@ pub static ROPE_PAIR: Kernel = Kernel {
     shared: |_| 0,
     features: wgpu::Features::empty(),
     slots: |spec, text| {
-        let turn = turn(spec).replace("p.n", "p.sides[0].n");
-        let names = [
-            ("turn", "u_turn"),
-            ("turn_one", "u_turn_one"),
-            ("x_get", "u_get"),
-            ("x_get4", "u_get4"),
-            ("place", "u_place"),
-        ];
-        let other = turn.replace("sides[0]", "sides[1]");
-        text.line(turn);
-        text.line(renamed(&other, &names));
+        turns(spec, text);
+        text.line("fn w_place(q: u32) -> u32 { return q; }\nfn copy(q: u32) {}");
         Ok(())
     },
 };
+
+/// `turn(q)` and `u_turn(q)`: four elements of y and of w.
+pub(crate) fn turns(spec: &Spec, text: &mut Text) {
+    let turn = turn(spec).replace("p.n", "p.sides[0].n");
+    let names = [
+        ("turn", "u_turn"),
+        ("turn_one", "u_turn_one"),
+        ("x_get", "u_get"),
+        ("x_get4", "u_get4"),
+        ("place", "u_place"),
+    ];
+    let other = turn.replace("sides[0]", "sides[1]");
+    text.line(turn);
+    text.line(renamed(&other, &names));
+}
 
 /// The twin of a specialisation that turns two.
 pub(crate) fn pair_spec(one: &Spec) -> Option<Spec> {
@@ -146,14 +152,20 @@ fn spec(elem: Elem, pairs: &'static str, whole: bool) -> Spec {
 }
 
 pub fn catalogue() -> Vec<Spec> {
+    let mut all = alone();
+    all.extend(pair_catalogue());
+    all
+}
+
+pub(crate) fn pair_catalogue() -> Vec<Spec> {
+    alone().iter().filter_map(pair_spec).collect()
+}
+
+fn alone() -> Vec<Spec> {
     let mut all = Vec::new();
     for elem in FLOATS {
         for pairs in [HALVES, NEIGHBOURS] {
-            for whole in [true, false] {
-                let one = spec(elem, pairs, whole);
-                all.extend(pair_spec(&one));
-                all.push(one);
-            }
+            all.extend([true, false].map(|whole| spec(elem, pairs, whole)));
         }
     }
     all

@@ -150,25 +150,7 @@ fn joined(device: &Inner, graph: &Graph, members: &[usize]) -> Option<Op> {
 #[cfg(test)]
 mod tests {
     use crate::elem::Elem;
-    use crate::rewrite::testing::{same_bits, Bench, T};
-
-    /// Parts (g, t, d) one behind the other along t.
-    fn cat(b: &Bench, parts: &[&T]) -> T {
-        let [g, _, d] = parts[0].dims[..].try_into().expect("three dims");
-        let all: usize = parts.iter().map(|part| part.dims[1]).sum();
-        let elem = parts[0].elem;
-        let y = b.device.output("cat", g * all * d, elem).expect("memory");
-        let y = T::new(y, elem, &[g, all, d]);
-        let mut at = 0;
-        for part in parts {
-            let run = part.dims[1] * d;
-            let from = part.shown(&[g, run], &[run, 1], 0);
-            let to = y.shown(&[g, run], &[all * d, 1], at);
-            b.device.copy_into(from.v(), to.v()).expect("copy");
-            at += run;
-        }
-        y
-    }
+    use crate::rewrite::testing::same_bits;
 
     #[test]
     fn keys_and_values() {
@@ -177,12 +159,12 @@ mod tests {
                 let counts = same_bits(|b| {
                     let [k, v] = [0; 2].map(|_| b.of(elem, &[g, 9, d]));
                     let [k1, v1] = [0; 2].map(|_| b.of(elem, &[g, 1, d]));
-                    vec![cat(b, &[&k, &k1]), cat(b, &[&v, &v1])]
+                    vec![b.cat(&[&k, &k1]), b.cat(&[&v, &v1])]
                 });
                 assert_eq!(counts.1 - counts.0, 3, "{elem} {g} {d}");
                 let counts = same_bits(|b| {
                     let [k, k1] = [9, 1].map(|t| b.of(elem, &[g, t, d]));
-                    vec![cat(b, &[&k, &k1])]
+                    vec![b.cat(&[&k, &k1])]
                 });
                 assert_eq!(counts.1 - counts.0, 1, "{elem} {g} {d}");
             }

@@ -69,15 +69,7 @@ fn pair(device: &Inner, graph: &Graph, members: [usize; 2]) -> Option<([usize; 2
 #[cfg(test)]
 mod tests {
     use crate::elem::Elem;
-    use crate::rewrite::testing::{same_bits, Bench, T};
-
-    fn turned(b: &Bench, x: &T, angles: &[T; 2]) -> T {
-        let y = b
-            .device
-            .rope(x.v(), angles[0].v(), angles[1].v())
-            .expect("rope");
-        T::new(y, x.elem, &x.dims)
-    }
+    use crate::rewrite::testing::same_bits;
 
     #[test]
     fn queries_and_keys() {
@@ -86,7 +78,7 @@ mod tests {
                 let counts = same_bits(|b| {
                     let (q, k) = (b.of(elem, &[2, 8, t, d]), b.of(elem, &[2, 2, t, d]));
                     let angles = [0; 2].map(|_| b.of(elem, &[t, d / 2]));
-                    vec![turned(b, &q, &angles), turned(b, &k, &angles)]
+                    vec![b.turned(&q, &angles), b.turned(&k, &angles)]
                 });
                 assert_eq!(counts.1 - counts.0, 1, "{elem} {t} {d}");
             }
@@ -98,14 +90,14 @@ mod tests {
         let counts = same_bits(|b| {
             let q = b.floats(&[1, 2, 3, 8]);
             let [one, other] = [0; 2].map(|_| [0; 2].map(|_| b.floats(&[3, 4])));
-            vec![turned(b, &q, &one), turned(b, &q, &other)]
+            vec![b.turned(&q, &one), b.turned(&q, &other)]
         });
         assert_eq!(counts, (2, 2), "other angles");
         let counts = same_bits(|b| {
             let q = b.floats(&[1, 2, 3, 8]);
             let angles = [0; 2].map(|_| b.floats(&[3, 4]));
-            let once = turned(b, &q, &angles);
-            vec![turned(b, &once, &angles), once]
+            let once = b.turned(&q, &angles);
+            vec![b.turned(&once, &angles), once]
         });
         assert_eq!(counts, (2, 2), "one after the other");
     }

@@ -98,6 +98,12 @@ impl Bench {
         y
     }
 
+    /// Queries or keys (b, h, t, d) turned by cosines and sines (t, d / 2).
+    pub fn turned(&self, x: &T, [cos, sin]: &[T; 2]) -> T {
+        let y = self.device.rope(x.v(), cos.v(), sin.v());
+        T::new(y.expect("rope"), x.elem, &x.dims)
+    }
+
     pub fn map(&self, op: &'static str, x: &T) -> T {
         let y = self.device.map(op, x.v(), [1.5, 0.25]).expect(op);
         T::new(y, x.elem, &x.dims)
@@ -107,6 +113,27 @@ impl Bench {
         let y = self.device.zip(op, a.v(), b.v()).expect(op);
         let bool = ["eq", "ne", "le", "ge", "lt", "gt"].contains(&op);
         T::new(y, if bool { Elem::U8 } else { a.elem }, &a.dims)
+    }
+
+    /// Parts (g, t, d) one behind the other along t.
+    pub fn cat(&self, parts: &[&T]) -> T {
+        let [g, _, d] = parts[0].dims[..].try_into().expect("three dims");
+        let all: usize = parts.iter().map(|part| part.dims[1]).sum();
+        let elem = parts[0].elem;
+        let y = self
+            .device
+            .output("cat", g * all * d, elem)
+            .expect("memory");
+        let y = T::new(y, elem, &[g, all, d]);
+        let mut at = 0;
+        for part in parts {
+            let run = part.dims[1] * d;
+            let from = part.shown(&[g, run], &[run, 1], 0);
+            let to = y.shown(&[g, run], &[all * d, 1], at);
+            self.device.copy_into(from.v(), to.v()).expect("copy");
+            at += run;
+        }
+        y
     }
 
     /// A product of tensors of four dims.
