@@ -117,8 +117,11 @@ impl Op {
     }
 
     /// The first of them.
-    pub fn params<P: bytemuck::AnyBitPattern>(&self) -> P {
-        bytemuck::pod_read_unaligned(&self.slot()[..size_of::<P>()])
+    pub fn params<P: bytemuck::Pod>(&self) -> P {
+        let mut params = P::zeroed();
+        let filled = self.filled.min(size_of::<P>());
+        bytemuck::bytes_of_mut(&mut params)[..filled].copy_from_slice(&self.params[..filled]);
+        params
     }
 
     pub fn is_of(&self, kernel: &'static Kernel) -> bool {
