@@ -94,7 +94,7 @@ impl Device {
             m_strides: folded.strides[0],
         };
         let lanes = |y: Elem| y.row(op).map(|row| row.lanes as usize);
-        let plan = Plan::new(&params, lanes(out)?, self.binding_limit());
+        let plan = Plan::new(self, &params, lanes(out)?);
         params.chunks = to_u32(op, plan.chunks)?;
         params.chunk = to_u32(op, plan.chunk)?;
         if plan.chunks == 1 {
@@ -104,7 +104,7 @@ impl Device {
             Output::Index => Elem::U32,
             _ => wide(x.elem)?,
         };
-        let Plan { way, .. } = Plan::new(&params, lanes(wide)?, self.binding_limit());
+        let Plan { way, .. } = Plan::new(self, &params, lanes(wide)?);
         let partial = self.fold_pass(row, (window, x.elem), wide, &params, way)?;
         if row.output == Output::Index {
             return self.fold_winners(row, (window, x.elem), &partial, &params);

@@ -1,7 +1,8 @@
 //! Which kernel reduces, how threads share the work, and into how many chunks the folded dims are cut.
 
+use crate::device::Device;
 use crate::kernel::fold_spec::{Way, TREE_WORKGROUP, UNITS};
-use crate::kernel::ROUNDS;
+use crate::kernel::{team, ROUNDS};
 use crate::layout::MAX_RANK;
 
 /// Parameters of all kernels of the family.
@@ -43,8 +44,8 @@ const ROW_WORK: usize = 4096;
 const COLUMNS_WORK: usize = 256;
 
 impl Plan {
-    /// `lanes`: of a word of y, on which the number of chunks does not depend. `limit`: bytes that partial results may take.
-    pub fn new(params: &Params, lanes: usize, limit: u64) -> Self {
+    /// `lanes`: of a word of y, on which the number of chunks does not depend.
+    pub fn new(device: &Device, params: &Params, lanes: usize) -> Self {
         let (n, m) = (params.n as usize, params.m as usize);
         let (inner, m_inner) = (params.rank as usize - 1, params.m_rank as usize - 1);
         let by_four = |strides: &[u32]| strides.iter().all(|s| s.is_multiple_of(4));
@@ -86,7 +87,9 @@ impl Plan {
             }
         };
         // A partial result has at most eight bytes.
-        let chunks = most.min((limit / 8) as usize / n).max(m.div_ceil(steps));
+        let chunks = most
+            .min((device.binding_limit() / 8) as usize / n)
+            .max(m.div_ceil(steps));
         let chunk = m.div_ceil(chunks.max(1));
         match way {
             Way::Row { quads, .. } => {
@@ -94,7 +97,7 @@ impl Plan {
                 let chunk = chunk.next_multiple_of(unit);
                 let way = Way::Row {
                     quads,
-                    rows: rows(chunk / unit, n, lanes),
+                    rows: rows(device, chunk / unit, n, lanes),
                 };
                 Plan {
                     way,
@@ -113,9 +116,8 @@ impl Plan {
 
 /// Outputs of a workgroup, whole words of `lanes`: all threads share a few, but where there are many outputs a thread takes
 /// some 16 units.
-fn rows(units: usize, n: usize, lanes: usize) -> u32 {
+fn rows(device: &Device, units: usize, n: usize, lanes: usize) -> u32 {
     let each = if n >= BUSY_ROWS { 16 } else { 1 };
     let most = TREE_WORKGROUP / lanes as u32;
-    let team = (units.div_ceil(each) as u32).next_power_of_two();
-    TREE_WORKGROUP / team.clamp(4, most)
+    TREE_WORKGROUP / team(device, n, units, each, TREE_WORKGROUP).min(most)
 }

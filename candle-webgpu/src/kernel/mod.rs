@@ -48,6 +48,7 @@ pub mod upsample;
 pub mod wide;
 pub mod zip;
 
+use crate::device::Device;
 use crate::layout::{Merged, MAX_RANK};
 use crate::link::{Spec, Text};
 use crate::recorded::Grid;
@@ -98,6 +99,24 @@ pub(crate) const ROUNDS: usize = 1 << 13;
 
 /// Invocations in a workgroup of the elementwise kernels.
 pub(crate) const WORKGROUP: u32 = 128;
+
+/// Threads that share each of `rows` sums of `units`, at most all `threads` of a workgroup: as many as have `each` units, or where
+/// threads run in turn, so that each of those that meet is saved and fetched again, as few as leave work for all processors.
+pub(crate) fn team(device: &Device, rows: usize, units: usize, each: usize, threads: u32) -> u32 {
+    const LEAST: u32 = 4;
+    const VECTOR: u32 = 8;
+    const GROUPS: usize = 16;
+    let most = units.div_ceil(each) as u32;
+    let wanted = match rows {
+        _ if !device.in_turn() => most,
+        0 | 1 => 2 * VECTOR,
+        rows => most
+            .min((GROUPS * threads as usize / rows) as u32)
+            .max(VECTOR),
+    };
+    let rounds = units.div_ceil(ROUNDS) as u32;
+    wanted.max(rounds).next_power_of_two().clamp(LEAST, threads)
+}
 
 /// A grid of one thread per four elements.
 pub(crate) fn quads(n: usize) -> Grid {

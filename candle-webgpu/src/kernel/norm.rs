@@ -9,7 +9,7 @@ use crate::elem::Elem;
 use crate::error::{Error, Result};
 use crate::kernel::edge::{y_put, FLOATS};
 use crate::kernel::softmax::SoftmaxParams;
-use crate::kernel::ROUNDS;
+use crate::kernel::{team, ROUNDS};
 use crate::layout::{to_u32, View};
 use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
 use crate::recorded::Grid;
@@ -259,10 +259,9 @@ impl Rows {
     }
 
     /// Threads that share a row: enough for a few quads each, fewer where rows alone fill the adapter.
-    fn team(&self) -> u32 {
-        let quads = self.n.div_ceil(4) as u32;
+    fn team(&self, device: &Device) -> u32 {
         let each = if self.rows >= 4096 { 4 } else { 1 };
-        quads.div_ceil(each).next_power_of_two().clamp(4, WORKGROUP)
+        team(device, self.rows, self.n.div_ceil(4), each, WORKGROUP)
     }
 
     /// `params` are those of a number of rows, with the operands' offsets: x, then parameters of one row.
@@ -278,7 +277,7 @@ impl Rows {
         let reads: [View<'_>; N] = std::array::from_fn(|i| {
             operands[i].view(self.elem, &dims, if i == 0 { &along } else { &same })
         });
-        let rows = WORKGROUP / self.team();
+        let rows = WORKGROUP / self.team(device);
         device.in_pieces(
             self.op,
             reads,

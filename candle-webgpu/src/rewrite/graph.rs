@@ -60,6 +60,11 @@ impl Graph {
         [ops(self.places), ops(later), self.dead]
     }
 
+    /// Fewer ops are about to be encoded.
+    pub fn set_due(&mut self, due: usize) {
+        self.due = due;
+    }
+
     /// Places where a rewriting may begin.
     pub fn due(&self) -> std::ops::Range<usize> {
         0..self.due
