@@ -261,14 +261,6 @@ pub(super) fn team(spec: &Spec, text: &mut Text) {
     let form = form(spec);
     text.line(format!("const ROWS = {}u;", form.rows));
     text.line(format!("const COLS = {}u;", form.cols));
-    let subgroups = spec.kernel.features.contains(wgpu::Features::SUBGROUP);
-    if subgroups {
-        // Two columns are two sums.
-        text.line(match form.cols == 2 && !epilogue::is_pair(spec) {
-            true => "fn sum_of(v: vec4<f32>) -> vec4<f32> { return vec4<f32>(subgroupAdd(v.xy), 0.0, 0.0); }",
-            false => "fn sum_of(v: vec4<f32>) -> vec4<f32> { return subgroupAdd(v); }",
-        });
-    }
     // As all twins of GEMV_K_ALONE are called.
     text.line(if spec.kernel.name.ends_with("_alone") {
         "const TREE = false;
@@ -278,7 +270,7 @@ fn leads(ids: Ids) -> bool { return true; }
 fn part_at(ids: Ids) -> u32 { return ids.thread; }
 fn parts(ids: Ids) -> u32 { return 1u; }
 fn meet() {}"
-    } else if subgroups {
+    } else if spec.kernel.features.contains(wgpu::Features::SUBGROUP) {
         // Subgroups of a one-dimensional workgroup are runs of its threads on every adapter known.
         "const TREE = false;
 struct Ids {
@@ -286,6 +278,7 @@ struct Ids {
     @builtin(subgroup_invocation_id) lane: u32,
     @builtin(subgroup_size) size: u32,
 }
+fn sum_of(v: vec4<f32>) -> vec4<f32> { return subgroupAdd(v); }
 fn leads(ids: Ids) -> bool { return ids.lane == 0u; }
 fn part_at(ids: Ids) -> u32 { return ids.thread / ids.size; }
 fn parts(ids: Ids) -> u32 { return (WORKGROUP + ids.size - 1u) / ids.size; }
