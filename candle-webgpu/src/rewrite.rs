@@ -7,6 +7,7 @@ pub(crate) mod chains;
 pub(crate) mod copies;
 #[cfg(test)]
 mod cost;
+mod ends;
 mod epilogues;
 pub(crate) mod graph;
 mod lift;
@@ -182,9 +183,7 @@ impl Rewrites {
     /// Applies the rules that are on.
     pub fn apply(&self, device: &Inner, graph: &mut Graph) {
         let on = self.on();
-        if self.is_on(prenorms::NAME) {
-            graph.set_due(prenorms::due(graph));
-        }
+        graph.set_due(ends::due(graph));
         for (at, rule) in RULES.iter().enumerate() {
             if let Some(rewrite) = rule.rewrite.filter(|_| on.has(at)) {
                 self.fired[at].fetch_add(rewrite(device, graph), Ordering::Relaxed);

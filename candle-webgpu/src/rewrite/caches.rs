@@ -139,6 +139,7 @@ fn rows(part: &copy_parts::Part, scale: u32) -> Option<Part> {
 
 #[cfg(test)]
 mod tests {
+    use crate::device::Device;
     use crate::elem::Elem;
     use crate::rewrite::testing::{same_bits, Bench, T};
 
@@ -190,6 +191,31 @@ mod tests {
                 vec![q, old_k, old_v]
             });
             assert_eq!(counts.1 - counts.0, 3, "{elem}");
+        }
+    }
+
+    /// Wherever batches end.
+    #[test]
+    fn many_layers() {
+        let b = Bench::new("");
+        let [q, k, v, old_k, old_v, cos, sin] = pass(&b, Elem::F32, [2, 9, 1, 64]);
+        let angles = [cos, sin];
+        for shift in 0..8 {
+            let count = |device: &Device| device.stats().dispatches;
+            b.device.read(&q.value, 0, 4).expect("bytes");
+            let before = count(&b.device);
+            for _ in 0..shift {
+                b.softmax(&q);
+            }
+            for _ in 0..40 {
+                let (q, k) = (b.turned(&q, &angles), b.turned(&k, &angles));
+                let _keys = b.cat(&[&old_k, &heads(&k)]);
+                drop(k);
+                b.cat(&[&old_v, &v]);
+                b.softmax(&b.softmax(&q));
+            }
+            b.device.synchronize().expect("no error");
+            assert_eq!(count(&b.device) - before, 3 * 40 + shift, "{shift}");
         }
     }
 

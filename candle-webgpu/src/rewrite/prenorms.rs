@@ -43,22 +43,6 @@ pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
     fired
 }
 
-/// How far a norm stands before the products that read it.
-const NEAR: usize = 8;
-
-/// How many ops are to be encoded of those that are due: a norm stays behind with the products that read it.
-pub(super) fn due(graph: &Graph) -> usize {
-    let due = graph.due().end;
-    let is_parted = |at: &usize| {
-        let norm = graph.op(*at).filter(|op| op.is_of(&RMS_NORM));
-        let readers = norm.map(|op| graph.readers(&op.operands[2].0));
-        readers.is_some_and(|readers| readers.iter().any(|reader| *reader >= due))
-    };
-    (due.saturating_sub(NEAR)..due)
-        .find(is_parted)
-        .unwrap_or(due)
-}
-
 /// Whether `norms` had better leave the norm at a place to this rule, and the sum at another, of which it is, to `epilogues`. Should
 /// this rule not come to it after all, there are as many kernels as `norms` would leave.
 pub(super) fn takes(device: &Inner, graph: &Graph, at: usize, sum: usize) -> bool {
