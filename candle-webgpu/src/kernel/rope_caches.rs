@@ -9,13 +9,13 @@ use crate::link::{read, write, Access, Kernel, Spec, Text};
 pub(crate) const PARTS: usize = 4;
 
 macro_rules! caches {
-    ($slots:expr, $($more:expr),*) => {
+    ($slots:expr $(, $more:expr)*) => {
         Kernel {
             name: "rope_caches",
             source: include_str!("../../wgsl/kernel/rope_pair.wgsl"),
             bindings: &[
                 read("x"), read("c"), read("s"), write("y"), read("u"), write("w"),
-                read("a"), write("z"), $($more),*
+                read("a"), write("z") $(, $more)*
             ],
             workgroup: WORKGROUP,
             shared: |_| 0,
@@ -29,7 +29,7 @@ macro_rules! caches {
 static INTO: Kernel = caches!(|spec, text| {
     slots(spec, text, &[("z", "a")]);
     Ok(())
-},);
+});
 /// Caches that are made of those before: `b` and `e` are the keys and values so far.
 static GROWN: Kernel = caches!(
     |spec, text| {

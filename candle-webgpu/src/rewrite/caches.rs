@@ -3,6 +3,7 @@
 
 use smallvec::SmallVec;
 
+use crate::buffer::Value;
 use crate::device::Inner;
 use crate::kernel::copy_parts::{self, destinations};
 use crate::kernel::rope::{PairParams, ROPE_PAIR};
@@ -36,7 +37,8 @@ fn find(device: &Inner, graph: &Graph, at: usize) -> Option<(usize, usize, Op)> 
     Some((copies, to, joined(device, pair, graph.op(copies)?)?))
 }
 
-/// Which operand of [`ROPE_PAIR`] the turned keys are.
+/// Which operands of [`ROPE_PAIR`] the turned queries and keys are.
+const QUERIES: usize = 3;
 const KEYS: usize = 5;
 
 /// Both as one, if all that is copied are rows of whole quads.
@@ -46,23 +48,21 @@ fn joined(device: &Inner, pair: &Op, copies: &Op) -> Option<Op> {
     let keys = &pair.operands[KEYS];
     let mut from_keys = (0..to.len()).filter(|part| reads[*part].0.same(&keys.0));
     let turned = from_keys.next()?;
-    // The values beside them, and what is copied behind or before both.
-    let beside = (0..to.len()).filter(|part| to[*part] != to[turned]);
-    let before = (0..to.len()).filter(|part| *part != turned && to[*part] == to[turned]);
-    let (mut beside, mut before) = (beside, before);
-    let (values, old_keys) = (beside.next()?, before.next());
-    let order = [Some(turned), Some(values), old_keys, beside.next()];
+    // Beside them the values, and what is copied in front of either.
+    let mut beside = (0..to.len()).filter(|part| to[*part] != to[turned]);
+    let mut before = (0..to.len()).filter(|part| *part != turned && to[*part] == to[turned]);
+    let values = beside.next()?;
+    let order = [Some(turned), Some(values), before.next(), beside.next()];
     let order: SmallVec<[usize; PARTS]> = order.into_iter().flatten().collect();
     let made = |i: usize| &writes[to[order[i]]];
-    let apart = pair.operands.iter().all(|(old, _)| {
-        let copied = reads.iter().enumerate().filter(|(part, _)| *part != turned);
-        let written = writes.iter().any(|(new, _)| new.same(old));
-        !written
-            && !copied
-                .into_iter()
-                .any(|(_, (read, _))| read.same(&pair.operands[3].0))
-    });
-    if order.len() != to.len() || from_keys.next().is_some() || !apart {
+    let queries = &pair.operands[QUERIES].0;
+    let read = (0..to.len()).any(|part| reads[part].0.same(queries));
+    let written = |(old, _): &(Value, u64)| writes.iter().any(|(new, _)| new.same(old));
+    if order.len() != to.len()
+        || from_keys.next().is_some()
+        || read
+        || pair.operands.iter().any(written)
+    {
         return None;
     }
     let spec = spec(&pair.spec, order.len())?;
