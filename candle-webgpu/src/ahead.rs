@@ -84,7 +84,10 @@ impl Ahead {
     }
 
     pub fn set_cold(&self, cold: bool) {
-        self.cold.store(cold, Ordering::Relaxed);
+        if self.cold.swap(cold, Ordering::Relaxed) && !cold {
+            let mut state = lock(&self.shared.state);
+            state.started.retain(|thread| !thread.is_finished());
+        }
     }
 
     /// Has threads begin what nobody has begun yet. Each has to be asked for some time.

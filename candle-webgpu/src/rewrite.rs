@@ -44,9 +44,19 @@ pub struct Rule {
     pub exact: bool,
     /// The kernels that only it records; without one of them the rule is off.
     makes: &'static [&'static str],
+    /// The rules whose kernels it takes; without them it does nothing.
+    takes: &'static [&'static str],
     /// Rewrites what is about to be encoded; gives the number of times that it fired. None: the rule is applied to each
     /// op as it is recorded.
     rewrite: Option<fn(&Inner, &mut Graph) -> u64>,
+}
+
+impl Rule {
+    /// What [`REWRITE_VAR`] has to be for this rule alone, but for those that it needs.
+    pub fn alone(&self) -> String {
+        let rules = self.takes.iter().chain([&self.name]);
+        rules.fold("-all".to_string(), |list, rule| list + ",+" + rule)
+    }
 }
 
 /// Adapters on which a rule is on.
@@ -71,19 +81,19 @@ impl Usual {
 /// In the order in which they are tried. `stores` is off, since a program that times an op drops what the op gives.
 #[rustfmt::skip]
 pub const RULES: &[Rule] = &[
-    Rule { name: COPIES,   about: "copies that follow each other in equal steps: one copy", usual: Usual::On, exact: true, makes: &[], rewrite: None },
-    Rule { name: "stores", about: "what nobody reads and nobody holds: nothing", usual: Usual::Off, exact: true, makes: &[], rewrite: Some(stores::rewrite) },
-    Rule { name: "attention", about: "q k^T, scale, cap, mask, softmax, times v: the kernels of sdpa", usual: Usual::On, exact: false, makes: &["flash", "flash_decode", "flash_merge"], rewrite: Some(attention::rewrite) },
-    Rule { name: "cats", about: "copies that do not meet, as those of a concatenation: one kernel", usual: Usual::On, exact: true, makes: &["copy_parts"], rewrite: Some(cats::rewrite) },
-    Rule { name: "norms", about: "a sum and its rms_norm: one kernel that writes both", usual: Usual::On, exact: true, makes: &["add_rms_norm"], rewrite: Some(norms::rewrite) },
-    Rule { name: "siblings", about: "products of the same few rows with two or three matrices: one kernel", usual: Usual::On, exact: true, makes: &["gemv_siblings", "gemv_siblings_sub32", "gemv_siblings_sub128", "gemv_siblings_alone", "gemv_dot_siblings", "gemv_dot_siblings_sub", "gemv_dot_siblings_many"], rewrite: Some(siblings::rewrite) },
-    Rule { name: "ropes",  about: "queries and keys turned by the same angles: one kernel", usual: Usual::On, exact: true, makes: &["rope_pair"], rewrite: Some(ropes::rewrite) },
-    Rule { name: "caches", about: "what `ropes` made, and the copies into caches behind it: one kernel", usual: Usual::On, exact: true, makes: &["rope_caches"], rewrite: Some(caches::rewrite) },
-    Rule { name: "chains", about: "elementwise ops whose results only the next one reads: one kernel", usual: Usual::On, exact: true, makes: &["chain"], rewrite: Some(chains::rewrite) },
-    Rule { name: "epilogues", about: "a product, or two of siblings, and the elementwise ops that read it: one kernel", usual: Usual::On, exact: true, makes: &[], rewrite: Some(epilogues::rewrite) },
-    Rule { name: prenorms::NAME, about: "rms_norm of one row and the products that read it: kernels of products that norm their row", usual: Usual::AtOnce, exact: false, makes: &["gemv_normed", "gemv_normed_sub32", "gemv_normed_sub128", "gemv_normed_alone", "gemv_dot_normed", "gemv_dot_normed_sub", "gemv_dot_normed_many"], rewrite: Some(prenorms::rewrite) },
-    Rule { name: "rows",   about: "softmax of few long rows: chunks of them, in two kernels", usual: Usual::AtOnce, exact: false, makes: &["softmax_parts", "softmax_join"], rewrite: Some(rows::rewrite) },
-    Rule { name: "transposes", about: "transposing copies: the same through tiles in workgroup memory", usual: Usual::On, exact: true, makes: &["transpose", "transpose16"], rewrite: Some(transposes::rewrite) },
+    Rule { name: COPIES,   about: "copies that follow each other in equal steps: one copy", usual: Usual::On, exact: true, makes: &[], takes: &[], rewrite: None },
+    Rule { name: "stores", about: "what nobody reads and nobody holds: nothing", usual: Usual::Off, exact: true, makes: &[], takes: &[], rewrite: Some(stores::rewrite) },
+    Rule { name: "attention", about: "q k^T, scale, cap, mask, softmax, times v: the kernels of sdpa", usual: Usual::On, exact: false, makes: &["flash", "flash_decode", "flash_merge"], takes: &[], rewrite: Some(attention::rewrite) },
+    Rule { name: "cats", about: "copies that do not meet, as those of a concatenation: one kernel", usual: Usual::On, exact: true, makes: &["copy_parts"], takes: &[], rewrite: Some(cats::rewrite) },
+    Rule { name: "norms", about: "a sum and its rms_norm: one kernel that writes both", usual: Usual::On, exact: true, makes: &["add_rms_norm"], takes: &[], rewrite: Some(norms::rewrite) },
+    Rule { name: "siblings", about: "products of the same few rows with two or three matrices: one kernel", usual: Usual::On, exact: true, makes: &["gemv_siblings", "gemv_siblings_sub32", "gemv_siblings_sub128", "gemv_siblings_alone", "gemv_dot_siblings", "gemv_dot_siblings_sub", "gemv_dot_siblings_many"], takes: &[], rewrite: Some(siblings::rewrite) },
+    Rule { name: "ropes",  about: "queries and keys turned by the same angles: one kernel", usual: Usual::On, exact: true, makes: &["rope_pair"], takes: &[], rewrite: Some(ropes::rewrite) },
+    Rule { name: "caches", about: "what `ropes` made, and the copies into caches behind it: one kernel", usual: Usual::On, exact: true, makes: &["rope_caches"], takes: &["cats", "ropes"], rewrite: Some(caches::rewrite) },
+    Rule { name: "chains", about: "elementwise ops whose results only the next one reads: one kernel", usual: Usual::On, exact: true, makes: &["chain"], takes: &[], rewrite: Some(chains::rewrite) },
+    Rule { name: "epilogues", about: "a product, or two of siblings, and the elementwise ops that read it: one kernel", usual: Usual::On, exact: true, makes: &[], takes: &[], rewrite: Some(epilogues::rewrite) },
+    Rule { name: prenorms::NAME, about: "rms_norm of one row and the products that read it: kernels of products that norm their row", usual: Usual::AtOnce, exact: false, makes: &["gemv_normed", "gemv_normed_sub32", "gemv_normed_sub128", "gemv_normed_alone", "gemv_dot_normed", "gemv_dot_normed_sub", "gemv_dot_normed_many"], takes: &[], rewrite: Some(prenorms::rewrite) },
+    Rule { name: "rows",   about: "softmax of few long rows: chunks of them, in two kernels", usual: Usual::AtOnce, exact: false, makes: &["softmax_parts", "softmax_join"], takes: &[], rewrite: Some(rows::rewrite) },
+    Rule { name: "transposes", about: "transposing copies: the same through tiles in workgroup memory", usual: Usual::On, exact: true, makes: &["transpose", "transpose16"], takes: &[], rewrite: Some(transposes::rewrite) },
 ];
 
 pub(crate) const COPIES: &str = "copies";
@@ -237,6 +247,11 @@ mod tests {
         assert_eq!(on.map(|rule| rule.rule).collect::<Vec<_>>(), ["cats"]);
         let rules = Rewrites::new(Set::parse("", false)?.without(&["flash_decode", "gemm"]));
         assert!(!rules.is_on("attention") && rules.is_on("chains"));
+        let caches = RULES.iter().find(|rule| rule.name == "caches");
+        assert_eq!(
+            caches.map(Rule::alone).as_deref(),
+            Some("-all,+cats,+ropes,+caches")
+        );
         assert!(Set::parse("copies", false).is_err());
         assert!(Set::parse("-copy", false).is_err());
         Ok(())

@@ -97,11 +97,11 @@ fn again(
         false => same(usual, &by(usual)?)?,
     }
     let mut fired = Vec::new();
-    for rule in &first.fired {
-        let rules = format!("-all,+{rule}");
+    for rule in RULES.iter().filter(|r| first.fired.contains(&r.name)) {
+        let rules = rule.alone();
         let seen = by(&rules)?;
         same(&rules, &seen)?;
-        fired.extend(seen.fired);
+        fired.extend(seen.fired.into_iter().filter(|name| *name == rule.name));
     }
     let mut tally = tally.lock().unwrap_or_else(|e| e.into_inner());
     tally.cases += 1;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use candle_core::Device;
-use candle_webgpu::{REWRITE_VAR, RULES};
+use candle_webgpu::{Rule, REWRITE_VAR, RULES};
 
 use crate::bits::differ;
 use crate::bound::close;
@@ -69,7 +69,8 @@ impl Rules {
         if by.fired.is_empty() {
             return Vec::new();
         }
-        let alone = by.fired.iter().map(|rule| format!("-all,+{rule}"));
+        let fired = RULES.iter().filter(|rule| by.fired.contains(&rule.name));
+        let alone = fired.map(Rule::alone);
         std::iter::once("-all".to_owned()).chain(alone).collect()
     }
 
