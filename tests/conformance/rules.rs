@@ -16,7 +16,7 @@ use crate::case::{alone, Case};
 
 /// What the environment says, or all that pay on some adapter: also the rules that are off where workgroups run in turn.
 pub fn usual() -> String {
-    std::env::var(REWRITE_VAR).unwrap_or_else(|_| "+rows,+prenorms".into())
+    std::env::var(REWRITE_VAR).unwrap_or_else(|_| "+rows,+prenorms,+caches".into())
 }
 
 /// Counts of cases, for the last lines of the suite.
