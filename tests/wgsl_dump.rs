@@ -1,20 +1,30 @@
-//! Writes every linked shader to a folder, one file each, and validates it: `wgsl-dump [DIR] [--target naga|tint]`.
+//! Writes every linked shader to a folder, one file each, and validates it: `wgsl-dump [DIR] [--target naga|tint] [--spirv]`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{bail, Context, Result};
 use candle_webgpu::kernel::catalogue;
-use candle_webgpu::link::{link, Target};
+use candle_webgpu::link::{link, Spec, Target};
 
-const HELP: &str = "wgsl-dump [DIR] [--target naga|tint]
+const HELP: &str = "wgsl-dump [DIR] [--target naga|tint] [--spirv]
 
 Writes every linked shader to DIR (target/wgsl) for one reader, naga unless told otherwise: the browser's compiler,
-Tint, requires headers that naga refuses. What naga reads is validated.";
+Tint, requires headers that naga refuses. What naga reads is validated.
 
-fn options() -> Result<Option<(PathBuf, Target)>> {
+--spirv writes spirv.txt beside them: for each shader a hash of the SPIR-V that naga makes of it, which knows no names. Two
+sorted lists of hashes are equal where a change renamed things and did nothing else.";
+
+struct Options {
+    dir: PathBuf,
+    target: Target,
+    spirv: bool,
+}
+
+fn options() -> Result<Option<Options>> {
     let mut dir = None;
     let mut target = Target::Naga;
+    let mut spirv = false;
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -26,12 +36,43 @@ fn options() -> Result<Option<(PathBuf, Target)>> {
                     _ => bail!("--target takes naga or tint"),
                 }
             }
+            "--spirv" => spirv = true,
             flag if flag.starts_with('-') => bail!("unknown option {flag}"),
             path if dir.is_none() => dir = Some(PathBuf::from(path)),
             more => bail!("one folder, not {more} too"),
         }
     }
-    Ok(Some((dir.unwrap_or_else(|| "target/wgsl".into()), target)))
+    Ok(Some(Options {
+        dir: dir.unwrap_or_else(|| "target/wgsl".into()),
+        target,
+        spirv,
+    }))
+}
+
+/// The hash of what naga makes of a valid text with the overrides of its specialisation.
+fn spirv_hash(spec: &Spec, text: &str) -> Result<u64> {
+    let module = naga::front::wgsl::parse_str(text)?;
+    let all = naga::valid::Capabilities::all();
+    let flags = naga::valid::ValidationFlags::all();
+    let info = naga::valid::Validator::new(flags, all).validate(&module)?;
+    let mut values: naga::back::PipelineConstants = spec
+        .overrides
+        .iter()
+        .map(|(name, value)| (name.to_string(), f64::from(*value)))
+        .collect();
+    values.insert("WORKGROUP".into(), f64::from(spec.kernel.workgroup));
+    let (module, info) =
+        naga::back::pipeline_constants::process_overrides(&module, &info, None, &values)?;
+    let options = naga::back::spv::Options {
+        lang_version: (1, 6),
+        flags: naga::back::spv::WriterFlags::empty(),
+        ..Default::default()
+    };
+    let words = naga::back::spv::write_vec(&module, &info, &options, None)?;
+    let hash = words.iter().fold(0xcbf2_9ce4_8422_2325u64, |h, word| {
+        (h ^ u64::from(*word)).wrapping_mul(0x0100_0000_01b3)
+    });
+    Ok(hash)
 }
 
 fn validate(text: &str) -> Result<()> {
@@ -45,12 +86,13 @@ fn validate(text: &str) -> Result<()> {
 }
 
 fn run() -> Result<bool> {
-    let Some((dir, target)) = options()? else {
+    let Some(Options { dir, target, spirv }) = options()? else {
         println!("{HELP}");
         return Ok(true);
     };
     std::fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
     let (mut written, mut wrong) = (0, 0);
+    let mut hashes = Vec::new();
     for spec in catalogue() {
         let name = spec.name();
         let text = link(&spec, target).with_context(|| name.clone())?;
@@ -63,7 +105,15 @@ fn run() -> Result<bool> {
                 wrong += 1;
                 eprintln!("{name}: {e}");
             }
+            if spirv {
+                let hash = spirv_hash(&spec, &text).with_context(|| name.clone())?;
+                hashes.push(format!("{hash:016x} {name}\n"));
+            }
         }
+    }
+    if spirv {
+        hashes.sort();
+        std::fs::write(dir.join("spirv.txt"), hashes.concat())?;
     }
     println!("{written} shaders in {}, {wrong} invalid", dir.display());
     Ok(wrong == 0)
