@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{bail, Context, Result};
 use candle_webgpu::kernel::catalogue;
-use candle_webgpu::link::{link, Spec, Target};
+use candle_webgpu::shader::{link, Specialization, Target};
 
 const HELP: &str = "wgsl-dump [DIR] [--target naga|tint] [--spirv]
 
@@ -50,7 +50,7 @@ fn options() -> Result<Option<Options>> {
 }
 
 /// The hash of what naga makes of a valid text with the overrides of its specialisation.
-fn spirv_hash(spec: &Spec, text: &str) -> Result<u64> {
+fn spirv_hash(spec: &Specialization, text: &str) -> Result<u64> {
     let module = naga::front::wgsl::parse_str(text)?;
     let all = naga::valid::Capabilities::all();
     let flags = naga::valid::ValidationFlags::all();

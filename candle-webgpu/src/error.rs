@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::elem::Elem;
+use crate::dtype::DType;
 
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -33,8 +33,8 @@ pub enum Error {
     #[error("the WebGPU device on {adapter} could not be made: {message}")]
     Device { adapter: String, message: String },
 
-    #[error("{op} is not implemented for {elem} on the WebGPU device")]
-    Unsupported { op: &'static str, elem: Elem },
+    #[error("{op} is not implemented for {dtype} on the WebGPU device")]
+    Unsupported { op: &'static str, dtype: DType },
 
     #[error("{op} is not implemented on the WebGPU device yet")]
     UnsupportedOp { op: &'static str },

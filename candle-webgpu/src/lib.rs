@@ -1,63 +1,45 @@
 //! The runtime and the kernels behind Candle's `Device::WebGpu`. Knows nothing of Candle.
 //!
-//! The tables hold the backend at a glance: [`op::OPS`], [`elem::ELEMS`], [`quant::QUANTS`] and the kernel
-//! rows in [`kernel`]. Everything is asynchronous: an op records a dispatch and returns; only reading back waits.
+//! Three tables hold the backend at a glance: [`op::OPS`], [`dtype::DTYPES`] and [`dtype::quant::QUANTS`]. Ops are asynchronous: an
+//! op records a dispatch and returns; only reading back waits.
 
-pub mod adapter;
-mod ahead;
-mod apart;
-#[cfg(target_arch = "wasm32")]
-mod browser;
-mod buffer;
-mod check;
-mod compile;
-mod cut;
+/// The text of a file of `wgsl/`.
+macro_rules! wgsl {
+    ($($part:expr),+) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/wgsl/", $($part),+))
+    };
+}
+
+mod debug;
 mod device;
-mod disk;
-pub mod elem;
-mod encode;
+pub mod dtype;
 mod error;
-mod f8e4m3;
-mod fault;
-mod flight;
-mod hash;
+mod executor;
+mod fusion;
 pub mod kernel;
-mod layout;
-pub mod link;
+mod memory;
 pub mod op;
-mod packing;
-mod pipeline;
-mod profile;
-#[doc(hidden)]
-pub mod provoke;
-pub mod quant;
-mod queue;
-mod readback;
-mod ready;
-mod recorded;
-mod rewrite;
-mod settings;
-mod submit;
-#[cfg_attr(target_arch = "wasm32", path = "wait_web.rs")]
-mod wait;
-mod window;
-mod worker;
+mod recorder;
+pub mod shader;
+mod util;
 
-pub use adapter::{adapters, adapters_async, AdapterReport, ADAPTER_VAR};
-pub use buffer::Value;
-pub use compile::CHECKED_VAR;
+#[doc(hidden)]
+pub use debug::inject_fault;
+pub use debug::profile::{chrome_trace, Profile, Stopwatch, Timing};
+pub use device::adapter::{adapters, adapters_async, AdapterReport, ADAPTER_VAR};
+pub use device::env::{CHECK_NAN_VAR, DENY_VAR, MEMORY_VAR, TIMEOUT_VAR, VERIFY_VAR};
 pub use device::{Device, Stats, DISABLE_VAR, ENABLE_VAR};
-pub use disk::CACHE_VAR;
-pub use elem::Elem;
+pub use dtype::quant::Quant;
+pub use dtype::DType;
 pub use error::{Budget, Error, Result};
-pub use layout::View;
-pub use profile::{chrome_trace, Profile, Stopwatch, Timing};
-pub use quant::Quant;
-pub use queue::LOG_VAR;
-pub use readback::Reading;
-pub use recorded::Grid;
-pub use rewrite::{Fired, Rule, REWRITE_VAR, RULES};
-pub use settings::{CHECK_NAN_VAR, DENY_VAR, MEMORY_VAR, TIMEOUT_VAR, VERIFY_VAR};
+pub use executor::readback::Reading;
 #[cfg(target_arch = "wasm32")]
-pub use wait::suspending;
-pub use window::{Window, BINDING_VAR};
+pub use executor::wait::suspending;
+pub use fusion::{Fired, Rule, REWRITE_VAR, RULES};
+pub use memory::binding_range::{BindingRange, BINDING_VAR};
+pub use memory::buffer::Value;
+pub use memory::view::View;
+pub use recorder::op::Grid;
+pub use recorder::queue::LOG_VAR;
+pub use shader::compile::CHECKED_VAR;
+pub use shader::disk_cache::CACHE_VAR;

@@ -3,15 +3,15 @@
 
 mod table;
 
-use candle_webgpu::kernel::conv::Window;
-use candle_webgpu::{Device, Elem, Error, View};
+use candle_webgpu::kernel::conv::ConvParams;
+use candle_webgpu::{DType, Device, Error, View};
 use table::{decode, device, encode, read, Table};
 
-const FLOATS: [Elem; 3] = [Elem::F32, Elem::F16, Elem::Bf16];
+const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 
 /// (stride, padding, dilation, output padding)
-fn window((stride, padding, dilation, output_padding): (usize, usize, usize, usize)) -> Window {
-    Window {
+fn window((stride, padding, dilation, output_padding): (usize, usize, usize, usize)) -> ConvParams {
+    ConvParams {
         stride,
         padding,
         dilation,
@@ -20,17 +20,17 @@ fn window((stride, padding, dilation, output_padding): (usize, usize, usize, usi
 }
 
 /// As the dtype holds it; u8 wraps.
-fn held(elem: Elem, v: &[f64]) -> Vec<f64> {
-    let wrapped: Vec<f64> = match elem {
-        Elem::U8 => v.iter().map(|v| f64::from(*v as u64 as u8)).collect(),
+fn held(dtype: DType, v: &[f64]) -> Vec<f64> {
+    let wrapped: Vec<f64> = match dtype {
+        DType::U8 => v.iter().map(|v| f64::from(*v as u64 as u8)).collect(),
         _ => v.to_vec(),
     };
-    decode(elem, &encode(elem, &wrapped))
+    decode(dtype, &encode(dtype, &wrapped))
 }
 
-fn compare(what: &str, d: &Device, elem: Elem, y: candle_webgpu::Value, expected: &[f64]) {
-    let got = read(d, elem, &y);
-    let expected = held(elem, expected);
+fn compare(what: &str, d: &Device, dtype: DType, y: candle_webgpu::Value, expected: &[f64]) {
+    let got = read(d, dtype, &y);
+    let expected = held(dtype, expected);
     assert_eq!(got.len(), expected.len(), "{what}: size");
     for (i, (g, e)) in got.iter().zip(&expected).enumerate() {
         assert_eq!(g, e, "{what}: element {i} of {}", got.len());
@@ -54,7 +54,13 @@ fn sizes(t: &Table) -> [usize; 4] {
 }
 
 /// Every pair of an output and an input place that a tap joins: (out, in, tap) along one dim.
-fn joined(size: usize, taps: usize, out: usize, w: Window, transposed: bool) -> Vec<[usize; 3]> {
+fn joined(
+    size: usize,
+    taps: usize,
+    out: usize,
+    w: ConvParams,
+    transposed: bool,
+) -> Vec<[usize; 3]> {
     let mut all = Vec::new();
     for [i, s, t] in
         (0..out).flat_map(|o| (0..size).flat_map(move |s| (0..taps).map(move |t| [o, s, t])))
@@ -67,7 +73,7 @@ fn joined(size: usize, taps: usize, out: usize, w: Window, transposed: bool) -> 
     all
 }
 
-fn check(d: &Device, elem: Elem, x: &Table, k: &Table, w: Window, transposed: bool) {
+fn check(d: &Device, dtype: DType, x: &Table, k: &Table, w: ConvParams, transposed: bool) {
     let [b, c, ih, iw] = sizes(x);
     let [k0, k1, kh, kw] = sizes(k);
     let o = if transposed { k1 } else { k0 };
@@ -76,7 +82,7 @@ fn check(d: &Device, elem: Elem, x: &Table, k: &Table, w: Window, transposed: bo
         true => (size - 1) * w.stride + span(taps) + w.output_padding - 2 * w.padding,
         false => (size + 2 * w.padding - span(taps)) / w.stride + 1,
     };
-    let still = Window {
+    let still = ConvParams {
         stride: 1,
         padding: 0,
         dilation: 1,
@@ -103,7 +109,7 @@ fn check(d: &Device, elem: Elem, x: &Table, k: &Table, w: Window, transposed: bo
         }
     }
     let what = format!(
-        "{elem} {:?}/{:?}+{} by {:?}/{:?}+{} {w:?} {transposed}",
+        "{dtype} {:?}/{:?}+{} by {:?}/{:?}+{} {w:?} {transposed}",
         x.dims, x.strides, x.offset, k.dims, k.strides, k.offset
     );
     let y = match transposed {
@@ -113,14 +119,14 @@ fn check(d: &Device, elem: Elem, x: &Table, k: &Table, w: Window, transposed: bo
     compare(
         &what,
         d,
-        elem,
+        dtype,
         y.unwrap_or_else(|e| panic!("{what}: {e}")),
         &expected,
     );
 }
 
 /// Contiguous; channels innermost; an offset and gaps; a stride of 0 for the batch.
-fn layouts(d: &Device, elem: Elem, seed: u64, dims: &[usize]) -> Vec<Table> {
+fn layouts(d: &Device, dtype: DType, seed: u64, dims: &[usize]) -> Vec<Table> {
     let last = dims.len() - 1;
     let mut swapped = dims.to_vec();
     swapped.swap(1, last);
@@ -128,26 +134,26 @@ fn layouts(d: &Device, elem: Elem, seed: u64, dims: &[usize]) -> Vec<Table> {
     wide[last] += 3;
     wide[0] += 1;
     vec![
-        Table::whole(d, elem, seed, dims, 2),
-        Table::whole(d, elem, seed + 1, &swapped, 2).transposed(1, last),
-        Table::whole(d, elem, seed + 2, &wide, 2)
+        Table::whole(d, dtype, seed, dims, 2),
+        Table::whole(d, dtype, seed + 1, &swapped, 2).transposed(1, last),
+        Table::whole(d, dtype, seed + 2, &wide, 2)
             .narrowed(last, 1, dims[last])
             .narrowed(0, 1, dims[0]),
-        Table::whole(d, elem, seed + 3, &dims[1..], 2).repeated(0, dims[0]),
+        Table::whole(d, dtype, seed + 3, &dims[1..], 2).repeated(0, dims[0]),
     ]
 }
 
 type Case<'a> = (&'a [usize], &'a [usize], (usize, usize, usize, usize));
 
-fn check_layouts(elem: Elem, (x, k, w): Case<'_>, transposed: bool) {
+fn check_layouts(dtype: DType, (x, k, w): Case<'_>, transposed: bool) {
     let d = device();
-    let (inputs, kernels) = (layouts(&d, elem, 1, x), layouts(&d, elem, 11, k));
+    let (inputs, kernels) = (layouts(&d, dtype, 1, x), layouts(&d, dtype, 11, k));
     for (x, k) in inputs
         .iter()
         .zip(&kernels)
         .chain(inputs.iter().zip(kernels.iter().skip(1)))
     {
-        check(&d, elem, x, k, window(w), transposed);
+        check(&d, dtype, x, k, window(w), transposed);
     }
 }
 
@@ -178,13 +184,13 @@ fn plain() {
         (&[3, 5, 16], &[7, 5, 4], (1, 6, 3, 0)),
         (&[2, 12, 40], &[6, 12, 1], (3, 0, 1, 0)),
     ];
-    for elem in FLOATS {
+    for dtype in FLOATS {
         for case in cases {
-            check_layouts(elem, *case, false);
+            check_layouts(dtype, *case, false);
         }
     }
     for case in &cases[..5] {
-        check_layouts(Elem::F64, *case, false);
+        check_layouts(DType::F64, *case, false);
     }
 }
 
@@ -201,38 +207,38 @@ fn transposed() {
         (&[3, 5, 16], &[5, 7, 4], (2, 3, 2, 1)),
         (&[2, 8, 9], &[8, 3, 8], (4, 2, 1, 3)),
     ];
-    for elem in FLOATS {
+    for dtype in FLOATS {
         for case in cases {
-            check_layouts(elem, *case, true);
+            check_layouts(dtype, *case, true);
         }
     }
-    for elem in [
-        Elem::U8,
-        Elem::U32,
-        Elem::I16,
-        Elem::I32,
-        Elem::I64,
-        Elem::F64,
-        Elem::F8E4M3,
+    for dtype in [
+        DType::U8,
+        DType::U32,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+        DType::F64,
+        DType::F8E4M3,
     ] {
         for case in &cases[..4] {
-            check_layouts(elem, *case, true);
+            check_layouts(dtype, *case, true);
         }
-        check_layouts(elem, cases[7], true);
+        check_layouts(dtype, cases[7], true);
     }
 }
 
 #[test]
 fn large_tiles() {
     let d = device();
-    for elem in FLOATS {
+    for dtype in FLOATS {
         for (x, k) in [
             ([2, 3, 81, 80], [130, 3, 3, 3]),
             ([3, 4, 65, 67], [70, 4, 1, 3]),
         ] {
-            let x = Table::whole(&d, elem, 5, &x, 2);
-            let k = Table::whole(&d, elem, 6, &k, 2);
-            check(&d, elem, &x, &k, window((1, 1, 1, 0)), false);
+            let x = Table::whole(&d, dtype, 5, &x, 2);
+            let k = Table::whole(&d, dtype, 6, &k, 2);
+            check(&d, dtype, &x, &k, window((1, 1, 1, 0)), false);
         }
     }
 }
@@ -243,23 +249,23 @@ fn more_workgroups_than_a_dimension_has() {
     // The conformance suite has as many of conv_direct, whose threads have four places each.
     let n = 4_200_200;
     // Six channels of 64 positions a workgroup.
-    let x = Table::whole(&d, Elem::F32, 9, &[1, 1, n], 3);
-    let k = Table::whole(&d, Elem::F32, 10, &[6, 1, 2], 3);
+    let x = Table::whole(&d, DType::F32, 9, &[1, 1, n], 3);
+    let k = Table::whole(&d, DType::F32, 10, &[6, 1, 2], 3);
     let expected: Vec<f64> = (0..6)
         .flat_map(|o| x.host.windows(2).map(move |v| (v, o)))
         .map(|(v, o)| v[0] * k.host[2 * o] + v[1] * k.host[2 * o + 1])
         .collect();
     let y = d.conv(x.view(), k.view(), window((1, 0, 1, 0))).unwrap();
-    compare("tiles", &d, Elem::F32, y, &expected);
+    compare("tiles", &d, DType::F32, y, &expected);
 }
 
 #[test]
 fn nothing_to_add_up() {
     let d = device();
     let none = window((1, 1, 1, 0));
-    let x = |dims: &[usize]| Table::whole(&d, Elem::F32, 1, dims, 2);
+    let x = |dims: &[usize]| Table::whole(&d, DType::F32, 1, dims, 2);
     let run =
-        |a: &Table, k: &Table| read(&d, Elem::F32, &d.conv(a.view(), k.view(), none).unwrap());
+        |a: &Table, k: &Table| read(&d, DType::F32, &d.conv(a.view(), k.view(), none).unwrap());
     assert!(run(&x(&[0, 2, 4, 4]), &x(&[8, 2, 3, 3])).is_empty());
     assert!(run(&x(&[2, 2, 4, 4]), &x(&[0, 2, 3, 3])).is_empty());
     assert_eq!(run(&x(&[1, 0, 2, 2]), &x(&[5, 0, 3, 3])), [0.0; 20]);
@@ -269,7 +275,7 @@ fn nothing_to_add_up() {
 #[test]
 fn what_does_not_fit_is_an_error() {
     let d = device();
-    let x = |dims: &[usize]| Table::whole(&d, Elem::F32, 1, dims, 2);
+    let x = |dims: &[usize]| Table::whole(&d, DType::F32, 1, dims, 2);
     let conv =
         |a: &[usize], k: &[usize], w| d.conv(x(a).view(), x(k).view(), window(w)).map(|_| ());
     let back = |a: &[usize], k: &[usize], w| {
@@ -295,13 +301,13 @@ fn what_does_not_fit_is_an_error() {
     // A stride or a dilation that is never taken may have any size.
     assert!(conv(&[1, 2, 3, 3], &[1, 2, 3, 3], (1 << 30, 0, 1, 0)).is_ok());
     assert!(conv(&[1, 2, 3, 3], &[9, 2, 1, 1], (1, 0, usize::MAX, 0)).is_ok());
-    let ints = Table::whole(&d, Elem::U32, 1, &[1, 1, 3, 3], 2);
+    let ints = Table::whole(&d, DType::U32, 1, &[1, 1, 3, 3], 2);
     let failed = d.conv(ints.view(), ints.view(), window((1, 0, 1, 0)));
     assert!(matches!(
         failed,
         Err(Error::Unsupported {
             op: "conv2d",
-            elem: Elem::U32
+            dtype: DType::U32
         })
     ));
 }
@@ -312,15 +318,15 @@ fn groups() {
     let d = device();
     // Channels in, channels out, groups.
     let cases = [[6, 6, 6], [4, 8, 2], [6, 9, 3], [5, 5, 5], [4, 64, 2]];
-    for elem in FLOATS.into_iter().chain([Elem::F64]) {
+    for dtype in FLOATS.into_iter().chain([DType::F64]) {
         for [c, o, groups] in cases {
             for (x, k) in [
                 (vec![2, c, 9], vec![o, c / groups, 3]),
                 (vec![2, c, 5, 7], vec![o, c / groups, 2, 3]),
             ] {
-                let what = format!("{elem} {x:?} by {k:?} in {groups}");
+                let what = format!("{dtype} {x:?} by {k:?} in {groups}");
                 let w = window((2, 1, 1, 0));
-                let (inputs, kernels) = (layouts(&d, elem, 1, &x), layouts(&d, elem, 11, &k));
+                let (inputs, kernels) = (layouts(&d, dtype, 1, &x), layouts(&d, dtype, 11, &k));
                 for (x, k) in inputs.iter().zip(&kernels).take(3) {
                     let whole = d.conv_grouped(x.view(), k.view(), w, groups).unwrap();
                     let Some(whole) = whole else {
@@ -337,22 +343,23 @@ fn groups() {
                             (dims, strides, t.offset + group * len * t.strides[dim])
                         };
                         let ((xd, xs, xo), (kd, ks, ko)) = (part(x, 1), part(k, 0));
-                        let of = |t: &'static str, value, layout| View::new(t, value, elem, layout);
+                        let of =
+                            |t: &'static str, value, layout| View::new(t, value, dtype, layout);
                         let x = of("x", &x.value, (&xd, &xs, xo)).unwrap();
                         let k = of("k", &k.value, (&kd, &ks, ko)).unwrap();
                         let y = d.conv(x, k, w);
-                        let y = read(&d, elem, &y.unwrap());
+                        let y = read(&d, dtype, &y.unwrap());
                         for (b, of) in y.chunks(y.len() / batch).enumerate() {
                             parts[b].extend(of);
                         }
                     }
-                    compare(&what, &d, elem, whole, &parts.concat());
+                    compare(&what, &d, dtype, whole, &parts.concat());
                 }
             }
         }
     }
-    let x = Table::whole(&d, Elem::F32, 1, &[1, 4, 8], 2);
-    let w = Table::whole(&d, Elem::F32, 2, &[3, 2, 3], 2);
+    let x = Table::whole(&d, DType::F32, 1, &[1, 4, 8], 2);
+    let w = Table::whole(&d, DType::F32, 2, &[3, 2, 3], 2);
     let refused = d.conv_grouped(x.view(), w.view(), window((1, 0, 1, 0)), 2);
     assert!(matches!(refused, Err(Error::Invalid { .. })));
 }

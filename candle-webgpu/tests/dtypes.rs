@@ -4,11 +4,11 @@
 mod hard;
 mod table;
 
-use candle_webgpu::Elem;
+use candle_webgpu::DType;
 use hard::{f64_bytes, f64_of, hard, line, read_n, same};
 use table::{decode, device, encode, indices, read, Table};
 
-const NEW: [Elem; 4] = [Elem::I16, Elem::I32, Elem::F8E4M3, Elem::F64];
+const NEW: [DType; 4] = [DType::I16, DType::I32, DType::F8E4M3, DType::F64];
 
 /// An f32 with the last place odd if places were lost, so that rounding it again is rounding once. The crate half goes
 /// through an f32 that is rounded to nearest on some processors.
@@ -28,20 +28,22 @@ fn casts_from_f64_are_exact() {
     let x = hard();
     let v = d.upload(&f64_bytes(&x)).unwrap();
     for to in [
-        Elem::F32,
-        Elem::F16,
-        Elem::Bf16,
-        Elem::F8E4M3,
-        Elem::U8,
-        Elem::U32,
-        Elem::I16,
-        Elem::I32,
-        Elem::I64,
+        DType::F32,
+        DType::F16,
+        DType::Bf16,
+        DType::F8E4M3,
+        DType::U8,
+        DType::U32,
+        DType::I16,
+        DType::I32,
+        DType::I64,
     ] {
-        let y = d.cast(line(&v, Elem::F64, x.len()), to).unwrap();
+        let y = d.cast(line(&v, DType::F64, x.len()), to).unwrap();
         let got = d.read(&y, 0, (x.len() * to.size()) as u64).unwrap();
         let want = match to {
-            Elem::F16 | Elem::Bf16 => encode(to, &x.iter().map(|v| to_odd(*v)).collect::<Vec<_>>()),
+            DType::F16 | DType::Bf16 => {
+                encode(to, &x.iter().map(|v| to_odd(*v)).collect::<Vec<_>>())
+            }
             _ => encode(to, &x),
         };
         let (g, w) = (decode(to, &got), decode(to, &want));
@@ -66,13 +68,13 @@ fn casts_between_all_dtypes() {
         let v = d.upload(&bytes).unwrap();
         for to in all.into_iter().filter(|to| *to != from) {
             // i64 has more places than the f64 that tests count in: the other tests have those.
-            let float = |e: Elem| e.is_float();
+            let float = |e: DType| e.is_float();
             let want: Vec<f64> = x
                 .iter()
                 .map(|&v| match (from, to) {
                     (_, t) if float(from) && !float(t) => v,
-                    (Elem::F64, Elem::F16 | Elem::Bf16) => to_odd(v),
-                    (Elem::I64, Elem::F16 | Elem::Bf16 | Elem::F8E4M3) => f64::from(v as f32),
+                    (DType::F64, DType::F16 | DType::Bf16) => to_odd(v),
+                    (DType::I64, DType::F16 | DType::Bf16 | DType::F8E4M3) => f64::from(v as f32),
                     (_, t) if float(t) => v,
                     _ => wrap(v, to),
                 })
@@ -84,7 +86,7 @@ fn casts_between_all_dtypes() {
                 let tiny = want[i] != 0.0 && want[i].abs() < 1.2e-38
                     || x[i] != 0.0 && x[i].abs() < 1.2e-38;
                 assert!(
-                    same(got[i], want[i]) || tiny && from != Elem::F64 && to != Elem::F64,
+                    same(got[i], want[i]) || tiny && from != DType::F64 && to != DType::F64,
                     "{from} {:e} to {to}: {:e} instead of {:e}",
                     x[i],
                     got[i],
@@ -96,13 +98,13 @@ fn casts_between_all_dtypes() {
 }
 
 /// Rust's `as` between integers.
-fn wrap(v: f64, to: Elem) -> f64 {
+fn wrap(v: f64, to: DType) -> f64 {
     let v = v as i64;
     match to {
-        Elem::U8 => f64::from(v as u8),
-        Elem::U32 => f64::from(v as u32),
-        Elem::I16 => f64::from(v as i16),
-        Elem::I32 => f64::from(v as i32),
+        DType::U8 => f64::from(v as u8),
+        DType::U32 => f64::from(v as u32),
+        DType::I16 => f64::from(v as i16),
+        DType::I32 => f64::from(v as i32),
         _ => v as f64,
     }
 }
@@ -126,12 +128,12 @@ fn wide_integers_to_floats() {
     ];
     let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
     let v = d.upload(&bytes).unwrap();
-    let y = d.cast(line(&v, Elem::I64, x.len()), Elem::F64).unwrap();
+    let y = d.cast(line(&v, DType::I64, x.len()), DType::F64).unwrap();
     let got = f64_of(&d.read(&y, 0, x.len() as u64 * 8).unwrap());
     for (v, g) in x.iter().zip(&got) {
         assert_eq!(*v as f64, *g);
     }
-    let back = d.cast(line(&y, Elem::F64, x.len()), Elem::I64).unwrap();
+    let back = d.cast(line(&y, DType::F64, x.len()), DType::I64).unwrap();
     let back = d.read(&back, 0, x.len() as u64 * 8).unwrap();
     for (v, c) in got.iter().zip(back.chunks_exact(8)) {
         assert_eq!(*v as i64, i64::from_le_bytes(c.try_into().unwrap()));
@@ -141,9 +143,9 @@ fn wide_integers_to_floats() {
 #[test]
 fn integers_and_f8_compute() {
     let d = device();
-    for elem in NEW {
-        let a = Table::whole(&d, elem, 1, &[5, 7], 13);
-        let b = Table::whole(&d, elem, 2, &[7, 5], 13).transposed(0, 1);
+    for dtype in NEW {
+        let a = Table::whole(&d, dtype, 1, &[5, 7], 13);
+        let b = Table::whole(&d, dtype, 2, &[7, 5], 13).transposed(0, 1);
         type F = fn(f64, f64) -> f64;
         let ops: [(&'static str, F); 5] = [
             ("badd", |a, b| a + b),
@@ -153,15 +155,15 @@ fn integers_and_f8_compute() {
             ("bmaximum", f64::max),
         ];
         for (op, f) in ops {
-            let y = read_n(&d, elem, &d.zip(op, a.view(), b.view()).unwrap(), 35);
+            let y = read_n(&d, dtype, &d.binary(op, a.view(), b.view()).unwrap(), 35);
             for (at, g) in indices(&[5, 7]).iter().zip(y) {
                 let want = f(a.at(at), b.at(at));
-                let want = decode(elem, &encode(elem, &[want]))[0];
-                assert_eq!(g, want, "{op} {elem}");
+                let want = decode(dtype, &encode(dtype, &[want]))[0];
+                assert_eq!(g, want, "{op} {dtype}");
             }
         }
         for op in ["sum", "min", "max"] {
-            let y = read_n(&d, elem, &d.fold(op, a.view(), &[1]).unwrap(), 5);
+            let y = read_n(&d, dtype, &d.reduce(op, a.view(), &[1]).unwrap(), 5);
             for (i, g) in y.into_iter().enumerate() {
                 let row = (0..7).map(|j| a.at(&[i, j]));
                 let want = match op {
@@ -169,56 +171,56 @@ fn integers_and_f8_compute() {
                     "min" => row.fold(f64::INFINITY, f64::min),
                     _ => row.fold(f64::NEG_INFINITY, f64::max),
                 };
-                let want = decode(elem, &encode(elem, &[want]))[0];
-                assert_eq!(g, want, "{op} {elem}");
+                let want = decode(dtype, &encode(dtype, &[want]))[0];
+                assert_eq!(g, want, "{op} {dtype}");
             }
         }
-        let order = read(&d, Elem::U32, &d.argsort(a.view(), 7, true).unwrap());
+        let order = read(&d, DType::U32, &d.argsort(a.view(), 7, true).unwrap());
         for i in 0..5 {
             let row: Vec<f64> = (0..7)
                 .map(|j| a.at(&[i, order[i * 7 + j] as usize]))
                 .collect();
             assert!(
                 row.windows(2).all(|w| w[0] <= w[1]),
-                "argsort {elem} {row:?}"
+                "argsort {dtype} {row:?}"
             );
         }
     }
     // Wrapping, and division that truncates.
-    for (elem, a, b, op, want) in [
-        (Elem::I16, 32767.0, 1.0, "badd", -32768.0),
-        (Elem::I16, -7.0, 2.0, "bdiv", -3.0),
-        (Elem::I32, 2147483647.0, 2.0, "badd", -2147483647.0),
-        (Elem::I32, -2147483648.0, -1.0, "bdiv", -2147483648.0),
-        (Elem::I32, 7.0, -2.0, "bdiv", -3.0),
-        (Elem::F8E4M3, 400.0, 100.0, "badd", 448.0),
+    for (dtype, a, b, op, want) in [
+        (DType::I16, 32767.0, 1.0, "badd", -32768.0),
+        (DType::I16, -7.0, 2.0, "bdiv", -3.0),
+        (DType::I32, 2147483647.0, 2.0, "badd", -2147483647.0),
+        (DType::I32, -2147483648.0, -1.0, "bdiv", -2147483648.0),
+        (DType::I32, 7.0, -2.0, "bdiv", -3.0),
+        (DType::F8E4M3, 400.0, 100.0, "badd", 448.0),
     ] {
         let (ta, tb) = (
-            Table::new(&d, elem, &[1], &[a]),
-            Table::new(&d, elem, &[1], &[b]),
+            Table::new(&d, dtype, &[1], &[a]),
+            Table::new(&d, dtype, &[1], &[b]),
         );
-        let y = read_n(&d, elem, &d.zip(op, ta.view(), tb.view()).unwrap(), 1);
-        assert_eq!(y[0], want, "{a} {op} {b} {elem}");
+        let y = read_n(&d, dtype, &d.binary(op, ta.view(), tb.view()).unwrap(), 1);
+        assert_eq!(y[0], want, "{a} {op} {b} {dtype}");
     }
 }
 
 #[test]
 fn ids_of_16_and_32_bits() {
     let d = device();
-    for ids in [Elem::I16, Elem::I32] {
-        for elem in NEW {
-            let dst = Table::whole(&d, elem, 3, &[4, 3], 5);
-            let src = Table::whole(&d, elem, 4, &[2, 3], 5);
+    for ids in [DType::I16, DType::I32] {
+        for dtype in NEW {
+            let dst = Table::whole(&d, dtype, 3, &[4, 3], 5);
+            let src = Table::whole(&d, dtype, 4, &[2, 3], 5);
             let at = Table::new(&d, ids, &[2], &[3.0, 1.0]);
             let y = d.index_add(dst.view(), at.view(), src.view(), 0).unwrap();
-            let got = read_n(&d, elem, &y, 12);
+            let got = read_n(&d, dtype, &y, 12);
             for (i, g) in indices(&[4, 3]).iter().zip(got) {
                 let add = match i[0] {
                     3 => src.at(&[0, i[1]]),
                     1 => src.at(&[1, i[1]]),
                     _ => 0.0,
                 };
-                assert_eq!(g, dst.at(i) + add, "{elem} by {ids}");
+                assert_eq!(g, dst.at(i) + add, "{dtype} by {ids}");
             }
         }
     }
@@ -227,25 +229,25 @@ fn ids_of_16_and_32_bits() {
 #[test]
 fn random_numbers() {
     let d = device();
-    for elem in [Elem::F8E4M3, Elem::F64] {
+    for dtype in [DType::F8E4M3, DType::F64] {
         let n = 40_001;
-        let x = read_n(&d, elem, &d.rand_uniform(n, elem, -1.0, 3.0).unwrap(), n);
-        assert!(x.iter().all(|v| (-1.0..3.0).contains(v)), "{elem}");
+        let x = read_n(&d, dtype, &d.rand_uniform(n, dtype, -1.0, 3.0).unwrap(), n);
+        assert!(x.iter().all(|v| (-1.0..3.0).contains(v)), "{dtype}");
         let mean = x.iter().sum::<f64>() / n as f64;
-        assert!((mean - 1.0).abs() < 0.03, "{elem}: mean {mean}");
-        let x = read_n(&d, elem, &d.rand_normal(n, elem, 1.0, 2.0).unwrap(), n);
+        assert!((mean - 1.0).abs() < 0.03, "{dtype}: mean {mean}");
+        let x = read_n(&d, dtype, &d.rand_normal(n, dtype, 1.0, 2.0).unwrap(), n);
         let mean = x.iter().sum::<f64>() / n as f64;
         let variance = x.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n as f64;
         assert!(
             (mean - 1.0).abs() < 0.05 && (variance - 4.0).abs() < 0.1,
-            "{elem}: {mean} {variance}"
+            "{dtype}: {mean} {variance}"
         );
     }
     // Not just the bits of an f32.
     let x = read_n(
         &d,
-        Elem::F64,
-        &d.rand_uniform(100, Elem::F64, 0.0, 1.0).unwrap(),
+        DType::F64,
+        &d.rand_uniform(100, DType::F64, 0.0, 1.0).unwrap(),
         100,
     );
     assert!(x.iter().filter(|v| f64::from(**v as f32) != **v).count() > 90);

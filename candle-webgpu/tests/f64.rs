@@ -4,13 +4,13 @@
 mod hard;
 mod table;
 
-use candle_webgpu::{Device, Elem};
+use candle_webgpu::{DType, Device};
 use hard::{f64_bytes, f64_of, hard, line, read_n, same};
 use table::{device, indices, Table};
 
 fn map_f64(d: &Device, op: &'static str, x: &[f64], scalars: [f64; 2]) -> Vec<f64> {
     let v = d.upload(&f64_bytes(x)).unwrap();
-    let y = d.map(op, line(&v, Elem::F64, x.len()), scalars).unwrap();
+    let y = d.unary(op, line(&v, DType::F64, x.len()), scalars).unwrap();
     f64_of(&d.read(&y, 0, x.len() as u64 * 8).unwrap())
 }
 
@@ -48,7 +48,7 @@ fn f64_arithmetic_is_ieee() {
     ];
     for (op, f) in ops {
         let y = d
-            .zip(op, line(&va, Elem::F64, n), line(&vb, Elem::F64, n))
+            .binary(op, line(&va, DType::F64, n), line(&vb, DType::F64, n))
             .unwrap();
         let got = f64_of(&d.read(&y, 0, n as u64 * 8).unwrap());
         for i in 0..n {
@@ -73,7 +73,7 @@ fn f64_arithmetic_is_ieee() {
     ];
     for (op, f) in compares {
         let y = d
-            .zip(op, line(&va, Elem::F64, n), line(&vb, Elem::F64, n))
+            .binary(op, line(&va, DType::F64, n), line(&vb, DType::F64, n))
             .unwrap();
         let got = d.read(&y, 0, n as u64).unwrap();
         for i in 0..n {
@@ -240,7 +240,9 @@ fn f64_sums_of_many() {
     let n = 100_000;
     let x: Vec<f64> = (0..n).map(|i| f64::from(i % 1000) * 0.1 - 31.0).collect();
     let v = d.upload(&f64_bytes(&x)).unwrap();
-    let y = d.fold("sum", line(&v, Elem::F64, x.len()), &[0]).unwrap();
+    let y = d
+        .reduce("sum", line(&v, DType::F64, x.len()), &[0])
+        .unwrap();
     let got = f64_of(&d.read(&y, 0, 8).unwrap())[0];
     let want: f64 = x.iter().sum();
     assert!((got - want).abs() < 1e-7, "{got} instead of {want}");
@@ -262,12 +264,12 @@ fn noise(n: usize, seed: u64) -> Vec<f64> {
 fn f64_matmul_softmax_and_rope() {
     let d = device();
     let (b, m, k, n) = (3, 7, 19, 6);
-    let x = Table::new(&d, Elem::F64, &[b, k, m], &noise(b * k * m, 1)).transposed(1, 2);
-    let w = Table::new(&d, Elem::F64, &[k, n], &noise(k * n, 2)).repeated(0, b);
+    let x = Table::new(&d, DType::F64, &[b, k, m], &noise(b * k * m, 1)).transposed(1, 2);
+    let w = Table::new(&d, DType::F64, &[k, n], &noise(k * n, 2)).repeated(0, b);
     let y = d.matmul(x.view(), w.view(), (b, m, n, k)).unwrap();
     for (at, g) in indices(&[b, m, n])
         .iter()
-        .zip(read_n(&d, Elem::F64, &y, b * m * n))
+        .zip(read_n(&d, DType::F64, &y, b * m * n))
     {
         let want: f64 = (0..k)
             .map(|i| x.at(&[at[0], at[1], i]) * w.at(&[at[0], i, at[2]]))
@@ -277,7 +279,7 @@ fn f64_matmul_softmax_and_rope() {
 
     let y = read_n(
         &d,
-        Elem::F64,
+        DType::F64,
         &d.softmax_last_dim(x.view()).unwrap(),
         b * m * k,
     );
@@ -290,10 +292,10 @@ fn f64_matmul_softmax_and_rope() {
     }
 
     let (h, t, e) = (2, 5, 8);
-    let cos = Table::new(&d, Elem::F64, &[t + 1, e / 2], &noise((t + 1) * e / 2, 3));
-    let sin = Table::new(&d, Elem::F64, &[t + 1, e / 2], &noise((t + 1) * e / 2, 4));
-    let x = Table::new(&d, Elem::F64, &[b, t, h, e], &noise(b * t * h * e, 5));
-    let xt = Table::new(&d, Elem::F64, &[b, t, h, e], &noise(b * t * h * e, 5)).transposed(1, 2);
+    let cos = Table::new(&d, DType::F64, &[t + 1, e / 2], &noise((t + 1) * e / 2, 3));
+    let sin = Table::new(&d, DType::F64, &[t + 1, e / 2], &noise((t + 1) * e / 2, 4));
+    let x = Table::new(&d, DType::F64, &[b, t, h, e], &noise(b * t * h * e, 5));
+    let xt = Table::new(&d, DType::F64, &[b, t, h, e], &noise(b * t * h * e, 5)).transposed(1, 2);
     for (name, y, x, time, halves) in [
         (
             "rope",
@@ -317,7 +319,7 @@ fn f64_matmul_softmax_and_rope() {
             true,
         ),
     ] {
-        let got = read_n(&d, Elem::F64, &y.unwrap(), b * t * h * e);
+        let got = read_n(&d, DType::F64, &y.unwrap(), b * t * h * e);
         for (at, g) in indices(&x.dims).iter().zip(got) {
             let i = at[3];
             let (pair, other, second) = if halves {

@@ -3,19 +3,19 @@
 
 mod table;
 
-use candle_webgpu::{Elem, Error};
+use candle_webgpu::{DType, Error};
 use table::{device, Table};
 
 #[test]
 fn ids_out_of_range_are_errors() {
     let d = device();
-    let src = Table::whole(&d, Elem::F32, 1, &[4, 8], 9);
-    let odd = Table::whole(&d, Elem::F32, 1, &[4, 7], 9);
+    let src = Table::whole(&d, DType::F32, 1, &[4, 8], 9);
+    let odd = Table::whole(&d, DType::F32, 1, &[4, 7], 9);
     for (kind, bad) in [
-        (Elem::U8, 4.0),
-        (Elem::U32, 1e9),
-        (Elem::I64, -1.0),
-        (Elem::I64, 8e9),
+        (DType::U8, 4.0),
+        (DType::U32, 1e9),
+        (DType::I64, -1.0),
+        (DType::I64, 8e9),
     ] {
         let n = Table::new(&d, kind, &[2], &[1.0, bad]);
         let each = n.view();
@@ -29,8 +29,8 @@ fn ids_out_of_range_are_errors() {
             let y = d.index_add(table.view(), each, table.view(), 0);
             assert!(matches!(y, Err(Error::Invalid { .. })), "{row}");
         }
-        let dst = Table::whole(&d, Elem::F32, 1, &[4], 9);
-        let from = Table::whole(&d, Elem::F32, 2, &[2], 9);
+        let dst = Table::whole(&d, DType::F32, 1, &[4], 9);
+        let from = Table::whole(&d, DType::F32, 2, &[2], 9);
         d.scatter_set(dst.view(), each, from.view(), 0).unwrap();
         let error = d.synchronize().unwrap_err();
         assert!(
@@ -44,7 +44,7 @@ fn ids_out_of_range_are_errors() {
             "{error}"
         );
         let y = d.read(&dst.value, 0, 16).unwrap();
-        let y = table::decode(Elem::F32, &y);
+        let y = table::decode(DType::F32, &y);
         assert_eq!(y[1], from.host[0]);
         assert_eq!([y[0], y[2], y[3]], [dst.host[0], dst.host[2], dst.host[3]]);
     }

@@ -3,7 +3,7 @@
 
 mod table;
 
-use candle_webgpu::{Elem, Error, View};
+use candle_webgpu::{DType, Error, View};
 use table::{device, encode, indices, read, whole, Table, ALL};
 
 fn reference(op: &str, x: &Table, dims: &[usize]) -> Vec<f64> {
@@ -44,11 +44,11 @@ fn reference(op: &str, x: &Table, dims: &[usize]) -> Vec<f64> {
 
 fn check(op: &'static str, x: &Table, dims: &[usize]) {
     let d = device();
-    let y = d.fold(op, x.view(), dims).unwrap();
+    let y = d.reduce(op, x.view(), dims).unwrap();
     let out = if op.starts_with("arg") {
-        Elem::U32
+        DType::U32
     } else {
-        x.elem
+        x.dtype
     };
     let got = read(&d, out, &y);
     let want = table::decode(out, &encode(out, &reference(op, x, dims)));
@@ -58,7 +58,7 @@ fn check(op: &'static str, x: &Table, dims: &[usize]) {
         assert!(
             same,
             "{op} {} {:?} over {dims:?} [{i}]: {g}, not {w}",
-            x.elem, x.dims
+            x.dtype, x.dims
         );
     }
 }
@@ -68,10 +68,10 @@ const OPS: [&str; 5] = ["sum", "min", "max", "argmin", "argmax"];
 #[test]
 fn every_dtype_and_layout() {
     let d = device();
-    for elem in ALL {
+    for dtype in ALL {
         for op in OPS {
             // Sums of these stay exact in bf16 and do not wrap in u8.
-            let x = Table::whole(&d, elem, 1, &[3, 5, 7], 4);
+            let x = Table::whole(&d, dtype, 1, &[3, 5, 7], 4);
             for dim in 0..3 {
                 check(op, &x, &[dim]);
             }
@@ -79,7 +79,7 @@ fn every_dtype_and_layout() {
             for dim in 0..3 {
                 check(op, &x, &[dim]);
             }
-            let x = Table::whole(&d, elem, 2, &[6, 40, 9], 1)
+            let x = Table::whole(&d, dtype, 2, &[6, 40, 9], 1)
                 .narrowed(1, 3, 33)
                 .narrowed(2, 1, 7);
             for dim in 0..3 {
@@ -87,11 +87,11 @@ fn every_dtype_and_layout() {
             }
             check(
                 op,
-                &Table::whole(&d, elem, 3, &[2, 3], 4).repeated(1, 5),
+                &Table::whole(&d, dtype, 3, &[2, 3], 4).repeated(1, 5),
                 &[1],
             );
         }
-        let x = Table::whole(&d, elem, 4, &[2, 3, 4, 5], 1);
+        let x = Table::whole(&d, dtype, 4, &[2, 3, 4, 5], 1);
         for dims in [&[0, 1][..], &[1, 3], &[0, 2, 3], &[0, 1, 2, 3], &[]] {
             check("sum", &x, dims);
         }
@@ -101,7 +101,7 @@ fn every_dtype_and_layout() {
 #[test]
 fn long_rows_and_columns() {
     let d = device();
-    for elem in [Elem::F32, Elem::Bf16, Elem::U8, Elem::I64] {
+    for dtype in [DType::F32, DType::Bf16, DType::U8, DType::I64] {
         for op in OPS {
             for (dims, dim) in [
                 (&[1, 100_003][..], 1),
@@ -112,12 +112,12 @@ fn long_rows_and_columns() {
                 (&[2, 3000, 20], 1),
             ] {
                 let n: usize = dims.iter().product();
-                let mut data = whole(elem, 5, n, 100);
+                let mut data = whole(dtype, 5, n, 100);
                 if op == "sum" {
                     // Few ones: exact in bf16, and no wrap in u8.
                     data = (0..n).map(|i| f64::from(u8::from(i % 1009 == 3))).collect();
                 }
-                check(op, &Table::new(&d, elem, dims, &data), &[dim]);
+                check(op, &Table::new(&d, dtype, dims, &data), &[dim]);
             }
         }
     }
@@ -126,13 +126,13 @@ fn long_rows_and_columns() {
 #[test]
 fn integer_sums_are_exact() {
     let d = device();
-    let x = Table::new(&d, Elem::U32, &[3], &[16_777_217.0, 32.0, 4_294_967_295.0]);
-    let y = d.fold("sum", x.view(), &[0]).unwrap();
-    assert_eq!(read(&d, Elem::U32, &y), [16_777_248.0]);
+    let x = Table::new(&d, DType::U32, &[3], &[16_777_217.0, 32.0, 4_294_967_295.0]);
+    let y = d.reduce("sum", x.view(), &[0]).unwrap();
+    assert_eq!(read(&d, DType::U32, &y), [16_777_248.0]);
     let big: Vec<i64> = (0..70_000).map(|i| (1 << 40) + i).collect();
     let value = d.upload(bytemuck::cast_slice(&big)).unwrap();
-    let view = View::new("test", &value, Elem::I64, (&[70_000], &[1], 0)).unwrap();
-    let y = d.fold("sum", view, &[0]).unwrap();
+    let view = View::new("test", &value, DType::I64, (&[70_000], &[1], 0)).unwrap();
+    let y = d.reduce("sum", view, &[0]).unwrap();
     let got: Vec<i64> = bytemuck::pod_collect_to_vec(&d.read(&y, 0, 8).unwrap());
     assert_eq!(got, [big.iter().sum::<i64>()]);
 }
@@ -143,10 +143,10 @@ fn float_sums_are_close() {
     for dims in [[1, 1 << 20], [1 << 20, 1], [64, 5000]] {
         let n: usize = dims.iter().product();
         let data: Vec<f64> = (0..n).map(|i| (i as f64 * 0.7).sin() + 0.5).collect();
-        let x = Table::new(&d, Elem::F32, &dims, &data);
+        let x = Table::new(&d, DType::F32, &dims, &data);
         let want: f64 = x.host.iter().sum();
-        let y = d.fold("sum", x.view(), &[0, 1]).unwrap();
-        let got = read(&d, Elem::F32, &y)[0];
+        let y = d.reduce("sum", x.view(), &[0, 1]).unwrap();
+        let got = read(&d, DType::F32, &y)[0];
         assert!((got - want).abs() < 1e-6 * want.abs(), "{got}, not {want}");
     }
 }
@@ -156,13 +156,13 @@ fn nan_counts_only_in_front() {
     let d = device();
     for n in [5, 300, 70_000] {
         for at in [0, 1, n / 2, n - 1] {
-            let mut data = whole(Elem::F32, 9, n, 1000);
+            let mut data = whole(DType::F32, 9, n, 1000);
             data[at] = f64::NAN;
-            let x = Table::new(&d, Elem::F32, &[1, n], &data);
+            let x = Table::new(&d, DType::F32, &[1, n], &data);
             for op in &OPS[1..] {
                 check(op, &x, &[1]);
             }
-            let x = Table::new(&d, Elem::F32, &[n, 1], &data);
+            let x = Table::new(&d, DType::F32, &[n, 1], &data);
             check("max", &x.repeated(1, 20), &[0]);
         }
     }
@@ -171,20 +171,20 @@ fn nan_counts_only_in_front() {
 #[test]
 fn nothing_to_fold() {
     let d = device();
-    let x = Table::new(&d, Elem::F32, &[2, 0, 3], &[]);
-    let y = d.fold("sum", x.view(), &[1]).unwrap();
-    assert_eq!(read(&d, Elem::F32, &y), [0.0; 6]);
+    let x = Table::new(&d, DType::F32, &[2, 0, 3], &[]);
+    let y = d.reduce("sum", x.view(), &[1]).unwrap();
+    assert_eq!(read(&d, DType::F32, &y), [0.0; 6]);
     assert!(matches!(
-        d.fold("max", x.view(), &[1]),
+        d.reduce("max", x.view(), &[1]),
         Err(Error::Invalid { .. })
     ));
     assert!(matches!(
-        d.fold("max", x.view(), &[9]),
+        d.reduce("max", x.view(), &[9]),
         Err(Error::Invalid { .. })
     ));
     // Along a dim with elements, too, if the others have none: so does the CPU.
     assert!(matches!(
-        d.fold("max", x.view(), &[0]),
+        d.reduce("max", x.view(), &[0]),
         Err(Error::Invalid { .. })
     ));
 }

@@ -2,22 +2,22 @@
 
 mod support;
 
-use candle_webgpu::{Device, Elem, Error};
+use candle_webgpu::{DType, Device, Error};
 use support::{close, device, epsilon, read, Array, FLOATS};
 
 /// Multiplies on the device and checks every element against its own sum of magnitudes.
-fn check(d: &Device, elem: Elem, a: &Array, b: &Array) {
+fn check(d: &Device, dtype: DType, a: &Array, b: &Array) {
     let r = a.dims.len();
     let (m, k, n) = (a.dims[r - 2], a.dims[r - 1], b.dims[r - 1]);
     let batch: usize = a.dims[..r - 2].iter().product();
     let what = format!(
-        "{elem} {:?}/{:?}+{} times {:?}/{:?}+{}",
+        "{dtype} {:?}/{:?}+{} times {:?}/{:?}+{}",
         a.dims, a.strides, a.offset, b.dims, b.strides, b.offset
     );
     let y = d
         .matmul(a.view(), b.view(), (batch, m, n, k))
         .unwrap_or_else(|e| panic!("{what}: {e}"));
-    let got = read(d, elem, &y, batch * m * n);
+    let got = read(d, dtype, &y, batch * m * n);
     let (left, right) = (a.elements(), b.elements());
     let mut expected = Vec::with_capacity(got.len());
     let mut sizes = Vec::with_capacity(got.len());
@@ -31,12 +31,12 @@ fn check(d: &Device, elem: Elem, a: &Array, b: &Array) {
         }
     }
     close(&what, &got, &expected, |i| {
-        8.0 * f64::from(f32::EPSILON) * sizes[i] + epsilon(elem) * expected[i].abs() + 1e-7
+        8.0 * f64::from(f32::EPSILON) * sizes[i] + epsilon(dtype) * expected[i].abs() + 1e-7
     });
 }
 
 /// Both matrices row-major and column-major, aligned and not.
-fn check_layouts(d: &Device, elem: Elem, batch: usize, (m, k, n): (usize, usize, usize)) {
+fn check_layouts(d: &Device, dtype: DType, batch: usize, (m, k, n): (usize, usize, usize)) {
     let rows: &[usize] = &[0, 1, 2];
     let cols: &[usize] = &[0, 2, 1];
     for (i, layout) in [
@@ -51,19 +51,19 @@ fn check_layouts(d: &Device, elem: Elem, batch: usize, (m, k, n): (usize, usize,
     .into_iter()
     .enumerate()
     {
-        let a = Array::noise(d, elem, i as u64, &[batch, m, k], layout[0]);
-        let b = Array::noise(d, elem, 100 + i as u64, &[batch, k, n], layout[1]);
-        check(d, elem, &a, &b);
+        let a = Array::noise(d, dtype, i as u64, &[batch, m, k], layout[0]);
+        let b = Array::noise(d, dtype, 100 + i as u64, &[batch, k, n], layout[1]);
+        check(d, dtype, &a, &b);
     }
 }
 
 #[test]
 fn few_rows() {
     let d = device();
-    for elem in FLOATS {
+    for dtype in FLOATS {
         for m in [1, 2, 3, 4, 5, 8] {
-            check_layouts(&d, elem, 2, (m, 64, 48));
-            check_layouts(&d, elem, 1, (m, 37, 33));
+            check_layouts(&d, dtype, 2, (m, 64, 48));
+            check_layouts(&d, dtype, 1, (m, 37, 33));
         }
     }
 }
@@ -71,10 +71,10 @@ fn few_rows() {
 #[test]
 fn one_row_of_many_shapes() {
     let d = device();
-    for elem in FLOATS {
+    for dtype in FLOATS {
         for k in [1, 2, 7, 8, 65, 520, 1024] {
             for n in [1, 2, 3, 31, 64, 130] {
-                check_layouts(&d, elem, 1, (1, k, n));
+                check_layouts(&d, dtype, 1, (1, k, n));
             }
         }
     }
@@ -83,57 +83,57 @@ fn one_row_of_many_shapes() {
 #[test]
 fn many_columns() {
     let d = device();
-    for elem in FLOATS {
-        let a = Array::contiguous(&d, elem, 1, &[1, 520]);
-        let b = Array::noise(&d, elem, 2, &[520, 9001], (&[1, 0], 0, 0));
-        check(&d, elem, &a, &b);
-        let a = Array::contiguous(&d, elem, 1, &[7, 520]);
-        check(&d, elem, &a, &b);
+    for dtype in FLOATS {
+        let a = Array::contiguous(&d, dtype, 1, &[1, 520]);
+        let b = Array::noise(&d, dtype, 2, &[520, 9001], (&[1, 0], 0, 0));
+        check(&d, dtype, &a, &b);
+        let a = Array::contiguous(&d, dtype, 1, &[7, 520]);
+        check(&d, dtype, &a, &b);
     }
 }
 
 #[test]
 fn tiles() {
     let d = device();
-    for elem in FLOATS {
-        check_layouts(&d, elem, 2, (64, 32, 64));
-        check_layouts(&d, elem, 1, (65, 33, 67));
-        check_layouts(&d, elem, 3, (9, 18, 21));
-        check_layouts(&d, elem, 1, (40, 1, 5));
-        check_layouts(&d, elem, 1, (33, 5, 1));
+    for dtype in FLOATS {
+        check_layouts(&d, dtype, 2, (64, 32, 64));
+        check_layouts(&d, dtype, 1, (65, 33, 67));
+        check_layouts(&d, dtype, 3, (9, 18, 21));
+        check_layouts(&d, dtype, 1, (40, 1, 5));
+        check_layouts(&d, dtype, 1, (33, 5, 1));
     }
 }
 
 #[test]
 fn few_tiles_and_a_long_k() {
     let d = device();
-    for elem in FLOATS {
-        check_layouts(&d, elem, 1, (12, 1024, 70));
-        check_layouts(&d, elem, 1, (40, 272, 64));
-        check_layouts(&d, elem, 2, (10, 256, 9));
+    for dtype in FLOATS {
+        check_layouts(&d, dtype, 1, (12, 1024, 70));
+        check_layouts(&d, dtype, 1, (40, 272, 64));
+        check_layouts(&d, dtype, 2, (10, 256, 9));
     }
 }
 
 #[test]
 fn large_tiles() {
     let d = device();
-    for elem in FLOATS {
-        check_layouts(&d, elem, 43, (260, 20, 200));
+    for dtype in FLOATS {
+        check_layouts(&d, dtype, 43, (260, 20, 200));
     }
-    check_layouts(&d, Elem::F32, 64, (131, 17, 250));
+    check_layouts(&d, DType::F32, 64, (131, 17, 250));
 }
 
 #[test]
 fn a_weight_for_the_whole_batch() {
     let d = device();
-    for elem in FLOATS {
+    for dtype in FLOATS {
         for (b, m) in [(1, 1), (4, 1), (3, 2), (2, 40), (5, 7)] {
             for order in [&[0, 1, 2], &[1, 0, 2], &[0, 2, 1]] {
-                let x = Array::noise(&d, elem, 3, &[b, m, 24], (order, 0, 0));
-                let mut w = Array::noise(&d, elem, 4, &[24, 20], (&[1, 0], 0, 0));
+                let x = Array::noise(&d, dtype, 3, &[b, m, 24], (order, 0, 0));
+                let mut w = Array::noise(&d, dtype, 4, &[24, 20], (&[1, 0], 0, 0));
                 w.dims.insert(0, b);
                 w.strides.insert(0, 0);
-                check(&d, elem, &x, &w);
+                check(&d, dtype, &x, &w);
             }
         }
     }
@@ -142,13 +142,13 @@ fn a_weight_for_the_whole_batch() {
 #[test]
 fn batch_dims_that_do_not_merge() {
     let d = device();
-    for elem in FLOATS {
+    for dtype in FLOATS {
         let order = &[1, 3, 0, 2, 4, 5];
         let dims = &[2, 3, 2, 2];
         for (m, k, n) in [(3, 8, 10), (20, 8, 12)] {
-            let a = Array::noise(&d, elem, 5, &[dims, &[m, k][..]].concat(), (order, 0, 0));
-            let b = Array::contiguous(&d, elem, 6, &[dims, &[k, n][..]].concat());
-            check(&d, elem, &a, &b);
+            let a = Array::noise(&d, dtype, 5, &[dims, &[m, k][..]].concat(), (order, 0, 0));
+            let b = Array::contiguous(&d, dtype, 6, &[dims, &[k, n][..]].concat());
+            check(&d, dtype, &a, &b);
         }
     }
 }
@@ -157,34 +157,34 @@ fn batch_dims_that_do_not_merge() {
 fn more_groups_than_a_dimension_of_the_grid() {
     let d = device();
     for (m, k, n) in [(1, 3, 1), (1, 1, 4), (9, 2, 1)] {
-        let a = Array::contiguous(&d, Elem::F32, 7, &[70_000, m, k]);
-        let b = Array::contiguous(&d, Elem::F32, 8, &[70_000, k, n]);
-        check(&d, Elem::F32, &a, &b);
+        let a = Array::contiguous(&d, DType::F32, 7, &[70_000, m, k]);
+        let b = Array::contiguous(&d, DType::F32, 8, &[70_000, k, n]);
+        check(&d, DType::F32, &a, &b);
     }
 }
 
 #[test]
 fn nothing_to_add_up() {
     let d = device();
-    let a = Array::contiguous(&d, Elem::F16, 7, &[3, 0]);
-    let b = Array::contiguous(&d, Elem::F16, 8, &[0, 5]);
-    check(&d, Elem::F16, &a, &b);
+    let a = Array::contiguous(&d, DType::F16, 7, &[3, 0]);
+    let b = Array::contiguous(&d, DType::F16, 8, &[0, 5]);
+    check(&d, DType::F16, &a, &b);
 }
 
 #[test]
 fn refusals() {
     let d = device();
-    let a = Array::contiguous(&d, Elem::F32, 7, &[3, 4]);
-    let b = Array::contiguous(&d, Elem::F32, 8, &[5, 6]);
+    let a = Array::contiguous(&d, DType::F32, 7, &[3, 4]);
+    let b = Array::contiguous(&d, DType::F32, 8, &[5, 6]);
     let refused = d.matmul(a.view(), b.view(), (1, 3, 6, 4));
     assert!(matches!(refused, Err(Error::Invalid { op: "matmul", .. })));
-    let bits = a.view().with_elem(Elem::U32);
+    let bits = a.view().with_dtype(DType::U32);
     let refused = d.matmul(bits, bits, (1, 3, 6, 4));
     assert!(matches!(
         refused,
         Err(Error::Unsupported {
             op: "matmul",
-            elem: Elem::U32
+            dtype: DType::U32
         })
     ));
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use candle_webgpu::{Device, Elem, Error, Value};
+use candle_webgpu::{DType, Device, Error, Value};
 use support::{close, device, epsilon, read, Array, FLOATS};
 
 /// Row counts and lengths that take every path: rows of whole quads and not, several rows in a
@@ -41,18 +41,18 @@ fn check_rows(
     slack: f64,
 ) {
     let d = device();
-    for elem in FLOATS {
+    for dtype in FLOATS {
         for &(rows, n) in ROWS {
             let layouts = if rows * n > 10_000 { 2 } else { 4 };
             for layout in &LAYOUTS[..layouts] {
-                let x = Array::noise(&d, elem, n as u64, &[rows, n], *layout);
-                let got = read(&d, elem, &run(&d, &x), rows * n);
+                let x = Array::noise(&d, dtype, n as u64, &[rows, n], *layout);
+                let got = read(&d, dtype, &run(&d, &x), rows * n);
                 let expected: Vec<f64> = x.elements().chunks(n).flat_map(&row).collect();
                 close(
-                    &format!("{what} {elem} {rows} x {n} {layout:?}"),
+                    &format!("{what} {dtype} {rows} x {n} {layout:?}"),
                     &got,
                     &expected,
-                    |i| epsilon(elem) * expected[i].abs() + slack,
+                    |i| epsilon(dtype) * expected[i].abs() + slack,
                 );
             }
         }
@@ -84,46 +84,46 @@ fn softmax_of_infinities_and_far_values() {
         [-6e4, -6e4, -6e4, -6e4, -inf],
         [f64::NAN, 0.0, 0.0, 0.0, 0.0],
     ];
-    for elem in FLOATS {
+    for dtype in FLOATS {
         let data: Vec<f64> = rows.concat();
-        let x = Array::new(&d, elem, &data, (&[6, 5], &[5, 1], 0));
-        let got = read(&d, elem, &d.softmax_last_dim(x.view()).unwrap(), 30);
+        let x = Array::new(&d, dtype, &data, (&[6, 5], &[5, 1], 0));
+        let got = read(&d, dtype, &d.softmax_last_dim(x.view()).unwrap(), 30);
         let expected: Vec<f64> = x.elements().chunks(5).flat_map(softmax).collect();
-        close(&format!("softmax {elem}"), &got, &expected, |i| {
-            epsilon(elem) * expected[i].abs() + 1e-6
+        close(&format!("softmax {dtype}"), &got, &expected, |i| {
+            epsilon(dtype) * expected[i].abs() + 1e-6
         });
     }
 }
 
-fn parameter(d: &Device, elem: Elem, n: usize, seed: u64, offset: usize) -> Array {
-    Array::noise(d, elem, seed, &[n], (&[0], 0, offset))
+fn parameter(d: &Device, dtype: DType, n: usize, seed: u64, offset: usize) -> Array {
+    Array::noise(d, dtype, seed, &[n], (&[0], 0, offset))
 }
 
 #[test]
 fn rms_norm_rows() {
     for offset in [0, 4, 5] {
         let run = |d: &Device, x: &Array| {
-            let alpha = parameter(d, x.view().elem(), x.dims[1], 9, offset);
+            let alpha = parameter(d, x.view().dtype(), x.dims[1], 9, offset);
             d.rms_norm(x.view(), alpha.view(), 1e-5).unwrap()
         };
         let d = device();
-        for elem in FLOATS {
+        for dtype in FLOATS {
             for &(rows, n) in ROWS {
-                let x = Array::noise(&d, elem, n as u64, &[rows, n], LAYOUTS[rows % 4]);
-                let alpha = parameter(&d, elem, n, 9, offset).elements();
+                let x = Array::noise(&d, dtype, n as u64, &[rows, n], LAYOUTS[rows % 4]);
+                let alpha = parameter(&d, dtype, n, 9, offset).elements();
                 let norm = |row: &[f64]| {
                     let mean = row.iter().map(|v| v * v).sum::<f64>() / n as f64;
                     let scale = 1.0 / (mean + 1e-5).sqrt();
                     let scaled = row.iter().zip(&alpha).map(|(v, a)| v * scale * a);
                     scaled.collect::<Vec<_>>()
                 };
-                let got = read(&d, elem, &run(&d, &x), rows * n);
+                let got = read(&d, dtype, &run(&d, &x), rows * n);
                 let expected: Vec<f64> = x.elements().chunks(n).flat_map(norm).collect();
                 close(
-                    &format!("rms_norm {elem} {rows} x {n}"),
+                    &format!("rms_norm {dtype} {rows} x {n}"),
                     &got,
                     &expected,
-                    |i| epsilon(elem) * expected[i].abs() + 2e-6 * expected[i].abs() + 1e-7,
+                    |i| epsilon(dtype) * expected[i].abs() + 2e-6 * expected[i].abs() + 1e-7,
                 );
             }
         }
@@ -142,26 +142,26 @@ fn layer_norm(x: &[f64], alpha: &[f64], beta: &[f64], eps: f64) -> Vec<f64> {
 #[test]
 fn layer_norm_rows() {
     let d = device();
-    for elem in FLOATS {
+    for dtype in FLOATS {
         for &(rows, n) in ROWS {
             let offset = rows % 3 * 2;
-            let x = Array::noise(&d, elem, n as u64, &[rows, n], LAYOUTS[rows % 4]);
-            let alpha = parameter(&d, elem, n, 9, offset);
-            let beta = parameter(&d, elem, n, 10, offset);
+            let x = Array::noise(&d, dtype, n as u64, &[rows, n], LAYOUTS[rows % 4]);
+            let alpha = parameter(&d, dtype, n, 9, offset);
+            let beta = parameter(&d, dtype, n, 10, offset);
             let y = d
                 .layer_norm(x.view(), alpha.view(), beta.view(), 1e-5)
                 .unwrap();
-            let got = read(&d, elem, &y, rows * n);
+            let got = read(&d, dtype, &y, rows * n);
             let (alpha, beta) = (alpha.elements(), beta.elements());
             let norm = |row: &[f64]| layer_norm(row, &alpha, &beta, 1e-5);
             let expected: Vec<f64> = x.elements().chunks(n).flat_map(norm).collect();
             // A row of few elements that lie close together magnifies the rounding of its mean.
             let slack = if n < 8 { 1e-4 } else { 1e-5 };
             close(
-                &format!("layer_norm {elem} {rows} x {n}"),
+                &format!("layer_norm {dtype} {rows} x {n}"),
                 &got,
                 &expected,
-                |i| epsilon(elem) * expected[i].abs() + slack,
+                |i| epsilon(dtype) * expected[i].abs() + slack,
             );
         }
     }
@@ -173,14 +173,14 @@ fn layer_norm_with_a_large_mean() {
     let d = device();
     let n = 512;
     let data: Vec<f64> = (0..n).map(|i| 10_000.0 + (i % 3) as f64).collect();
-    let x = Array::new(&d, Elem::F32, &data, (&[1, n], &[n, 1], 0));
-    let one = Array::new(&d, Elem::F32, &vec![1.0; n], (&[n], &[1], 0));
-    let zero = Array::new(&d, Elem::F32, &vec![0.0; n], (&[n], &[1], 0));
+    let x = Array::new(&d, DType::F32, &data, (&[1, n], &[n, 1], 0));
+    let one = Array::new(&d, DType::F32, &vec![1.0; n], (&[n], &[1], 0));
+    let zero = Array::new(&d, DType::F32, &vec![0.0; n], (&[n], &[1], 0));
     let y = d
         .layer_norm(x.view(), one.view(), zero.view(), 1e-5)
         .unwrap();
     let expected = layer_norm(&data, &vec![1.0; n], &vec![0.0; n], 1e-5);
-    let got = read(&d, Elem::F32, &y, n);
+    let got = read(&d, DType::F32, &y, n);
     close("layer_norm", &got, &expected, |_| 2e-3);
 }
 
@@ -192,7 +192,7 @@ enum Rope {
 }
 
 fn check_rope(d: &Device, kind: Rope, x: &Array, cos: &Array, sin: &Array) {
-    let elem = x.view().elem();
+    let dtype = x.view().dtype();
     let op = match kind {
         Rope::Halves => Device::rope,
         Rope::Neighbours => Device::rope_i,
@@ -221,17 +221,17 @@ fn check_rope(d: &Device, kind: Rope, x: &Array, cos: &Array, sin: &Array) {
             }
         }
     }
-    let got = read(d, elem, &y, expected.len());
-    let what = format!("{kind:?} {elem} {:?}/{:?}+{}", x.dims, x.strides, x.offset);
+    let got = read(d, dtype, &y, expected.len());
+    let what = format!("{kind:?} {dtype} {:?}/{:?}+{}", x.dims, x.strides, x.offset);
     close(&what, &got, &expected, |i| {
-        epsilon(elem) * expected[i].abs() + 4e-7
+        epsilon(dtype) * expected[i].abs() + 4e-7
     });
 }
 
 #[test]
 fn rotary_embeddings() {
     let d = device();
-    for elem in FLOATS {
+    for dtype in FLOATS {
         for kind in [Rope::Halves, Rope::Neighbours, Rope::TimeSecond] {
             for dims in [[1, 1, 1, 2], [2, 3, 5, 6], [2, 5, 3, 16], [1, 4, 7, 64]] {
                 let [b, _, _, n] = dims;
@@ -246,15 +246,15 @@ fn rotary_embeddings() {
                     ([0, 2, 1, 3], 0, 8),
                     ([3, 2, 1, 0], 0, 1),
                 ] {
-                    let x = Array::noise(&d, elem, 1, &dims, (&layout.0, layout.1, layout.2));
+                    let x = Array::noise(&d, dtype, 1, &dims, (&layout.0, layout.1, layout.2));
                     for offset in [0, 4, 1] {
                         let plain = (&[0, 1][..], 0, offset);
-                        let cos = Array::noise(&d, elem, 2, &[t + 2, n / 2], plain);
-                        let sin = Array::noise(&d, elem, 3, &[t, n / 2], (&[1, 0], 0, 0));
+                        let cos = Array::noise(&d, dtype, 2, &[t + 2, n / 2], plain);
+                        let sin = Array::noise(&d, dtype, 3, &[t, n / 2], (&[1, 0], 0, 0));
                         check_rope(&d, kind, &x, &cos, &cos);
                         check_rope(&d, kind, &x, &cos, &sin);
                         let batched = (&[0, 1, 2][..], 0, offset);
-                        let cos = Array::noise(&d, elem, 4, &[b, t, n / 2], batched);
+                        let cos = Array::noise(&d, dtype, 4, &[b, t, n / 2], batched);
                         check_rope(&d, kind, &x, &cos, &cos);
                     }
                 }
@@ -266,14 +266,14 @@ fn rotary_embeddings() {
 #[test]
 fn empty_inputs() {
     let d = device();
-    let x = Array::contiguous(&d, Elem::F32, 1, &[0, 8]);
-    let one = Array::contiguous(&d, Elem::F32, 1, &[8]);
+    let x = Array::contiguous(&d, DType::F32, 1, &[0, 8]);
+    let one = Array::contiguous(&d, DType::F32, 1, &[8]);
     d.softmax_last_dim(x.view()).unwrap();
     d.rms_norm(x.view(), one.view(), 1e-5).unwrap();
-    let x = Array::contiguous(&d, Elem::F32, 1, &[3, 0]);
+    let x = Array::contiguous(&d, DType::F32, 1, &[3, 0]);
     d.softmax_last_dim(x.view()).unwrap();
-    let x = Array::contiguous(&d, Elem::F32, 1, &[1, 2, 0, 8]);
-    let angles = Array::contiguous(&d, Elem::F32, 1, &[3, 4]);
+    let x = Array::contiguous(&d, DType::F32, 1, &[1, 2, 0, 8]);
+    let angles = Array::contiguous(&d, DType::F32, 1, &[3, 4]);
     d.rope(x.view(), angles.view(), angles.view()).unwrap();
     d.synchronize().unwrap();
 }
@@ -281,14 +281,14 @@ fn empty_inputs() {
 #[test]
 fn refusals() {
     let d = device();
-    let x = Array::contiguous(&d, Elem::F32, 1, &[2, 8]);
-    let short = Array::contiguous(&d, Elem::F32, 1, &[7]);
+    let x = Array::contiguous(&d, DType::F32, 1, &[2, 8]);
+    let short = Array::contiguous(&d, DType::F32, 1, &[7]);
     let refused = d.rms_norm(x.view(), short.view(), 1e-5);
     assert!(matches!(
         refused,
         Err(Error::Invalid { op: "rms_norm", .. })
     ));
-    let refused = d.softmax_last_dim(x.view().with_elem(Elem::U32));
+    let refused = d.softmax_last_dim(x.view().with_dtype(DType::U32));
     assert!(matches!(refused, Err(Error::Unsupported { .. })));
     let refused = d.rope(x.view(), x.view(), x.view());
     assert!(matches!(refused, Err(Error::Invalid { op: "rope", .. })));

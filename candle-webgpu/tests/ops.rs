@@ -1,27 +1,33 @@
 //! Elementwise ops and casts against plain loops in f64, over ranges where shaders' builtins fail.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use candle_webgpu::{Device, Elem, Value, View};
+use candle_webgpu::{DType, Device, Value, View};
 use half::{bf16, f16};
 
 fn device() -> Device {
     Device::new(0).expect("an adapter (a software one will do)")
 }
 
-fn row<'a>(value: &'a Value, elem: Elem, dims: &'a [usize; 1]) -> View<'a> {
-    View::new("test", value, elem, (dims, &[1], 0)).unwrap()
+fn row<'a>(value: &'a Value, dtype: DType, dims: &'a [usize; 1]) -> View<'a> {
+    View::new("test", value, dtype, (dims, &[1], 0)).unwrap()
 }
 
-fn map<T: bytemuck::Pod>(d: &Device, op: &'static str, elem: Elem, x: &[T], s: [f64; 2]) -> Vec<T> {
+fn map<T: bytemuck::Pod>(
+    d: &Device,
+    op: &'static str,
+    dtype: DType,
+    x: &[T],
+    s: [f64; 2],
+) -> Vec<T> {
     let value = d.upload(bytemuck::cast_slice(x)).unwrap();
-    let y = d.map(op, row(&value, elem, &[x.len()]), s).unwrap();
+    let y = d.unary(op, row(&value, dtype, &[x.len()]), s).unwrap();
     bytemuck::pod_collect_to_vec(&d.read(&y, 0, y.bytes()).unwrap())
 }
 
 fn zip<T: bytemuck::Pod, U: bytemuck::Pod>(
     d: &Device,
     op: &'static str,
-    elem: Elem,
+    dtype: DType,
     a: &[T],
     b: &[T],
 ) -> Vec<U> {
@@ -31,12 +37,12 @@ fn zip<T: bytemuck::Pod, U: bytemuck::Pod>(
     );
     let dims = [a.len()];
     let y = d
-        .zip(op, row(&va, elem, &dims), row(&vb, elem, &dims))
+        .binary(op, row(&va, dtype, &dims), row(&vb, dtype, &dims))
         .unwrap();
     bytemuck::pod_collect_to_vec(&d.read(&y, 0, y.bytes()).unwrap())
 }
 
-fn cast<T: bytemuck::Pod, U: bytemuck::Pod>(d: &Device, from: Elem, to: Elem, x: &[T]) -> Vec<U> {
+fn cast<T: bytemuck::Pod, U: bytemuck::Pod>(d: &Device, from: DType, to: DType, x: &[T]) -> Vec<U> {
     let value = d.upload(bytemuck::cast_slice(x)).unwrap();
     let y = d.cast(row(&value, from, &[x.len()]), to).unwrap();
     bytemuck::pod_collect_to_vec(&d.read(&y, 0, y.bytes()).unwrap())
@@ -130,7 +136,7 @@ fn functions_are_accurate() {
         -3e38,
     ];
     let with = |most: f32| [samples(most), special.to_vec()].concat();
-    let run = |op, x: &[f32]| map(&d, op, Elem::F32, x, [0.0; 2]);
+    let run = |op, x: &[f32]| map(&d, op, DType::F32, x, [0.0; 2]);
     type Case<'a> = (&'static str, Vec<f32>, &'a dyn Fn(f64) -> f64, f64, f64);
     let k = (2.0 / std::f64::consts::PI).sqrt();
     let finite: Vec<f32> = samples(1e30);
@@ -204,7 +210,7 @@ fn powers() {
     for a in [
         0.0, 0.5, 1.0, 2.0, 3.0, -1.0, -2.0, 7.0, 0.3, -0.7, 2.5, 19.0, -21.0,
     ] {
-        let y = map(&d, "powf", Elem::F32, &x, [a, 0.0]);
+        let y = map(&d, "powf", DType::F32, &x, [a, 0.0]);
         let a = a as f32 as f64;
         check(&format!("powf {a}"), &x, &y, |v| v.powf(a), 24.0, 0.0);
     }
@@ -218,7 +224,7 @@ fn powers() {
         f32::NAN,
     ];
     for a in [0.0, 2.0, 3.0, -3.0, 0.5, -0.5, 1.7, 33.0, 34.0] {
-        let y = map(&d, "powf", Elem::F32, &edges, [a, 0.0]);
+        let y = map(&d, "powf", DType::F32, &edges, [a, 0.0]);
         for (x, y) in edges.iter().zip(y) {
             let want = x.powf(a as f32);
             assert!(
@@ -227,7 +233,7 @@ fn powers() {
             );
         }
     }
-    let y = map(&d, "elu", Elem::F32, &x, [1.5, 0.0]);
+    let y = map(&d, "elu", DType::F32, &x, [1.5, 0.0]);
     check(
         "elu",
         &x,
@@ -242,14 +248,14 @@ fn powers() {
 fn every_half_unpacks() {
     let d = device();
     let all: Vec<u16> = (0..=u16::MAX).collect();
-    for (elem, decode) in [
+    for (dtype, decode) in [
         (
-            Elem::F16,
+            DType::F16,
             (|b| f16::from_bits(b).to_f32()) as fn(u16) -> f32,
         ),
-        (Elem::Bf16, |b| bf16::from_bits(b).to_f32()),
+        (DType::Bf16, |b| bf16::from_bits(b).to_f32()),
     ] {
-        let y: Vec<f32> = cast(&d, elem, Elem::F32, &all);
+        let y: Vec<f32> = cast(&d, dtype, DType::F32, &all);
         let mut bad = 0;
         for (&b, y) in all.iter().zip(y) {
             let want = decode(b);
@@ -257,11 +263,11 @@ fn every_half_unpacks() {
                 continue;
             }
             if bad < 5 {
-                println!("{elem} {b:#06x}: {y:e}, not {want:e}");
+                println!("{dtype} {b:#06x}: {y:e}, not {want:e}");
             }
             bad += 1;
         }
-        assert_eq!(bad, 0, "{elem}");
+        assert_eq!(bad, 0, "{dtype}");
     }
 }
 
@@ -306,7 +312,7 @@ fn halves_pack_to_even() {
     }
     // What the adapter may flush to zero is not at stake here.
     x.retain(|v| *v == 0.0 || !v.is_subnormal());
-    let y: Vec<u16> = cast(&d, Elem::F32, Elem::F16, &x);
+    let y: Vec<u16> = cast(&d, DType::F32, DType::F16, &x);
     for (&x, y) in x.iter().zip(y) {
         let (want, y) = (f16::from_f32(x), f16::from_bits(y));
         assert!(
@@ -314,7 +320,7 @@ fn halves_pack_to_even() {
             "f16({x:e}) = {y:e}, not {want:e}"
         );
     }
-    let y: Vec<u16> = cast(&d, Elem::F32, Elem::Bf16, &x);
+    let y: Vec<u16> = cast(&d, DType::F32, DType::Bf16, &x);
     for (&x, y) in x.iter().zip(y) {
         let (want, y) = (bf16::from_f32(x), bf16::from_bits(y));
         assert!(
@@ -369,7 +375,7 @@ fn wide_integers() {
         ("bmaximum", i64::max),
     ];
     for (op, f) in ops {
-        let y: Vec<i64> = zip(&d, op, Elem::I64, &a, &b);
+        let y: Vec<i64> = zip(&d, op, DType::I64, &a, &b);
         for ((&a, &b), y) in a.iter().zip(&b).zip(y) {
             assert_eq!(f(a, b), y, "{op}({a}, {b})");
         }
@@ -384,7 +390,7 @@ fn wide_integers() {
         ("gt", i64::gt),
     ];
     for (op, f) in ops {
-        let y: Vec<u8> = zip(&d, op, Elem::I64, &a, &b);
+        let y: Vec<u8> = zip(&d, op, DType::I64, &a, &b);
         for ((a, b), y) in a.iter().zip(&b).zip(y) {
             assert_eq!(u8::from(f(a, b)), y, "{op}({a}, {b})");
         }
@@ -395,12 +401,12 @@ fn wide_integers() {
         ("urelu", |v| v.max(0)),
         ("uceil", |v| v),
     ] {
-        let y = map(&d, op, Elem::I64, &a, [0.0; 2]);
+        let y = map(&d, op, DType::I64, &a, [0.0; 2]);
         for (&a, y) in a.iter().zip(y) {
             assert_eq!(f(a), y, "{op}({a})");
         }
     }
-    let y = map(&d, "affine", Elem::I64, &a, [-3.0, 5.0]);
+    let y = map(&d, "affine", DType::I64, &a, [-3.0, 5.0]);
     for (&a, y) in a.iter().zip(y) {
         assert_eq!(a.wrapping_mul(-3).wrapping_add(5), y);
     }
@@ -420,7 +426,7 @@ fn small_integers() {
         ("lt", |a, b| u8::from(a < b)),
     ];
     for (op, f) in ops {
-        let y: Vec<u8> = zip(&d, op, Elem::U8, &a, &b);
+        let y: Vec<u8> = zip(&d, op, DType::U8, &a, &b);
         for ((&a, &b), y) in a.iter().zip(&b).zip(y) {
             assert_eq!(f(a, b), y, "{op}({a}, {b})");
         }
@@ -443,27 +449,27 @@ fn casts_are_those_of_rust() {
         -0.9,
     ]);
     f.extend((0..64).flat_map(|e| [(e as f32).exp2(), -(e as f32).exp2()]));
-    let y: Vec<u8> = cast(&d, Elem::F32, Elem::U8, &f);
+    let y: Vec<u8> = cast(&d, DType::F32, DType::U8, &f);
     assert_eq!(y, f.iter().map(|&v| v as u8).collect::<Vec<_>>());
-    let y: Vec<u32> = cast(&d, Elem::F32, Elem::U32, &f);
+    let y: Vec<u32> = cast(&d, DType::F32, DType::U32, &f);
     assert_eq!(y, f.iter().map(|&v| v as u32).collect::<Vec<_>>());
-    let y: Vec<i64> = cast(&d, Elem::F32, Elem::I64, &f);
+    let y: Vec<i64> = cast(&d, DType::F32, DType::I64, &f);
     assert_eq!(y, f.iter().map(|&v| v as i64).collect::<Vec<_>>());
 
     let w = wide();
-    let y: Vec<f32> = cast(&d, Elem::I64, Elem::F32, &w);
+    let y: Vec<f32> = cast(&d, DType::I64, DType::F32, &w);
     assert_eq!(y, w.iter().map(|&v| v as f32).collect::<Vec<_>>());
-    let y: Vec<u8> = cast(&d, Elem::I64, Elem::U8, &w);
+    let y: Vec<u8> = cast(&d, DType::I64, DType::U8, &w);
     assert_eq!(y, w.iter().map(|&v| v as u8).collect::<Vec<_>>());
-    let y: Vec<u32> = cast(&d, Elem::I64, Elem::U32, &w);
+    let y: Vec<u32> = cast(&d, DType::I64, DType::U32, &w);
     assert_eq!(y, w.iter().map(|&v| v as u32).collect::<Vec<_>>());
 
     let u: Vec<u32> = w.iter().map(|&v| v as u32).collect();
-    let y: Vec<f32> = cast(&d, Elem::U32, Elem::F32, &u);
+    let y: Vec<f32> = cast(&d, DType::U32, DType::F32, &u);
     assert_eq!(y, u.iter().map(|&v| v as f32).collect::<Vec<_>>());
-    let y: Vec<i64> = cast(&d, Elem::U32, Elem::I64, &u);
+    let y: Vec<i64> = cast(&d, DType::U32, DType::I64, &u);
     assert_eq!(y, u.iter().map(|&v| v as i64).collect::<Vec<_>>());
-    let y: Vec<u8> = cast(&d, Elem::U32, Elem::U8, &u);
+    let y: Vec<u8> = cast(&d, DType::U32, DType::U8, &u);
     assert_eq!(y, u.iter().map(|&v| v as u8).collect::<Vec<_>>());
 }
 
@@ -474,12 +480,12 @@ fn comparisons_with_nan() {
         [1.0, f32::NAN, f32::NAN, 0.0],
         [f32::NAN, 1.0, f32::NAN, -0.0],
     );
-    let compare = |op| zip::<f32, u8>(&d, op, Elem::F32, &a, &b);
+    let compare = |op| zip::<f32, u8>(&d, op, DType::F32, &a, &b);
     assert_eq!(compare("eq"), [0, 0, 0, 1]);
     assert_eq!(compare("ne"), [1, 1, 1, 0]);
     assert_eq!(compare("le"), [0, 0, 0, 1]);
     assert_eq!(compare("gt"), [0, 0, 0, 0]);
-    let y: Vec<f32> = zip(&d, "bmaximum", Elem::F32, &a, &b);
+    let y: Vec<f32> = zip(&d, "bmaximum", DType::F32, &a, &b);
     assert!(y[0] == 1.0 && y[1].is_nan() && y[2].is_nan());
     for op in [
         "uexp",
@@ -494,7 +500,7 @@ fn comparisons_with_nan() {
         "ugelu_erf",
         "uround",
     ] {
-        let y = map(&d, op, Elem::F32, &[f32::NAN, -f32::NAN], [0.0; 2]);
+        let y = map(&d, op, DType::F32, &[f32::NAN, -f32::NAN], [0.0; 2]);
         assert!(y.iter().all(|v| v.is_nan()), "{op}: {y:?}");
     }
 }

@@ -4,10 +4,10 @@
 
 mod table;
 
-use candle_webgpu::{Device, Elem};
+use candle_webgpu::{DType, Device};
 use table::{device, read};
 
-const FLOATS: [Elem; 3] = [Elem::F32, Elem::F16, Elem::Bf16];
+const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 
 /// Philox4x32-10 as its paper defines it.
 fn philox(key: u64, counter: u64) -> [u32; 4] {
@@ -30,8 +30,8 @@ fn philox(key: u64, counter: u64) -> [u32; 4] {
     c
 }
 
-fn uniform(d: &Device, n: usize, elem: Elem, lo: f64, hi: f64) -> Vec<f64> {
-    read(d, elem, &d.rand_uniform(n, elem, lo, hi).unwrap())
+fn uniform(d: &Device, n: usize, dtype: DType, lo: f64, hi: f64) -> Vec<f64> {
+    read(d, dtype, &d.rand_uniform(n, dtype, lo, hi).unwrap())
 }
 
 #[test]
@@ -47,8 +47,8 @@ fn everything() {
     for seed in [0, 42, 0xdead_beef_1234_5678] {
         d.set_seed(seed);
         let x = [
-            uniform(&d, 1003, Elem::F32, 0.0, 1.0),
-            uniform(&d, 6, Elem::F32, -3.0, 5.0),
+            uniform(&d, 1003, DType::F32, 0.0, 1.0),
+            uniform(&d, 6, DType::F32, -3.0, 5.0),
         ];
         let unit = |i: u64, k: usize| (philox(seed, i)[k] >> 8) as f32 / 16_777_216.0;
         for (i, v) in x[0].iter().enumerate() {
@@ -59,10 +59,10 @@ fn everything() {
             assert_eq!(want, *v as f32, "{i}");
         }
         d.set_seed(seed);
-        assert_eq!(x[0], uniform(&d, 1003, Elem::F32, 0.0, 1.0));
+        assert_eq!(x[0], uniform(&d, 1003, DType::F32, 0.0, 1.0));
     }
 
-    for elem in FLOATS {
+    for dtype in FLOATS {
         for (lo, hi) in [
             (0.0, 1.0),
             (0.1, 0.3),
@@ -71,28 +71,28 @@ fn everything() {
             (100.0, 101.0),
         ] {
             let n = 300_000;
-            let x = uniform(&d, n, elem, lo, hi);
-            assert!(x.iter().all(|v| (lo..hi).contains(v)), "{elem} {lo}..{hi}");
+            let x = uniform(&d, n, dtype, lo, hi);
+            assert!(x.iter().all(|v| (lo..hi).contains(v)), "{dtype} {lo}..{hi}");
             let mean = x.iter().sum::<f64>() / n as f64;
-            let step = table::decode(elem, &table::encode(elem, &[hi]))[0].abs() / 100.0;
-            let close = 0.005 * (hi - lo) + if elem == Elem::F32 { 0.0 } else { step };
+            let step = table::decode(dtype, &table::encode(dtype, &[hi]))[0].abs() / 100.0;
+            let close = 0.005 * (hi - lo) + if dtype == DType::F32 { 0.0 } else { step };
             assert!(
                 (mean - (lo + hi) / 2.0).abs() < close,
-                "{elem} {lo}..{hi}: {mean}"
+                "{dtype} {lo}..{hi}: {mean}"
             );
         }
         d.set_seed(7);
         let n = 400_001;
-        let x = read(&d, elem, &d.rand_normal(n, elem, 3.0, 2.0).unwrap());
+        let x = read(&d, dtype, &d.rand_normal(n, dtype, 3.0, 2.0).unwrap());
         let z: Vec<f64> = x.iter().map(|v| (v - 3.0) / 2.0).collect();
         let moment = |k: i32| z.iter().map(|v| v.powi(k)).sum::<f64>() / n as f64;
         for (k, want) in [(1, 0.0), (2, 1.0), (3, 0.0), (4, 3.0)] {
             let got = moment(k);
-            assert!((got - want).abs() < 0.04, "{elem} moment {k}: {got}");
+            assert!((got - want).abs() < 0.04, "{dtype} moment {k}: {got}");
         }
         let beyond = z.iter().filter(|v| v.abs() > 3.0).count() as f64 / n as f64;
-        assert!((beyond - 0.0027).abs() < 0.0005, "{elem}: {beyond}");
+        assert!((beyond - 0.0027).abs() < 0.0005, "{dtype}: {beyond}");
     }
-    assert_eq!(d.rand_normal(0, Elem::F32, 0.0, 1.0).unwrap().bytes(), 0);
-    assert!(d.rand_normal(4, Elem::I64, 0.0, 1.0).is_err());
+    assert_eq!(d.rand_normal(0, DType::F32, 0.0, 1.0).unwrap().bytes(), 0);
+    assert!(d.rand_normal(4, DType::I64, 0.0, 1.0).is_err());
 }

@@ -1,17 +1,17 @@
 //! Loops of more rounds than llvmpipe runs: it leaves out what comes after 65,535 of an invocation.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use candle_webgpu::{Device, Elem, Value, View};
+use candle_webgpu::{DType, Device, Value, View};
 
 const LONG: usize = 1 << 22;
 
 /// A value of ones, seen as a matrix.
 fn matrix<'a>(value: &'a Value, dims: &'a [usize; 2], strides: &'a [usize; 2]) -> View<'a> {
-    View::new("test", value, Elem::F32, (dims, strides, 0)).unwrap()
+    View::new("test", value, DType::F32, (dims, strides, 0)).unwrap()
 }
 
 fn ones(d: &Device, n: usize) -> Value {
-    d.fill(n, Elem::F32, 1f32.to_bits().into()).unwrap()
+    d.fill(n, DType::F32, 1f32.to_bits().into()).unwrap()
 }
 
 fn floats(d: &Device, v: &Value) -> Vec<f32> {
@@ -34,10 +34,10 @@ fn a_product_of_many_terms() {
 fn a_column_of_many_ids() {
     const IDS: usize = 200_000;
     let d = Device::new(0).unwrap();
-    let (x, sum) = (ones(&d, IDS), d.fill(1, Elem::F32, 0).unwrap());
-    let ids = d.fill(IDS, Elem::U32, 0).unwrap();
+    let (x, sum) = (ones(&d, IDS), d.fill(1, DType::F32, 0).unwrap());
+    let ids = d.fill(IDS, DType::U32, 0).unwrap();
     let src = matrix(&x, &[IDS, 1], &[1, 1]);
-    let ids = View::new("test", &ids, Elem::U32, (&[IDS, 1], &[1, 1], 0)).unwrap();
+    let ids = View::new("test", &ids, DType::U32, (&[IDS, 1], &[1, 1], 0)).unwrap();
     let dst = matrix(&sum, &[1, 1], &[1, 1]);
     d.scatter_add(dst, ids, src, 0).unwrap();
     assert_eq!(floats(&d, &sum), [IDS as f32]);
@@ -49,7 +49,7 @@ fn sums_of_many_rows() {
     const DIMS: [usize; 2] = [70_000, 8200];
     let d = Device::new(0).unwrap();
     let x = ones(&d, DIMS[1]);
-    let y = d.fold("sum", matrix(&x, &DIMS, &[0, 1]), &[0]).unwrap();
+    let y = d.reduce("sum", matrix(&x, &DIMS, &[0, 1]), &[0]).unwrap();
     assert!(floats(&d, &y).iter().all(|v| *v == DIMS[0] as f32));
 }
 
@@ -59,8 +59,8 @@ fn a_convolution_of_many_channels() {
     let d = Device::new(0).unwrap();
     let x = ones(&d, 2 * CHANNELS);
     let layout = (&[1, CHANNELS, 2][..], &[0, 2, 1][..], 0);
-    let line = View::new("test", &x, Elem::F32, layout).unwrap();
-    let window = candle_webgpu::kernel::conv::Window {
+    let line = View::new("test", &x, DType::F32, layout).unwrap();
+    let window = candle_webgpu::kernel::conv::ConvParams {
         stride: 1,
         padding: 0,
         dilation: 1,

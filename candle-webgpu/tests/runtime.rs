@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use candle_webgpu::kernel::copy::FILL;
-use candle_webgpu::link::{Access, Spec};
-use candle_webgpu::{Device, Elem, Error, Grid, View};
+use candle_webgpu::shader::{Access, Specialization};
+use candle_webgpu::{DType, Device, Error, Grid, View};
 
 fn device() -> Device {
     Device::new(0).expect("an adapter (a software one will do)")
@@ -19,7 +19,7 @@ fn view<'a>(
     strides: &'a [usize],
     offset: usize,
 ) -> View<'a> {
-    View::new("test", value, Elem::F32, (dims, strides, offset)).unwrap()
+    View::new("test", value, DType::F32, (dims, strides, offset)).unwrap()
 }
 
 fn floats(d: &Device, v: &candle_webgpu::Value) -> Vec<f32> {
@@ -38,7 +38,7 @@ fn thousands_of_ops_in_order() {
     let mut x = upload(&d, &[0.0, 1.0, 2.0, 3.0, 4.0]);
     for _ in 0..3000 {
         x = d
-            .zip("badd", view(&x, &[5], &[1], 0), view(&one, &[5], &[1], 0))
+            .binary("badd", view(&x, &[5], &[1], 0), view(&one, &[5], &[1], 0))
             .unwrap();
     }
     assert_eq!(floats(&d, &x), [3000.0, 3001.0, 3002.0, 3003.0, 3004.0]);
@@ -65,7 +65,7 @@ fn an_upload_does_not_disturb_pending_ops() {
     for round in 0..50 {
         let a = upload(&d, &[round as f32; 64]);
         let b = d
-            .zip("badd", view(&a, &[64], &[1], 0), view(&a, &[64], &[1], 0))
+            .binary("badd", view(&a, &[64], &[1], 0), view(&a, &[64], &[1], 0))
             .unwrap();
         drop(a);
         let _noise = upload(&d, &[-1.0; 64]);
@@ -82,7 +82,7 @@ fn threads_share_a_device() {
                 for i in 0..40 {
                     let n = 100 + t * 37 + i;
                     let a = upload(&d, &vec![t as f32; n]);
-                    let y = d.map("uneg", view(&a, &[n], &[1], 0), [0.0; 2]).unwrap();
+                    let y = d.unary("uneg", view(&a, &[n], &[1], 0), [0.0; 2]).unwrap();
                     assert_eq!(floats(&d, &y), vec![-(t as f32); n]);
                 }
             });
@@ -96,9 +96,13 @@ fn a_decode_loop_reuses_memory() {
     let x = upload(&d, &[1.0; 4096]);
     let mut before = 0;
     for i in 0..200 {
-        let mut y = d.map("uneg", view(&x, &[4096], &[1], 0), [0.0; 2]).unwrap();
+        let mut y = d
+            .unary("uneg", view(&x, &[4096], &[1], 0), [0.0; 2])
+            .unwrap();
         for _ in 0..20 {
-            y = d.map("uneg", view(&y, &[4096], &[1], 0), [0.0; 2]).unwrap();
+            y = d
+                .unary("uneg", view(&y, &[4096], &[1], 0), [0.0; 2])
+                .unwrap();
         }
         let _ = floats(&d, &y);
         if i == 20 {
@@ -113,7 +117,7 @@ fn a_decode_loop_reuses_memory() {
 fn too_large_is_an_error() {
     let d = device();
     assert!(matches!(
-        d.output("test", 1 << 40, Elem::F32),
+        d.output("test", 1 << 40, DType::F32),
         Err(Error::TooLarge { .. })
     ));
 }
@@ -122,8 +126,8 @@ fn too_large_is_an_error() {
 fn a_binding_shows_a_window_at_most() {
     let d = device();
     let n = d.binding_limit() as usize + 4;
-    let x = d.output("test", n, Elem::U8).unwrap();
-    let spec = Spec::new(&FILL, "", &[(Elem::U8, Access::Put)]);
+    let x = d.output("test", n, DType::U8).unwrap();
+    let spec = Specialization::new(&FILL, "", &[(DType::U8, Access::Put)]);
     let whole = d.record(spec, &[(&x).into()], &[n as u32, 0, 7, 0], Grid::Linear(1));
     assert!(matches!(whole, Err(Error::TooLarge { .. })));
 }
@@ -141,7 +145,7 @@ fn a_view_that_reaches_past_its_value_is_refused() {
     let d = device();
     let x = upload(&d, &[0.0; 12]);
     let seen = |dims: &[usize], strides: &[usize], offset| {
-        View::new("test", &x, Elem::F32, (dims, strides, offset)).is_ok()
+        View::new("test", &x, DType::F32, (dims, strides, offset)).is_ok()
     };
     assert!(seen(&[3, 4], &[4, 1], 0));
     assert!(seen(&[2, 4], &[4, 1], 4));
@@ -167,9 +171,9 @@ fn results_that_nobody_could_hold_are_errors() {
     let row = view(&x, &[1, 64], &[0, 0], 0);
     for done in [
         d.matmul(wide, row, (1, most, 64, 1)),
-        d.fold("sum", wide, &[1]),
-        d.fold("sum", wide, &[0]),
-        d.zip("badd", wide, wide),
+        d.reduce("sum", wide, &[1]),
+        d.reduce("sum", wide, &[0]),
+        d.binary("badd", wide, wide),
         d.contiguous(wide),
     ] {
         assert!(done.is_err(), "{done:?}");

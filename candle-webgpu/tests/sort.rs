@@ -3,7 +3,7 @@
 
 mod table;
 
-use candle_webgpu::{Elem, View};
+use candle_webgpu::{DType, View};
 use table::{device, read, whole, Table, ALL};
 
 fn check(x: &Table, ascending: bool) {
@@ -11,7 +11,7 @@ fn check(x: &Table, ascending: bool) {
     let length = x.dims[x.dims.len() - 1];
     let got = read(
         &d,
-        Elem::U32,
+        DType::U32,
         &d.argsort(x.view(), length, ascending).unwrap(),
     );
     let items: Vec<f64> = table::indices(&x.dims).iter().map(|i| x.at(i)).collect();
@@ -35,14 +35,14 @@ fn check(x: &Table, ascending: bool) {
             }
         });
         let got: Vec<usize> = got.iter().map(|v| *v as usize).collect();
-        assert_eq!(got, want, "{} row {r} of {:?} {ascending}", x.elem, x.dims);
+        assert_eq!(got, want, "{} row {r} of {:?} {ascending}", x.dtype, x.dims);
     }
 }
 
 #[test]
 fn every_dtype_and_length() {
     let d = device();
-    for elem in ALL {
+    for dtype in ALL {
         for (rows, length) in [
             (3, 1),
             (3, 2),
@@ -55,11 +55,11 @@ fn every_dtype_and_length() {
             (1, 5000),
             (2, 40_000),
         ] {
-            let x = Table::whole(&d, elem, length as u64, &[rows, length], 120);
+            let x = Table::whole(&d, dtype, length as u64, &[rows, length], 120);
             check(&x, true);
             check(&x, false);
         }
-        let x = Table::whole(&d, elem, 3, &[30, 20, 4], 100);
+        let x = Table::whole(&d, dtype, 3, &[30, 20, 4], 100);
         check(&x.transposed(0, 2).narrowed(1, 3, 9), true);
     }
 }
@@ -68,7 +68,7 @@ fn every_dtype_and_length() {
 fn odd_floats() {
     let d = device();
     for n in [10, 1500] {
-        let mut data = whole(Elem::F32, 1, n, 50);
+        let mut data = whole(DType::F32, 1, n, 50);
         data[..9].copy_from_slice(&[
             f64::NAN,
             0.0,
@@ -80,7 +80,7 @@ fn odd_floats() {
             1e-30,
             -0.0,
         ]);
-        let x = Table::new(&d, Elem::F32, &[1, n], &data);
+        let x = Table::new(&d, DType::F32, &[1, n], &data);
         check(&x, true);
         check(&x, false);
     }
@@ -93,8 +93,8 @@ fn wide_integers() {
         .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64 >> (i % 40))
         .collect();
     let value = d.upload(bytemuck::cast_slice(&data)).unwrap();
-    let view = View::new("test", &value, Elem::I64, (&[3000], &[1], 0)).unwrap();
-    let order = read(&d, Elem::U32, &d.argsort(view, 3000, true).unwrap());
+    let view = View::new("test", &value, DType::I64, (&[3000], &[1], 0)).unwrap();
+    let order = read(&d, DType::U32, &d.argsort(view, 3000, true).unwrap());
     let mut want: Vec<usize> = (0..3000).collect();
     want.sort_by_key(|&i| data[i]);
     assert!(order.iter().map(|v| *v as usize).eq(want));

@@ -2,19 +2,19 @@
 
 mod table;
 
-use candle_webgpu::kernel::upsample::Corners;
-use candle_webgpu::{Device, Elem, Error};
+use candle_webgpu::kernel::pool::upsample::Corners;
+use candle_webgpu::{DType, Device, Error};
 use table::{decode, device, encode, indices, read, Table, ALL};
 
-fn layouts(d: &Device, elem: Elem, [b, c, h, w]: [usize; 4]) -> Vec<Table> {
+fn layouts(d: &Device, dtype: DType, [b, c, h, w]: [usize; 4]) -> Vec<Table> {
     vec![
-        Table::whole(d, elem, 1, &[b, c, h, w], 99),
-        Table::whole(d, elem, 2, &[b, w, h, c], 99).transposed(1, 3),
-        Table::whole(d, elem, 3, &[b + 1, c, h + 2, w + 1], 99)
+        Table::whole(d, dtype, 1, &[b, c, h, w], 99),
+        Table::whole(d, dtype, 2, &[b, w, h, c], 99).transposed(1, 3),
+        Table::whole(d, dtype, 3, &[b + 1, c, h + 2, w + 1], 99)
             .narrowed(0, 1, b)
             .narrowed(2, 1, h)
             .narrowed(3, 1, w),
-        Table::whole(d, elem, 4, &[c, h, w], 99).repeated(0, b),
+        Table::whole(d, dtype, 4, &[c, h, w], 99).repeated(0, b),
     ]
 }
 
@@ -31,9 +31,9 @@ const SIZES: [([usize; 4], [usize; 2]); 6] = [
 #[test]
 fn nearest() {
     let d = device();
-    for elem in ALL {
+    for dtype in ALL {
         for (dims, out) in SIZES {
-            for x in layouts(&d, elem, dims) {
+            for x in layouts(&d, dtype, dims) {
                 let from = |i: usize, k: usize| {
                     let scale = dims[2 + k] as f64 / out[k] as f64;
                     ((i as f64 * scale) as usize).min(dims[2 + k] - 1)
@@ -43,16 +43,16 @@ fn nearest() {
                     .map(|i| x.at(&[i[0], i[1], from(i[2], 0), from(i[3], 1)]))
                     .collect();
                 let y = d.upsample_nearest2d(x.view(), out).unwrap();
-                assert_eq!(read(&d, elem, &y), expected, "{elem} {dims:?} to {out:?}");
+                assert_eq!(read(&d, dtype, &y), expected, "{dtype} {dims:?} to {out:?}");
             }
         }
-        let x = Table::whole(&d, elem, 5, &[2, 3, 7], 99).transposed(0, 1);
+        let x = Table::whole(&d, dtype, 5, &[2, 3, 7], 99).transposed(0, 1);
         let expected: Vec<f64> = indices(&[3, 2, 21])
             .iter()
             .map(|i| x.at(&[i[0], i[1], (i[2] as f64 * (7.0 / 21.0)) as usize]))
             .collect();
         let y = d.upsample_nearest1d(x.view(), 21).unwrap();
-        assert_eq!(read(&d, elem, &y), expected, "{elem}, a line");
+        assert_eq!(read(&d, dtype, &y), expected, "{dtype}, a line");
     }
 }
 
@@ -77,12 +77,12 @@ fn between(i: usize, size: usize, out: usize, corners: Corners, k: usize) -> (us
 #[test]
 fn bilinear() {
     let d = device();
-    for elem in ALL {
-        let step = match elem {
-            Elem::F32 => 1e-6,
-            Elem::F16 => 1.0 / 1024.0,
-            Elem::Bf16 => 1.0 / 128.0,
-            Elem::F8E4M3 => 1.0 / 8.0,
+    for dtype in ALL {
+        let step = match dtype {
+            DType::F32 => 1e-6,
+            DType::F16 => 1.0 / 1024.0,
+            DType::Bf16 => 1.0 / 128.0,
+            DType::F8E4M3 => 1.0 / 8.0,
             // In f64 on both sides.
             _ => 0.0,
         };
@@ -92,9 +92,9 @@ fn bilinear() {
                 Corners::Areas([None, None]),
                 Corners::Areas([Some(1.7), Some(2.3)]),
             ] {
-                for x in layouts(&d, elem, dims) {
+                for x in layouts(&d, dtype, dims) {
                     let y = d.upsample_bilinear2d(x.view(), out, corners).unwrap();
-                    let got = read(&d, elem, &y);
+                    let got = read(&d, dtype, &y);
                     let all = indices(&[dims[0], dims[1], out[0], out[1]]);
                     assert_eq!(got.len(), all.len());
                     for (i, g) in all.iter().zip(got) {
@@ -104,38 +104,38 @@ fn bilinear() {
                         let top = v(h0, w0) * (1.0 - ww) + v(h0, w1) * ww;
                         let low = v(h1, w0) * (1.0 - ww) + v(h1, w1) * ww;
                         let e = top * (1.0 - wh) + low * wh;
-                        let e = if elem.is_float() {
+                        let e = if dtype.is_float() {
                             e
                         } else {
-                            decode(elem, &encode(elem, &[e]))[0]
+                            decode(dtype, &encode(dtype, &[e]))[0]
                         };
                         let near = g == e
                             || (step > 0.0
                                 && (g - e).abs() <= step * e.abs() + step / 100.0 + 3e-5);
                         assert!(
                             near,
-                            "{elem} {dims:?} to {out:?} {corners:?} {i:?}: {g} not {e}"
+                            "{dtype} {dims:?} to {out:?} {corners:?} {i:?}: {g} not {e}"
                         );
                     }
                 }
             }
         }
         // The same size is a copy, whatever the layout.
-        let x = Table::whole(&d, elem, 6, &[1, 2, 4, 3], 99).transposed(2, 3);
+        let x = Table::whole(&d, dtype, 6, &[1, 2, 4, 3], 99).transposed(2, 3);
         let y = d
             .upsample_bilinear2d(x.view(), [3, 4], Corners::Aligned)
             .unwrap();
         let expected: Vec<f64> = indices(&[1, 2, 3, 4]).iter().map(|i| x.at(i)).collect();
-        assert_eq!(read(&d, elem, &y), expected);
+        assert_eq!(read(&d, dtype, &y), expected);
     }
 }
 
 #[test]
 fn more_workgroups_than_a_dimension_has() {
     let d = device();
-    let x = Table::whole(&d, Elem::U8, 7, &[1, 1, 2, 2], 99);
+    let x = Table::whole(&d, DType::U8, 7, &[1, 1, 2, 2], 99);
     let y = d.upsample_nearest2d(x.view(), [6000, 6000]).unwrap();
-    let got = read(&d, Elem::U8, &y);
+    let got = read(&d, DType::U8, &y);
     let wrong = (0..36_000_000).find(|i| got[*i] != x.host[i / 6000 / 3000 * 2 + i % 6000 / 3000]);
     assert_eq!(wrong, None);
 }
@@ -143,9 +143,9 @@ fn more_workgroups_than_a_dimension_has() {
 #[test]
 fn empty_and_wrong() {
     let d = device();
-    let none = Table::whole(&d, Elem::F32, 8, &[1, 2, 0, 3], 9);
+    let none = Table::whole(&d, DType::F32, 8, &[1, 2, 0, 3], 9);
     let y = d.upsample_nearest2d(none.view(), [0, 5]).unwrap();
-    assert!(read(&d, Elem::F32, &y).is_empty());
+    assert!(read(&d, DType::F32, &y).is_empty());
     let failed = d.upsample_nearest2d(none.view(), [2, 5]).map(|_| ());
     assert!(matches!(failed, Err(Error::Invalid { .. })), "{failed:?}");
 }

@@ -16,7 +16,8 @@ use crate::case::{alone, Case};
 
 /// What the environment says, or all that pay on some adapter: also the rules that are off where workgroups run in turn.
 pub fn usual() -> String {
-    std::env::var(REWRITE_VAR).unwrap_or_else(|_| "+rows,+prenorms,+caches".into())
+    std::env::var(REWRITE_VAR)
+        .unwrap_or_else(|_| "+split_softmax,+rms_norm_matmul,+rope_kv_cache".into())
 }
 
 /// Counts of cases, for the last lines of the suite.

@@ -16,16 +16,16 @@ pub struct Variant {
 }
 
 /// The rule that makes some of those kernels is off on a software adapter.
-const NORMED: (&str, &str) = (candle_webgpu::REWRITE_VAR, "+prenorms");
+const NORMED: (&str, &str) = (candle_webgpu::REWRITE_VAR, "+rms_norm_matmul");
 
 #[rustfmt::skip]
 const VARIANTS: &[Variant] = &[
     // Every shader has other text, but what a check can find depends on where elements lie, not on what they mean.
     Variant { name: "checked",  set: &[("CANDLE_WEBGPU_CHECKED", "1")],                                keeps: one_dtype_of_a_kind },
     // Kernels that ask for an optional feature stand back, so that their portable twins are tested.
-    Variant { name: "portable", set: &[("CANDLE_WEBGPU_DISABLE", "cooperative-matrix,f16,subgroups,immediates,in-turn")], keeps: has_a_twin },
+    Variant { name: "portable", set: &[("CANDLE_WEBGPU_DISABLE", "cooperative-matrix,f16,subgroups,immediates,software")], keeps: has_a_twin },
     // On an adapter that computes in software, the kernels of those that do not.
-    Variant { name: "at-once",  set: &[("CANDLE_WEBGPU_DISABLE", "in-turn")],                          keeps: has_a_twin },
+    Variant { name: "as-gpu",  set: &[("CANDLE_WEBGPU_DISABLE", "software")],                          keeps: has_a_twin },
     // Products of packed bytes, which a software adapter does without, and their twin without subgroups.
     Variant { name: "dot4",     set: &[("CANDLE_WEBGPU_ENABLE", "dot4"), NORMED], keeps: is_quantized },
     Variant { name: "portable-dot4", set: &[("CANDLE_WEBGPU_ENABLE", "dot4"), ("CANDLE_WEBGPU_DISABLE", "subgroups"), NORMED], keeps: is_one_format },

@@ -45,8 +45,8 @@ fn changes(fired: &[&str], op: &str) -> bool {
 impl Rules {
     pub fn new(device: &Device) -> Self {
         // A graph that lets go of a result is a program that does not want it; some rules are off where workgroups run in turn.
-        let usual =
-            std::env::var(REWRITE_VAR).unwrap_or_else(|_| "+stores,+rows,+prenorms,+caches".into());
+        let usual = std::env::var(REWRITE_VAR)
+            .unwrap_or_else(|_| "+dead_code,+split_softmax,+rms_norm_matmul,+rope_kv_cache".into());
         Rules {
             device: device.clone(),
             usual,

@@ -3,7 +3,7 @@
 
 use anyhow::{ensure, Result};
 use candle_core::{DType, Device, Tensor};
-use candle_webgpu::provoke;
+use candle_webgpu::inject_fault;
 
 use crate::{gpu, refused, works, Case};
 
@@ -61,7 +61,7 @@ fn tensor(d: &Device) -> Result<Tensor> {
 fn destroyed() -> Result<()> {
     let d = &gpu()?;
     let x = tensor(d)?;
-    provoke::destroy(d.as_webgpu_device()?.runtime());
+    inject_fault::destroy(d.as_webgpu_device()?.runtime());
     gone(d, &x, &["lost", "Device::new_webgpu"])
 }
 
@@ -72,7 +72,7 @@ fn destroyed_in_flight() -> Result<()> {
     for i in 0..300 {
         let next = y.matmul(&y).and_then(|y| y / 256.);
         if i == 200 {
-            provoke::destroy(d.as_webgpu_device()?.runtime());
+            inject_fault::destroy(d.as_webgpu_device()?.runtime());
         }
         match next {
             Ok(next) => y = next,
@@ -97,7 +97,7 @@ fn destroyed_by_another() -> Result<()> {
             })
             .collect();
         std::thread::sleep(std::time::Duration::from_millis(50));
-        provoke::destroy(d.as_webgpu_device()?.runtime());
+        inject_fault::destroy(d.as_webgpu_device()?.runtime());
         for reader in readers {
             let said = reader.join();
             let said = said.map_err(|_| anyhow::anyhow!("a reader panicked"))?;
@@ -112,7 +112,7 @@ fn invalid_dispatch() -> Result<()> {
     let d = &gpu()?;
     let x = tensor(d)?;
     let y = x.sqr()?;
-    provoke::invalid_dispatch(d.as_webgpu_device()?.runtime())?;
+    inject_fault::invalid_dispatch(d.as_webgpu_device()?.runtime())?;
     // It was to be submitted with what wgpu refused.
     refused(y.to_vec1::<f32>(), &["validation"])?;
     gone(d, &x, &["validation"])
@@ -122,7 +122,7 @@ fn invalid_dispatch() -> Result<()> {
 fn invalid_in_flight() -> Result<()> {
     let d = &gpu()?;
     let x = tensor(d)?;
-    provoke::invalid_dispatch(d.as_webgpu_device()?.runtime())?;
+    inject_fault::invalid_dispatch(d.as_webgpu_device()?.runtime())?;
     let start = std::time::Instant::now();
     let mut failed = None;
     while failed.is_none() && start.elapsed().as_secs() < 20 {
@@ -165,7 +165,7 @@ fn time_limit() -> Result<()> {
     refused(x.exp(), &["did not finish", "gemm"])?;
     let other = &gpu()?;
     ensure!(!other.same_device(d));
-    provoke::drain(d.as_webgpu_device()?.runtime());
+    inject_fault::drain(d.as_webgpu_device()?.runtime());
     Ok(())
 }
 
@@ -177,7 +177,7 @@ fn time_limit_awaited() -> Result<()> {
         "{said:?}"
     );
     refused(d.synchronize(), &["did not finish"])?;
-    provoke::drain(d.as_webgpu_device()?.runtime());
+    inject_fault::drain(d.as_webgpu_device()?.runtime());
     Ok(())
 }
 

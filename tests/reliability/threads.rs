@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{anyhow, ensure, Result};
 use candle_core::{DType, Device, IndexOp, Tensor, WebGpuDevice};
-use candle_webgpu::{provoke, Device as Runtime};
+use candle_webgpu::{inject_fault, Device as Runtime};
 
 use crate::{gpu, refused, works, Case};
 
@@ -213,7 +213,7 @@ fn two_devices() -> Result<()> {
 fn one_of_two_is_lost() -> Result<()> {
     let [a, b] = pair()?;
     let (x, y) = (Tensor::new(&[1f32], &a)?, Tensor::new(&[2f32], &b)?);
-    provoke::destroy(b.as_webgpu_device()?.runtime());
+    inject_fault::destroy(b.as_webgpu_device()?.runtime());
     refused(y.to_vec1::<f32>(), &["lost"])?;
     refused(y.to_device(&a), &["lost"])?;
     refused(x.to_device(&b), &["lost"])?;
@@ -232,7 +232,7 @@ fn none_is_left() -> Result<()> {
         }
         match round % 3 {
             0 => d.synchronize()?,
-            1 => provoke::destroy(d.as_webgpu_device()?.runtime()),
+            1 => inject_fault::destroy(d.as_webgpu_device()?.runtime()),
             _ => {}
         }
         drop(d);

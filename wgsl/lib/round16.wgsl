@@ -1,4 +1,4 @@
-// Rounding to 16 bits: how many steps four values are, and what a step is worth, where `bits` are those of the greatest
+// Rounding to 16 bits: how many steps four values are, and the value of a step, where `bits` are those of the greatest
 // magnitude of a block. Steps are powers of two, so that what has few bits, as integers and narrow floats do, is exact.
 // Below 2e-34, where the quotient would overflow, all is zero; a NaN or an infinity makes the step NaN.
 
@@ -14,7 +14,7 @@ fn steps_of(v: vec4<f32>, bits: u32) -> vec4<i32> {
     return bitcast<vec4<i32>>(sum) - vec4<i32>(0x4b400000i);
 }
 
-fn worth_of(bits: u32) -> f32 {
+fn scale_of(bits: u32) -> f32 {
     if is_ordinary(bits) { return bitcast<f32>(step_exponent(bits) << 23u); }
     return bitcast<f32>(select(0u, 0x7fc00000u, bits >= 0x7f800000u));
 }

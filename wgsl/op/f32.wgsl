@@ -255,34 +255,34 @@ fn lt(a: f32, b: f32) -> u32 { return u32(f32_less(a, b)); }
 fn gt(a: f32, b: f32) -> u32 { return u32(f32_less(b, a)); }
 
 // Pieces of reductions. `_takes`: whether b replaces a; anything replaces a NaN, since a NaN counts only as the first
-// element of all, which `fold_poison` looks at.
-fn fold_sum(a: f32, b: f32) -> f32 { return a + b; }
-fn fold_min_takes(a: f32, b: f32) -> bool { return f32_less(b, a) || (f32_is_nan(a) && !f32_is_nan(b)); }
-fn fold_max_takes(a: f32, b: f32) -> bool { return f32_less(a, b) || (f32_is_nan(a) && !f32_is_nan(b)); }
-fn fold_poison(v: f32) -> bool { return f32_is_nan(v); }
+// element of all, which `reduce_poison` looks at.
+fn reduce_sum(a: f32, b: f32) -> f32 { return a + b; }
+fn reduce_min_takes(a: f32, b: f32) -> bool { return f32_less(b, a) || (f32_is_nan(a) && !f32_is_nan(b)); }
+fn reduce_max_takes(a: f32, b: f32) -> bool { return f32_less(a, b) || (f32_is_nan(a) && !f32_is_nan(b)); }
+fn reduce_poison(v: f32) -> bool { return f32_is_nan(v); }
 // v as an integer in the order of the numbers, -0 before 0, and back. NaN comes before all or behind all, so that it never wins.
-fn fold_order(v: f32) -> i32 {
+fn reduce_order(v: f32) -> i32 {
     let bits = bitcast<i32>(v);
     return bits ^ ((bits >> 31u) & 0x7fffffff);
 }
-fn fold_max_key(v: f32) -> i32 {
-    let key = fold_order(v);
+fn reduce_max_key(v: f32) -> i32 {
+    let key = reduce_order(v);
     return select(key, -0x7fffffff - 1, key > 0x7f800000);
 }
-fn fold_min_key(v: f32) -> i32 {
-    let key = fold_order(v);
+fn reduce_min_key(v: f32) -> i32 {
+    let key = reduce_order(v);
     return select(key, 0x7fffffff, key < -0x7f800001);
 }
 // The place of the winner, in which both zeros are the same.
-fn fold_argmax_key(v: f32) -> i32 {
+fn reduce_argmax_key(v: f32) -> i32 {
     let key = f32_key(v);
     return select(key, -0x7fffffff - 1, key > 0x7f800000);
 }
-fn fold_argmin_key(v: f32) -> i32 {
+fn reduce_argmin_key(v: f32) -> i32 {
     let key = -f32_key(v);
     return select(key, -0x7fffffff - 1, key > 0x7f800000);
 }
-fn fold_of_key(key: i32) -> f32 { return bitcast<f32>(key ^ ((key >> 31u) & 0x7fffffff)); }
+fn reduce_of_key(key: i32) -> f32 { return bitcast<f32>(key ^ ((key >> 31u) & 0x7fffffff)); }
 // The order of sorting as an unsigned key: both zeros are equal and NaN is the greatest.
 fn sort_key(v: f32) -> u32 {
     let bits = bitcast<u32>(v);

@@ -201,10 +201,10 @@ fn bminimum(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return select(a, b, f64_l
 fn bmaximum(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return select(a, b, f64_less(a, b)); }
 
 // Pieces of reductions: see op/f32.wgsl.
-fn fold_sum(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return badd(a, b); }
-fn fold_min_takes(a: vec2<u32>, b: vec2<u32>) -> bool { return f64_less(b, a) || (f64_is_nan(a) && !f64_is_nan(b)); }
-fn fold_max_takes(a: vec2<u32>, b: vec2<u32>) -> bool { return f64_less(a, b) || (f64_is_nan(a) && !f64_is_nan(b)); }
-fn fold_poison(v: vec2<u32>) -> bool { return f64_is_nan(v); }
+fn reduce_sum(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return badd(a, b); }
+fn reduce_min_takes(a: vec2<u32>, b: vec2<u32>) -> bool { return f64_less(b, a) || (f64_is_nan(a) && !f64_is_nan(b)); }
+fn reduce_max_takes(a: vec2<u32>, b: vec2<u32>) -> bool { return f64_less(a, b) || (f64_is_nan(a) && !f64_is_nan(b)); }
+fn reduce_poison(v: vec2<u32>) -> bool { return f64_is_nan(v); }
 // The order of sorting: an unsigned key; NaN is the greatest.
 fn sort_key(v: vec2<u32>) -> vec2<u32> { return select(f64_key(v), vec2<u32>(0xffffffffu), f64_is_nan(v)); }
 

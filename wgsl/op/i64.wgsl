@@ -86,9 +86,9 @@ fn lt(a: vec2<u32>, b: vec2<u32>) -> u32 { return u32(i64_less(a, b)); }
 fn gt(a: vec2<u32>, b: vec2<u32>) -> u32 { return u32(i64_less(b, a)); }
 
 // Pieces of reductions: see op/f32.wgsl.
-fn fold_sum(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return badd(a, b); }
-fn fold_min_takes(a: vec2<u32>, b: vec2<u32>) -> bool { return i64_less(b, a); }
-fn fold_max_takes(a: vec2<u32>, b: vec2<u32>) -> bool { return i64_less(a, b); }
-fn fold_poison(v: vec2<u32>) -> bool { return false; }
+fn reduce_sum(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return badd(a, b); }
+fn reduce_min_takes(a: vec2<u32>, b: vec2<u32>) -> bool { return i64_less(b, a); }
+fn reduce_max_takes(a: vec2<u32>, b: vec2<u32>) -> bool { return i64_less(a, b); }
+fn reduce_poison(v: vec2<u32>) -> bool { return false; }
 // The order of sorting: an unsigned key.
 fn sort_key(v: vec2<u32>) -> vec2<u32> { return vec2<u32>(v.x, v.y ^ 0x80000000u); }

@@ -24,9 +24,9 @@ fn lt(a: u32, b: u32) -> u32 { return u32(a < b); }
 fn gt(a: u32, b: u32) -> u32 { return u32(a > b); }
 
 // Pieces of reductions: see op/f32.wgsl.
-fn fold_sum(a: u32, b: u32) -> u32 { return a + b; }
-fn fold_min_takes(a: u32, b: u32) -> bool { return b < a; }
-fn fold_max_takes(a: u32, b: u32) -> bool { return b > a; }
-fn fold_poison(v: u32) -> bool { return false; }
+fn reduce_sum(a: u32, b: u32) -> u32 { return a + b; }
+fn reduce_min_takes(a: u32, b: u32) -> bool { return b < a; }
+fn reduce_max_takes(a: u32, b: u32) -> bool { return b > a; }
+fn reduce_poison(v: u32) -> bool { return false; }
 // The order of sorting: an unsigned key.
 fn sort_key(v: u32) -> u32 { return v; }

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 
-use candle_webgpu::kernel::quantized::Blocks;
-use candle_webgpu::{Elem, Quant, Value, View};
+use candle_webgpu::kernel::matmul::quantized::Blocks;
+use candle_webgpu::{DType as WebGpuDType, Quant, Value, View};
 
 use super::{GgmlDType, GgmlType, QStorage, QTensor};
 use crate::backend::BackendStorage;
@@ -18,15 +18,15 @@ use crate::{
 /// How the elements of a dtype lie on the device.
 #[derive(Clone, Copy)]
 enum Form {
-    Dense(Elem),
+    Dense(WebGpuDType),
     Blocks(Quant),
 }
 
 fn form(dtype: GgmlDType) -> Form {
     match dtype {
-        GgmlDType::F32 => Form::Dense(Elem::F32),
-        GgmlDType::F16 => Form::Dense(Elem::F16),
-        GgmlDType::BF16 => Form::Dense(Elem::Bf16),
+        GgmlDType::F32 => Form::Dense(WebGpuDType::F32),
+        GgmlDType::F16 => Form::Dense(WebGpuDType::F16),
+        GgmlDType::BF16 => Form::Dense(WebGpuDType::Bf16),
         GgmlDType::Q4_0 => Form::Blocks(Quant::Q4_0),
         GgmlDType::Q4_1 => Form::Blocks(Quant::Q4_1),
         GgmlDType::Q5_0 => Form::Blocks(Quant::Q5_0),
@@ -114,10 +114,10 @@ impl QWebGpuStorage {
         let bytes = blocks.saturating_mul(dtype.type_size());
         let on_device = match form(dtype) {
             Form::Dense(_) => bytes,
-            Form::Blocks(quant) => quant.row().device_bytes(blocks),
+            Form::Blocks(quant) => quant.info().device_bytes(blocks),
         };
         Ok(Self {
-            value: device.runtime().fill(on_device, Elem::U8, 0)?,
+            value: device.runtime().fill(on_device, WebGpuDType::U8, 0)?,
             device: device.clone(),
             dtype,
             bytes,
@@ -147,11 +147,11 @@ impl QWebGpuStorage {
     fn dense<'a>(
         &'a self,
         op: &'static str,
-        elem: Elem,
+        gpu_dtype: WebGpuDType,
         dims: &'a [usize],
         strides: &'a [usize],
     ) -> Result<View<'a>> {
-        Ok(View::new(op, &self.value, elem, (dims, strides, 0))?)
+        Ok(View::new(op, &self.value, gpu_dtype, (dims, strides, 0))?)
     }
 
     fn check(&self, op: &str, count: usize) -> Result<()> {
@@ -169,12 +169,14 @@ impl QWebGpuStorage {
         all.narrow(0, 0, shape.elem_count())?.reshape(shape)
     }
 
-    fn unpack(&self, count: usize, to: Elem, dtype: DType) -> Result<WebGpuStorage> {
+    fn unpack(&self, count: usize, to: WebGpuDType, dtype: DType) -> Result<WebGpuStorage> {
         const OP: &str = "dequantize";
         self.check(OP, count)?;
         let runtime = self.device.runtime();
         let value = match form(self.dtype) {
-            Form::Dense(elem) => runtime.cast(self.dense(OP, elem, &[count], &[1])?, to)?,
+            Form::Dense(gpu_dtype) => {
+                runtime.cast(self.dense(OP, gpu_dtype, &[count], &[1])?, to)?
+            }
             Form::Blocks(quant) => runtime.dequantize(self.blocks(quant), count, to)?,
         };
         let here = WebGpuStorage::new(value, self.device.clone(), dtype, count);
@@ -184,12 +186,12 @@ impl QWebGpuStorage {
 
     /// The first `count` elements in f32.
     pub fn dequantize(&self, count: usize) -> Result<WebGpuStorage> {
-        self.unpack(count, Elem::F32, DType::F32)
+        self.unpack(count, WebGpuDType::F32, DType::F32)
     }
 
     /// The first `count` elements in f16.
     pub fn dequantize_f16(&self, count: usize) -> Result<WebGpuStorage> {
-        self.unpack(count, Elem::F16, DType::F16)
+        self.unpack(count, WebGpuDType::F16, DType::F16)
     }
 
     /// Takes the blocks that `quantize` makes of as many elements on the CPU.
@@ -255,17 +257,20 @@ impl QWebGpuStorage {
         let view = ids.view(OP, ids_l)?;
         let count = view.count().saturating_mul(hidden);
         let value = match form(self.dtype) {
-            Form::Dense(elem) => {
+            Form::Dense(gpu_dtype) => {
                 let (dims, strides) = ([rows, hidden], [hidden, 1]);
-                let table = self.dense(OP, elem, &dims, &strides)?;
+                let table = self.dense(OP, gpu_dtype, &dims, &strides)?;
                 let value = runtime.index_select(table, view, 0)?;
                 let all = [count];
-                let picked = View::new(OP, &value, elem, (&all, &[1], 0))?;
-                runtime.cast(picked, Elem::F32)?
+                let picked = View::new(OP, &value, gpu_dtype, (&all, &[1], 0))?;
+                runtime.cast(picked, WebGpuDType::F32)?
             }
-            Form::Blocks(quant) => {
-                runtime.dequantize_rows(self.blocks(quant), (rows, hidden), view, Elem::F32)?
-            }
+            Form::Blocks(quant) => runtime.dequantize_rows(
+                self.blocks(quant),
+                (rows, hidden),
+                view,
+                WebGpuDType::F32,
+            )?,
         };
         let here = ids.with(value, DType::F32, count);
         let of = [("ids", ids, ids_l)];
@@ -294,7 +299,7 @@ impl QWebGpuStorage {
         out[dims.len() - 1] = n;
         let out = Shape::from(out);
         let value = match form(self.dtype) {
-            Form::Dense(elem) => self.dense_matmul(elem, view, (n, k))?,
+            Form::Dense(gpu_dtype) => self.dense_matmul(gpu_dtype, view, (n, k))?,
             Form::Blocks(quant) => {
                 let runtime = self.device.runtime();
                 runtime.matmul_blocks(view, self.blocks(quant), (n, k))?
@@ -313,7 +318,12 @@ impl QWebGpuStorage {
     }
 
     /// Where the dtypes differ, both are f32 for the product.
-    fn dense_matmul(&self, elem: Elem, x: View<'_>, (n, k): (usize, usize)) -> Result<Value> {
+    fn dense_matmul(
+        &self,
+        gpu_dtype: WebGpuDType,
+        x: View<'_>,
+        (n, k): (usize, usize),
+    ) -> Result<Value> {
         const OP: &str = "qmatmul";
         let runtime = self.device.runtime();
         let outer = x.dims().len() - 2;
@@ -325,19 +335,19 @@ impl QWebGpuStorage {
         let mut strides = vec![0; dims.len()];
         strides[outer] = 1;
         strides[outer + 1] = k;
-        if x.elem() == elem {
-            let weights = self.dense(OP, elem, &dims, &strides)?;
+        if x.dtype() == gpu_dtype {
+            let weights = self.dense(OP, gpu_dtype, &dims, &strides)?;
             return Ok(runtime.matmul(x, weights, (batch, m, n, k))?);
         }
-        let weights = runtime.cast(self.dense(OP, elem, &[n * k], &[1])?, Elem::F32)?;
-        let right = View::new(OP, &weights, Elem::F32, (&dims, &strides, 0))?;
-        let x_f32 = runtime.cast(x, Elem::F32)?;
+        let weights = runtime.cast(self.dense(OP, gpu_dtype, &[n * k], &[1])?, WebGpuDType::F32)?;
+        let right = View::new(OP, &weights, WebGpuDType::F32, (&dims, &strides, 0))?;
+        let x_f32 = runtime.cast(x, WebGpuDType::F32)?;
         let x_strides = Shape::from(x.dims()).stride_contiguous();
-        let left = View::new(OP, &x_f32, Elem::F32, (x.dims(), &x_strides, 0))?;
+        let left = View::new(OP, &x_f32, WebGpuDType::F32, (x.dims(), &x_strides, 0))?;
         let y = runtime.matmul(left, right, (batch, m, n, k))?;
         let all = [batch * m * n];
-        let y = View::new(OP, &y, Elem::F32, (&all, &[1], 0))?;
-        Ok(runtime.cast(y, x.elem())?)
+        let y = View::new(OP, &y, WebGpuDType::F32, (&all, &[1], 0))?;
+        Ok(runtime.cast(y, x.dtype())?)
     }
 
     /// `y[t, e] = x[t, e] times the transpose of matrix ids[t, e]` of a stack of them: a mixture of experts.

@@ -1,6 +1,6 @@
 use candle_webgpu::{AdapterReport, Device as Runtime, Stats};
 
-use super::{elem, WebGpuStorage};
+use super::{webgpu_dtype, WebGpuStorage};
 use crate::backend::{BackendDevice, BackendStorage};
 use crate::{CpuStorage, DType, DeviceLocation, Result, Shape, WithDType};
 
@@ -83,18 +83,20 @@ impl BackendDevice for WebGpuDevice {
 
     fn zeros_impl(&self, shape: &Shape, dtype: DType) -> Result<WebGpuStorage> {
         let count = shape.elem_count();
-        let value = self.runtime.fill(count, elem("zeros", dtype)?, 0)?;
+        let value = self.runtime.fill(count, webgpu_dtype("zeros", dtype)?, 0)?;
         Ok(WebGpuStorage::new(value, self.clone(), dtype, count))
     }
 
     unsafe fn alloc_uninit(&self, shape: &Shape, dtype: DType) -> Result<WebGpuStorage> {
         let count = shape.elem_count();
-        let value = self.runtime.output("alloc", count, elem("alloc", dtype)?)?;
+        let value = self
+            .runtime
+            .output("alloc", count, webgpu_dtype("alloc", dtype)?)?;
         Ok(WebGpuStorage::new(value, self.clone(), dtype, count))
     }
 
     fn storage_from_slice<T: WithDType>(&self, data: &[T]) -> Result<WebGpuStorage> {
-        elem("upload", T::DTYPE)?;
+        webgpu_dtype("upload", T::DTYPE)?;
         self.upload_bytes(bytes_of(data), T::DTYPE, data.len())
     }
 
@@ -123,7 +125,7 @@ impl BackendDevice for WebGpuDevice {
     }
 
     fn rand_uniform(&self, shape: &Shape, dtype: DType, lo: f64, up: f64) -> Result<WebGpuStorage> {
-        let (count, e) = (shape.elem_count(), elem("rand_uniform", dtype)?);
+        let (count, e) = (shape.elem_count(), webgpu_dtype("rand_uniform", dtype)?);
         let value = self.runtime.rand_uniform(count, e, lo, up)?;
         Ok(WebGpuStorage::new(value, self.clone(), dtype, count))
     }
@@ -135,7 +137,7 @@ impl BackendDevice for WebGpuDevice {
         mean: f64,
         std: f64,
     ) -> Result<WebGpuStorage> {
-        let (count, e) = (shape.elem_count(), elem("rand_normal", dtype)?);
+        let (count, e) = (shape.elem_count(), webgpu_dtype("rand_normal", dtype)?);
         let value = self.runtime.rand_normal(count, e, mean, std)?;
         Ok(WebGpuStorage::new(value, self.clone(), dtype, count))
     }

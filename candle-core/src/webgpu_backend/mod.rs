@@ -1,5 +1,5 @@
 //! `Device::WebGpu`: the thin layer between Candle and the runtime (the crate candle-webgpu). It turns a
-//! [`DType`] into an [`Elem`], a storage and its layout into a [`View`], and each trait method into one call.
+//! [`DType`] into an [`WebGpuDType`], a storage and its layout into a [`View`], and each trait method into one call.
 
 pub mod custom;
 mod device;
@@ -14,7 +14,7 @@ pub use device::WebGpuDevice;
 pub use storage::WebGpuStorage;
 
 use crate::{DType, Error, Result};
-use runtime::Elem;
+use runtime::DType as WebGpuDType;
 
 /// Whether this machine has an adapter.
 pub fn is_available() -> bool {
@@ -27,18 +27,18 @@ pub async fn is_available_async() -> bool {
 }
 
 /// The element type of a dtype.
-pub(crate) fn elem(op: &'static str, dtype: DType) -> Result<Elem> {
+pub(crate) fn webgpu_dtype(op: &'static str, dtype: DType) -> Result<WebGpuDType> {
     Ok(match dtype {
-        DType::U8 => Elem::U8,
-        DType::U32 => Elem::U32,
-        DType::I16 => Elem::I16,
-        DType::I32 => Elem::I32,
-        DType::I64 => Elem::I64,
-        DType::BF16 => Elem::Bf16,
-        DType::F16 => Elem::F16,
-        DType::F32 => Elem::F32,
-        DType::F64 => Elem::F64,
-        DType::F8E4M3 => Elem::F8E4M3,
+        DType::U8 => WebGpuDType::U8,
+        DType::U32 => WebGpuDType::U32,
+        DType::I16 => WebGpuDType::I16,
+        DType::I32 => WebGpuDType::I32,
+        DType::I64 => WebGpuDType::I64,
+        DType::BF16 => WebGpuDType::Bf16,
+        DType::F16 => WebGpuDType::F16,
+        DType::F32 => WebGpuDType::F32,
+        DType::F64 => WebGpuDType::F64,
+        DType::F8E4M3 => WebGpuDType::F8E4M3,
         DType::F6E2M3 | DType::F6E3M2 | DType::F4 | DType::F8E8M0 => {
             return Err(Error::UnsupportedDTypeForOp(dtype, op).bt())
         }
@@ -46,9 +46,9 @@ pub(crate) fn elem(op: &'static str, dtype: DType) -> Result<Elem> {
 }
 
 /// The element type that moves a dtype: those without arithmetic are raw bytes.
-pub(crate) fn moved(op: &'static str, dtype: DType) -> Result<Elem> {
+pub(crate) fn bits_dtype(op: &'static str, dtype: DType) -> Result<WebGpuDType> {
     match dtype {
-        DType::F6E2M3 | DType::F6E3M2 | DType::F4 | DType::F8E8M0 => Ok(Elem::U8),
-        dtype => elem(op, dtype),
+        DType::F6E2M3 | DType::F6E3M2 | DType::F4 | DType::F8E8M0 => Ok(WebGpuDType::U8),
+        dtype => webgpu_dtype(op, dtype),
     }
 }

@@ -13,7 +13,7 @@ fn like(x: &WebGpuStorage, l: &Layout, value: candle_webgpu::Value) -> Forward {
 
 pub fn sigmoid(x: &WebGpuStorage, l: &Layout) -> Forward {
     const OP: &str = "usigmoid";
-    let value = x.device().runtime().map(OP, x.view(OP, l)?, [0.; 2])?;
+    let value = x.device().runtime().unary(OP, x.view(OP, l)?, [0.; 2])?;
     like(x, l, value)
 }
 

@@ -1,10 +1,10 @@
 use std::future::Future;
 
-use candle_webgpu::kernel::conv::Window;
-use candle_webgpu::kernel::upsample::Corners;
-use candle_webgpu::{Elem, Value, View};
+use candle_webgpu::kernel::conv::ConvParams;
+use candle_webgpu::kernel::pool::upsample::Corners;
+use candle_webgpu::{DType as WebGpuDType, Value, View};
 
-use super::{elem, moved, WebGpuDevice};
+use super::{bits_dtype, webgpu_dtype, WebGpuDevice};
 use crate::backend::BackendStorage;
 use crate::conv::{ParamsConv1D, ParamsConv2D, ParamsConvTranspose1D, ParamsConvTranspose2D};
 use crate::op::{BinaryOpT, CmpOp, ReduceOp, UnaryOpT};
@@ -37,23 +37,23 @@ impl WebGpuStorage {
 
     /// What a layout shows of this storage, which must hold all of it.
     pub(crate) fn view<'a>(&'a self, op: &'static str, l: &'a Layout) -> Result<View<'a>> {
-        self.view_as(op, elem(op, self.dtype)?, l, l.dims())
+        self.view_as(op, webgpu_dtype(op, self.dtype)?, l, l.dims())
     }
 
     /// The same where elements only move. Those smaller than a byte have fewer bytes than elements.
     fn moved<'a>(&'a self, op: &'static str, l: &'a Layout) -> Result<View<'a>> {
-        self.view_as(op, moved(op, self.dtype)?, l, l.dims())
+        self.view_as(op, bits_dtype(op, self.dtype)?, l, l.dims())
     }
 
     fn view_as<'a>(
         &'a self,
         op: &'static str,
-        elem: Elem,
+        gpu_dtype: WebGpuDType,
         l: &'a Layout,
         dims: &'a [usize],
     ) -> Result<View<'a>> {
         let layout = (dims, l.stride(), l.start_offset());
-        Ok(View::new(op, &self.value, elem, layout)?)
+        Ok(View::new(op, &self.value, gpu_dtype, layout)?)
     }
 
     /// A convolution in groups, `k` being (o, c / groups, ...) and what moves it padding, stride and dilation. None where one for
@@ -94,7 +94,10 @@ impl WebGpuStorage {
     }
 
     fn map(&self, op: &'static str, l: &Layout, scalars: [f64; 2]) -> Result<Self> {
-        let value = self.device.runtime().map(op, self.view(op, l)?, scalars)?;
+        let value = self
+            .device
+            .runtime()
+            .unary(op, self.view(op, l)?, scalars)?;
         Ok(self.shaped(value, self.dtype, l))
     }
 
@@ -104,9 +107,11 @@ impl WebGpuStorage {
         l: &Layout,
     ) -> Result<impl Future<Output = Result<CpuStorage>> + use<>> {
         let (dtype, size) = (self.dtype, stored(self.dtype));
-        let (start, count) = match (moved("readback", dtype)?, dtype) {
+        let (start, count) = match (bits_dtype("readback", dtype)?, dtype) {
             // Some of these elements are smaller than a byte: the storage as a whole.
-            (Elem::U8, dtype) if dtype != DType::U8 && l.start_offset() == 0 => (0, self.count),
+            (WebGpuDType::U8, dtype) if dtype != DType::U8 && l.start_offset() == 0 => {
+                (0, self.count)
+            }
             _ => (l.start_offset(), l.shape().elem_count()),
         };
         let (from, bytes) = ((start * size) as u64, (count * size) as u64);
@@ -157,8 +162,8 @@ fn cpu_storage(dtype: DType, bytes: &[u8]) -> CpuStorage {
 }
 
 /// How a convolution's kernel moves.
-fn window(stride: usize, padding: usize, dilation: usize, output_padding: usize) -> Window {
-    Window {
+fn window(stride: usize, padding: usize, dilation: usize, output_padding: usize) -> ConvParams {
+    ConvParams {
         stride,
         padding,
         dilation,
@@ -243,7 +248,7 @@ impl BackendStorage for WebGpuStorage {
         let value = self
             .device
             .runtime()
-            .fold(name, self.view(name, l)?, dims)?;
+            .reduce(name, self.view(name, l)?, dims)?;
         let kept = l.dims().iter().enumerate();
         let count = kept
             .filter(|(d, _)| !dims.contains(d))
@@ -262,12 +267,12 @@ impl BackendStorage for WebGpuStorage {
             CmpOp::Gt => "gt",
         };
         let (a, b) = (self.view(name, l)?, rhs.view(name, rhs_l)?);
-        let value = self.device.runtime().zip(name, a, b)?;
+        let value = self.device.runtime().binary(name, a, b)?;
         Ok(self.shaped(value, DType::U8, l))
     }
 
     fn to_dtype(&self, l: &Layout, dtype: DType) -> Result<Self> {
-        let to = elem("to_dtype", dtype)?;
+        let to = webgpu_dtype("to_dtype", dtype)?;
         let value = self.device.runtime().cast(self.view("to_dtype", l)?, to)?;
         Ok(self.shaped(value, dtype, l))
     }
@@ -278,7 +283,7 @@ impl BackendStorage for WebGpuStorage {
 
     fn binary_impl<B: BinaryOpT>(&self, rhs: &Self, l: &Layout, rhs_l: &Layout) -> Result<Self> {
         let (a, b) = (self.view(B::KERNEL, l)?, rhs.view(B::KERNEL, rhs_l)?);
-        let value = self.device.runtime().zip(B::KERNEL, a, b)?;
+        let value = self.device.runtime().binary(B::KERNEL, a, b)?;
         Ok(self.shaped(value, self.dtype, l))
     }
 
@@ -295,7 +300,7 @@ impl BackendStorage for WebGpuStorage {
         let value = self
             .device
             .runtime()
-            .pick(self.view(OP, l)?, t_view, f_view)?;
+            .where_cond(self.view(OP, l)?, t_view, f_view)?;
         Ok(self.shaped(value, t.dtype, l))
     }
 
@@ -304,7 +309,7 @@ impl BackendStorage for WebGpuStorage {
         let x = self.view(OP, l)?;
         // Channels that do not divide into the groups are left out, as on the CPU.
         let dims = [p.c_out, p.c_in, p.k_size];
-        let w = k.view_as(OP, elem(OP, k.dtype)?, k_l, &dims)?;
+        let w = k.view_as(OP, webgpu_dtype(OP, k.dtype)?, k_l, &dims)?;
         let window = window(p.stride, p.padding, p.dilation, 0);
         Ok(self.all_of(self.device.runtime().conv(x, w, window)?))
     }
@@ -327,7 +332,7 @@ impl BackendStorage for WebGpuStorage {
         const OP: &str = "conv2d";
         let x = self.view(OP, l)?;
         let dims = [p.c_out, p.c_in, p.k_h, p.k_w];
-        let w = k.view_as(OP, elem(OP, k.dtype)?, k_l, &dims)?;
+        let w = k.view_as(OP, webgpu_dtype(OP, k.dtype)?, k_l, &dims)?;
         let window = window(p.stride, p.padding, p.dilation, 0);
         Ok(self.all_of(self.device.runtime().conv(x, w, window)?))
     }
@@ -492,7 +497,7 @@ impl BackendStorage for WebGpuStorage {
         dst_offset: usize,
     ) -> Result<()> {
         let (dims, x, y) = ([d1, d2], [src_stride, 1], [dst_stride, 1]);
-        let [e, into] = [self.dtype, dst.dtype].map(|dtype| moved("copy", dtype));
+        let [e, into] = [self.dtype, dst.dtype].map(|dtype| bits_dtype("copy", dtype));
         let x = View::new("copy", &self.value, e?, (&dims, &x, src_offset))?;
         let y = View::new("copy", &dst.value, into?, (&dims, &y, dst_offset))?;
         Ok(self.device.runtime().copy_into(x, y)?)
@@ -500,7 +505,10 @@ impl BackendStorage for WebGpuStorage {
 
     fn const_set(&mut self, v: Scalar, l: &Layout) -> Result<()> {
         let runtime = self.device.runtime();
-        let (e, all) = (elem("const_set", self.dtype)?, l.shape().elem_count());
+        let (e, all) = (
+            webgpu_dtype("const_set", self.dtype)?,
+            l.shape().elem_count(),
+        );
         if all == self.count && l.is_contiguous() && l.start_offset() == 0 {
             return Ok(runtime.fill_in(&self.value, all, e, bits(v))?);
         }

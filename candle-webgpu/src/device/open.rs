@@ -4,23 +4,25 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use crate::adapter::{choose, AdapterReport, DOT4, IN_TURN, OPTIONAL, PACK16};
-use crate::apart::Apart;
-use crate::buffer::{lock, Pool, Value};
-use crate::check::Check;
-use crate::compile::immediates;
+use crate::debug::check_nan::Check;
+use crate::device::adapter::{choose, AdapterReport, DOT4, OPTIONAL, PACK16, SOFTWARE};
+use crate::device::env::Settings;
+use crate::device::features;
 use crate::device::{Device, Inner, Rng};
-use crate::encode::Encoder;
 use crate::error::{Error, Result};
-use crate::kernel::gemm_coop;
-use crate::packing;
-use crate::queue::{Threads, LOG_VAR};
-use crate::readback::FAULT_BYTES;
-use crate::rewrite::{self, Rewrites, Set};
-use crate::settings::Settings;
-use crate::submit;
-use crate::wait::{block_on, may_block, poll, Call};
-use crate::window::binding_limit;
+use crate::executor::encode::Encoder;
+use crate::executor::readback::FAULT_BYTES;
+use crate::executor::submit;
+use crate::executor::wait::{block_on, may_block, poll, Call};
+use crate::fusion;
+use crate::fusion::{Rewrites, Set};
+use crate::kernel::matmul::gemm_coop;
+use crate::memory::binding_range::binding_limit;
+use crate::memory::buffer::{Pool, Value};
+use crate::recorder::queue::{Threads, LOG_VAR};
+use crate::shader::compile::immediates;
+use crate::util::apart::Apart;
+use crate::util::lock;
 
 /// Optional features to do without, separated by commas: forces the portable twins.
 pub const DISABLE_VAR: &str = "CANDLE_WEBGPU_DISABLE";
@@ -37,7 +39,7 @@ fn named(var: &str) -> Result<Vec<String>> {
     let known: Vec<_> = OPTIONAL
         .iter()
         .map(|(n, _)| *n)
-        .chain([DOT4, PACK16, IN_TURN])
+        .chain([DOT4, PACK16, SOFTWARE])
         .collect();
     names
         .map(|name| match known.contains(&name) {
@@ -70,7 +72,7 @@ impl Device {
         if let Some(device) = Self::made(report.ordinal) {
             return Ok(device);
         }
-        let device = Self::open(&adapter, &report, &rewrite::from_env()).await?;
+        let device = Self::open(&adapter, &report, &fusion::from_env()).await?;
         // Whoever was faster while this one waited has made the device that all share.
         if let Some(device) = Self::made(report.ordinal) {
             return Ok(device);
@@ -90,7 +92,7 @@ impl Device {
     /// The same without blocking.
     pub async fn separate_async(ordinal: usize) -> Result<Self> {
         let (adapter, report) = choose(ordinal).await?;
-        Self::open(&adapter, &report, &rewrite::from_env()).await
+        Self::open(&adapter, &report, &fusion::from_env()).await
     }
 
     /// The device on this adapter, if there is one that is not lost.
@@ -147,7 +149,7 @@ impl Device {
         let (features, request) = match report.subgroup {
             Some(_) => (
                 features | wgpu::Features::SUBGROUP,
-                crate::browser::asking_for_subgroups(request),
+                crate::device::browser::asking_for_subgroups(request),
             ),
             None => (features, Some(request())),
         };
@@ -157,9 +159,9 @@ impl Device {
             adapter: report.name.clone(),
             message,
         };
-        let in_turn = report.features.contains(&IN_TURN);
-        let settings = Settings::from_env(in_turn)?;
-        let rules = Set::parse(rules, in_turn)?.without(&settings.denied);
+        let software = report.features.contains(&SOFTWARE);
+        let settings = Settings::from_env(software)?;
+        let rules = Set::parse(rules, software)?.without(&settings.denied);
         let rewrites = Rewrites::new(rules);
         let request = request.ok_or_else(|| failed("it was not asked for".into()))?;
         let (device, queue) = request.await.map_err(|e| failed(e.to_string()))?;
@@ -179,7 +181,7 @@ impl Device {
             features,
             dot4: has(DOT4),
             immediates: immediates(&device),
-            in_turn: has(IN_TURN),
+            software: has(SOFTWARE),
             timeout: settings.timeout,
             check: settings.check_nan.then(Check::default),
             verify: settings.verify,
@@ -217,10 +219,10 @@ impl Device {
         }
         if !without(PACK16) {
             // A driver that fails at it is one to do without.
-            let _ = packing::exact(&device).await;
+            let _ = features::exact(&device).await;
         }
         // Where workgroups run in turn they gain nothing: llvmpipe of Mesa 26.2 multiplies by `gemm` as fast or faster.
-        if features.contains(gemm_coop::FEATURES) && !has(IN_TURN) {
+        if features.contains(gemm_coop::FEATURES) && !has(SOFTWARE) {
             if let Some(tiles) = gemm_coop::trusted(&device, adapter) {
                 let _ = device.0.cooperative.set(tiles);
             }

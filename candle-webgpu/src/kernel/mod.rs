@@ -2,92 +2,59 @@
 //! record them.
 
 pub mod attention;
-mod attention_share;
-pub(crate) mod attention_spec;
-pub(crate) mod chain;
 pub mod conv;
-mod conv_coop;
-mod conv_cut;
-mod conv_spec;
 pub mod copy;
-pub(crate) mod copy_parts;
-pub(crate) mod edge;
-pub(crate) mod epilogue;
-pub(crate) mod flash_coop;
-pub mod fold;
-mod fold_plan;
-mod fold_spec;
-pub mod gemm;
-pub mod gemm_coop;
-pub mod gemv;
-pub mod gemv_dot;
-mod gemv_dot_text;
-pub(crate) mod gemv_normed;
-pub(crate) mod gemv_siblings;
-mod image;
+pub mod elementwise;
 pub mod index;
-pub mod map;
 pub mod matmul;
-pub(crate) mod matmul_plan;
-pub(crate) mod nonfinite;
 pub mod norm;
-pub mod pick;
 pub mod pool;
-pub(crate) mod product;
-pub mod quantized;
-pub mod rng;
+pub mod random;
+pub mod reduce;
 pub mod rope;
-pub(crate) mod rope_caches;
-mod scaled;
-pub mod scatter;
 pub(crate) mod softmax;
 pub mod sort;
-pub mod sort_long;
-pub(crate) mod transpose;
-pub mod upsample;
-pub mod wide;
-pub mod zip;
 
 use crate::device::Device;
-use crate::layout::{Merged, MAX_RANK};
-use crate::link::{Spec, Text};
-use crate::recorded::Grid;
+use crate::memory::view::{Merged, MAX_RANK};
+use crate::recorder::op::Grid;
+use crate::shader::{Specialization, Text};
 
 /// Every specialisation that the backend can ask for.
-pub fn catalogue() -> Vec<Spec> {
+pub fn catalogue() -> Vec<Specialization> {
     [
-        attention_spec::catalogue(),
-        chain::catalogue(),
-        map::catalogue(),
-        zip::catalogue(),
-        pick::catalogue(),
+        attention::specialization::catalogue(),
+        elementwise::fused::catalogue(),
+        elementwise::unary::catalogue(),
+        elementwise::binary::catalogue(),
+        elementwise::where_cond::catalogue(),
         pool::catalogue(),
-        conv_coop::catalogue(),
-        conv_spec::catalogue(),
+        conv::coop::catalogue(),
+        conv::specialization::catalogue(),
         copy::catalogue(),
-        copy_parts::catalogue(),
-        epilogue::catalogue(),
-        fold_spec::catalogue(),
-        gemm::catalogue(),
-        gemm_coop::catalogue(),
-        gemv::catalogue(),
-        gemv_dot::catalogue(),
-        gemv_normed::catalogue(),
-        gemv_siblings::catalogue(),
+        copy::concat::catalogue(),
+        matmul::epilogue::catalogue(),
+        reduce::specialization::catalogue(),
+        matmul::gemm::catalogue(),
+        matmul::gemm_coop::catalogue(),
+        matmul::gemv::catalogue(),
+        matmul::gemv_dot::catalogue(),
+        matmul::gemv_normed::catalogue(),
+        matmul::gemv_projections::catalogue(),
         index::catalogue(),
-        nonfinite::catalogue(),
+        reduce::nonfinite::catalogue(),
         norm::catalogue(),
-        quantized::catalogue(),
-        rng::catalogue(),
+        matmul::quantized::catalogue(),
+        random::catalogue(),
         rope::catalogue(),
-        rope_caches::catalogue(),
-        scaled::catalogue(),
-        scatter::catalogue(),
+        rope::kv_cache::catalogue(),
+        matmul::scaled::catalogue(),
+        index::scatter::catalogue(),
         sort::catalogue(),
-        sort_long::catalogue(),
-        transpose::catalogue(),
-        wide::catalogue(),
-        upsample::catalogue(),
+        sort::merge::catalogue(),
+        copy::transpose::catalogue(),
+        matmul::f64::catalogue(),
+        pool::upsample::catalogue(),
     ]
     .concat()
 }
@@ -102,13 +69,19 @@ pub(crate) const WORKGROUP: u32 = 128;
 
 /// Threads that share each of `rows` sums of `units`, at most all `threads` of a workgroup: as many as have `each` units, or where
 /// threads run in turn, so that each of those that meet is saved and fetched again, as few as leave work for all processors.
-pub(crate) fn team(device: &Device, rows: usize, units: usize, each: usize, threads: u32) -> u32 {
+pub(crate) fn thread_group(
+    device: &Device,
+    rows: usize,
+    units: usize,
+    each: usize,
+    threads: u32,
+) -> u32 {
     const LEAST: u32 = 4;
     const VECTOR: u32 = 8;
     const GROUPS: usize = 16;
     let most = units.div_ceil(each) as u32;
     let wanted = match rows {
-        _ if !device.in_turn() => most,
+        _ if !device.software() => most,
         0 | 1 => 2 * VECTOR,
         rows => most
             .min((GROUPS * threads as usize / rows) as u32)
@@ -125,18 +98,18 @@ pub(crate) fn quads(n: usize) -> Grid {
 
 /// Quads of a thread of an elementwise kernel: two where an operand is packed, so that as many bytes are under way as of
 /// f32, and no more workgroups are started for them.
-fn span(spec: &Spec) -> u32 {
-    let packed = spec.operands.iter().any(|(elem, _)| elem.size() < 4);
+fn span(spec: &Specialization) -> u32 {
+    let packed = spec.operands.iter().any(|(dtype, _)| dtype.size() < 4);
     1 + u32::from(packed)
 }
 
 /// `const SPAN` of an elementwise kernel.
-pub(crate) fn span_slot(spec: &Spec, text: &mut Text) {
+pub(crate) fn span_slot(spec: &Specialization, text: &mut Text) {
     text.line(format!("const SPAN = {}u;", span(spec)));
 }
 
 /// The grid of an elementwise kernel for `n` elements.
-pub(crate) fn spans(spec: &Spec, n: usize) -> Grid {
+pub(crate) fn spans(spec: &Specialization, n: usize) -> Grid {
     threads(n.div_ceil(4 * span(spec) as usize))
 }
 

@@ -2,26 +2,26 @@
 
 use smallvec::SmallVec;
 
-use crate::buffer::Value;
-use crate::cut::{Loops, Part};
 use crate::device::Device;
-use crate::elem::Elem;
+use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::kernel::edge::{y_put, FLOATS};
+use crate::kernel::matmul::store::{y_put, FLOATS};
 use crate::kernel::softmax::SoftmaxParams;
-use crate::kernel::{team, ROUNDS};
-use crate::layout::{to_u32, View};
-use crate::link::{read, write, Access, Binding, Kernel, Spec, Text};
-use crate::recorded::Grid;
-use crate::window::Window;
+use crate::kernel::{thread_group, ROUNDS};
+use crate::memory::binding_range::BindingRange;
+use crate::memory::buffer::Value;
+use crate::memory::split::{Loops, Part};
+use crate::memory::view::{to_u32, View};
+use crate::recorder::op::Grid;
+use crate::shader::{read, write, Access, Binding, Kernel, Specialization, Text};
 
 pub(crate) const WORKGROUP: u32 = 256;
 
 macro_rules! row_kernel {
-    ($name:literal, $bindings:expr, $shared:literal) => {
+    ($folder:literal, $name:literal, $bindings:expr, $shared:literal) => {
         Kernel {
             name: $name,
-            source: include_str!(concat!("../../wgsl/kernel/", $name, ".wgsl")),
+            source: wgsl!("kernel/", $folder, "/", $name, ".wgsl"),
             bindings: $bindings,
             workgroup: WORKGROUP,
             shared: |_| WORKGROUP * $shared,
@@ -31,29 +31,40 @@ macro_rules! row_kernel {
     };
 }
 
-pub static SOFTMAX: Kernel = row_kernel!("softmax", &[read("x"), write("y")], 8);
-pub static RMS_NORM: Kernel = row_kernel!("rms_norm", &[read("x"), read("alpha"), write("y")], 4);
+pub static SOFTMAX: Kernel = row_kernel!("softmax", "softmax", &[read("x"), write("y")], 8);
+pub static RMS_NORM: Kernel = row_kernel!(
+    "norm",
+    "rms_norm",
+    &[read("x"), read("alpha"), write("y")],
+    4
+);
 pub static LAYER_NORM: Kernel = row_kernel!(
+    "norm",
     "layer_norm",
     &[read("x"), read("alpha"), read("beta"), write("y")],
     4
 );
 
 /// Rows that are few and long, in chunks: the chunks' maxima and sums, and then the result.
-pub static SOFTMAX_PARTS: Kernel = row_kernel!("softmax_parts", &[read("x"), write("sums")], 8);
-pub static SOFTMAX_JOIN: Kernel =
-    row_kernel!("softmax_join", &[read("x"), read("sums"), write("y")], 8);
+pub static SOFTMAX_SPLIT: Kernel =
+    row_kernel!("softmax", "softmax_split", &[read("x"), write("sums")], 8);
+pub static SOFTMAX_MERGE: Kernel = row_kernel!(
+    "softmax",
+    "softmax_merge",
+    &[read("x"), read("sums"), write("y")],
+    8
+);
 
 /// A sum and its norm. Recorded by a rule.
 pub static ADD_RMS_NORM: Kernel = Kernel {
     name: "add_rms_norm",
-    source: include_str!("../../wgsl/kernel/add_rms_norm.wgsl"),
+    source: wgsl!("kernel/norm/add_rms_norm.wgsl"),
     bindings: &[read("a"), read("b"), read("alpha"), write("s"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| WORKGROUP * 4,
     features: wgpu::Features::empty(),
     slots: |spec, text| {
-        let name = spec.row(3)?.name;
+        let name = spec.info(3)?.name;
         text.line(format!(
             "fn s_four(q: u32) -> vec4<f32> {{ return {name}_unpack(s[q]); }}"
         ));
@@ -61,18 +72,18 @@ pub static ADD_RMS_NORM: Kernel = Kernel {
     },
 };
 
-pub(crate) fn add_norm_spec(elem: Elem, rows: u32) -> Spec {
-    let [read, write] = [(elem, Access::Quads), (elem, Access::Put)];
-    Spec::new(&ADD_RMS_NORM, "", &[read, read, read, write, write]).with("ROWS", rows)
+pub(crate) fn add_norm_spec(dtype: DType, rows: u32) -> Specialization {
+    let [read, write] = [(dtype, Access::Quads), (dtype, Access::Put)];
+    Specialization::new(&ADD_RMS_NORM, "", &[read, read, read, write, write]).with("ROWS", rows)
 }
 
 /// With `Quads` every row is made of whole quads; with `Words` rows start and end anywhere, and quads
 /// are cut at the ends of a row.
-fn slots(spec: &Spec, text: &mut Text) -> Result<()> {
+fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let whole = spec.operands[0].1 == Access::Quads;
     text.line(format!("const WHOLE = {whole};"));
     if spec.kernel.name.starts_with("softmax") {
-        text.file(include_str!("../../wgsl/lib/softmax.wgsl"));
+        text.file(wgsl!("kernel/softmax/online_softmax.wgsl"));
     }
     let last = spec.kernel.bindings.len() - 1;
     for (Binding { name, .. }, (_, access)) in
@@ -128,7 +139,12 @@ fn {name}_four(q: u32, first: u32, end: u32) -> vec4<f32> {{
 }
 
 /// `rows`: of a workgroup, for kernels that do not cut rows.
-pub(crate) fn spec(kernel: &'static Kernel, elem: Elem, whole: bool, rows: Option<u32>) -> Spec {
+pub(crate) fn spec(
+    kernel: &'static Kernel,
+    dtype: DType,
+    whole: bool,
+    rows: Option<u32>,
+) -> Specialization {
     let (read, write) = if whole {
         (Access::Quads, Access::Put)
     } else {
@@ -138,32 +154,32 @@ pub(crate) fn spec(kernel: &'static Kernel, elem: Elem, whole: bool, rows: Optio
         .bindings
         .iter()
         .map(|b| match (b.name, b.write) {
-            ("sums", _) => (Elem::F32, Access::Raw),
-            (_, true) => (elem, write),
-            (_, false) => (elem, read),
+            ("sums", _) => (DType::F32, Access::Raw),
+            (_, true) => (dtype, write),
+            (_, false) => (dtype, read),
         })
         .collect();
     match rows {
-        None => Spec::new(kernel, "", &operands),
-        Some(rows) => Spec::new(kernel, "", &operands).with("ROWS", rows),
+        None => Specialization::new(kernel, "", &operands),
+        Some(rows) => Specialization::new(kernel, "", &operands).with("ROWS", rows),
     }
 }
 
-pub fn catalogue() -> Vec<Spec> {
+pub fn catalogue() -> Vec<Specialization> {
     let mut all = Vec::new();
     for kernel in [&SOFTMAX, &RMS_NORM, &LAYER_NORM] {
-        for elem in FLOATS {
+        for dtype in FLOATS {
             for whole in [true, false] {
-                all.push(spec(kernel, elem, whole, Some(1)));
+                all.push(spec(kernel, dtype, whole, Some(1)));
             }
         }
     }
-    for kernel in [&SOFTMAX_PARTS, &SOFTMAX_JOIN] {
-        for elem in FLOATS {
-            all.extend([true, false].map(|whole| spec(kernel, elem, whole, None)));
+    for kernel in [&SOFTMAX_SPLIT, &SOFTMAX_MERGE] {
+        for dtype in FLOATS {
+            all.extend([true, false].map(|whole| spec(kernel, dtype, whole, None)));
         }
     }
-    all.extend(FLOATS.map(|elem| add_norm_spec(elem, 1)));
+    all.extend(FLOATS.map(|dtype| add_norm_spec(dtype, 1)));
     all
 }
 
@@ -201,10 +217,10 @@ pub(crate) struct Flat {
 }
 
 impl Flat {
-    pub fn view<'a>(&'a self, elem: Elem, dims: &'a [usize], strides: &'a [usize]) -> View<'a> {
+    pub fn view<'a>(&'a self, dtype: DType, dims: &'a [usize], strides: &'a [usize]) -> View<'a> {
         View {
             value: &self.value,
-            elem,
+            dtype,
             dims,
             strides,
             offset: self.offset,
@@ -215,20 +231,20 @@ impl Flat {
 /// Rows of the last dim of x.
 pub(crate) struct Rows {
     pub op: &'static str,
-    pub elem: Elem,
+    pub dtype: DType,
     pub rows: usize,
     pub n: usize,
 }
 
 impl Rows {
     fn new(op: &'static str, x: View<'_>) -> Result<Self> {
-        if !FLOATS.contains(&x.elem) {
-            return Err(Error::Unsupported { op, elem: x.elem });
+        if !FLOATS.contains(&x.dtype) {
+            return Err(Error::Unsupported { op, dtype: x.dtype });
         }
         let n = x.dims.last().copied().unwrap_or(1);
         Ok(Rows {
             op,
-            elem: x.elem,
+            dtype: x.dtype,
             rows: x.count().checked_div(n).unwrap_or(0),
             n,
         })
@@ -236,12 +252,12 @@ impl Rows {
 
     /// Refuses what is no parameter of one row.
     fn check(&self, v: View<'_>) -> Result<()> {
-        if v.elem != self.elem || v.dims != [self.n] {
+        if v.dtype != self.dtype || v.dims != [self.n] {
             return Err(Error::Invalid {
                 op: self.op,
                 message: format!(
                     "a parameter {:?} {} for rows of {} {}",
-                    v.dims, v.elem, self.n, self.elem
+                    v.dims, v.dtype, self.n, self.dtype
                 ),
             });
         }
@@ -250,7 +266,7 @@ impl Rows {
 
     /// Whether a window shows a row wherever it starts.
     fn fit(&self, device: &Device) -> bool {
-        (self.n * self.elem.size()) as u64 <= device.binding_limit() / 2
+        (self.n * self.dtype.size()) as u64 <= device.binding_limit() / 2
     }
 
     /// Whether, besides, a workgroup does not take for ever with a row, for kernels that cannot cut one.
@@ -259,9 +275,9 @@ impl Rows {
     }
 
     /// Threads that share a row: enough for a few quads each, fewer where rows alone fill the adapter.
-    fn team(&self, device: &Device) -> u32 {
+    fn thread_group(&self, device: &Device) -> u32 {
         let each = if self.rows >= 4096 { 4 } else { 1 };
-        team(device, self.rows, self.n.div_ceil(4), each, WORKGROUP)
+        thread_group(device, self.rows, self.n.div_ceil(4), each, WORKGROUP)
     }
 
     /// `params` are those of a number of rows, with the operands' offsets: x, then parameters of one row.
@@ -275,16 +291,16 @@ impl Rows {
         let dims = [self.rows, self.n];
         let (along, same) = ([self.n, 1], [0, 1]);
         let reads: [View<'_>; N] = std::array::from_fn(|i| {
-            operands[i].view(self.elem, &dims, if i == 0 { &along } else { &same })
+            operands[i].view(self.dtype, &dims, if i == 0 { &along } else { &same })
         });
-        let rows = WORKGROUP / self.team(device);
-        device.in_pieces(
+        let rows = WORKGROUP / self.thread_group(device);
+        device.in_parts(
             self.op,
             reads,
-            (self.elem, &dims),
+            (self.dtype, &dims),
             Loops::First(1),
             |reads, y| {
-                let mut windows = SmallVec::<[Window<'_>; 4]>::new();
+                let mut windows = SmallVec::<[BindingRange<'_>; 4]>::new();
                 let mut offsets = [0; N];
                 for (v, offset) in reads.into_iter().zip(&mut offsets) {
                     let (window, v) = device.window(self.op, v)?;
@@ -295,7 +311,7 @@ impl Rows {
                 let whole = self.n.is_multiple_of(4) && offsets.iter().all(|o| o.is_multiple_of(4));
                 let count = to_u32(self.op, reads[0].dims[0])?;
                 device.record(
-                    spec(kernel, self.elem, whole, Some(rows)),
+                    spec(kernel, self.dtype, whole, Some(rows)),
                     &windows,
                     &params(count, offsets),
                     Grid::Linear(count.div_ceil(rows).into()),
@@ -319,7 +335,7 @@ pub(crate) fn flat(device: &Device, v: View<'_>) -> Result<Flat> {
 impl Device {
     /// Softmax over the last dim.
     pub fn softmax_last_dim(&self, x: View<'_>) -> Result<Value> {
-        if x.elem == Elem::F64 {
+        if x.dtype == DType::F64 {
             return self.softmax_in_steps(x);
         }
         let rows = Rows::new("softmax_last_dim", x)?;
@@ -327,9 +343,9 @@ impl Device {
             return rows.in_chunks(self, &flat(self, x)?);
         }
         if !rows.are_short(self) {
-            let wide = self.cast(x, Elem::F32)?;
-            let y = self.softmax_in_steps(Part::all(&wide, Elem::F32, x.dims).view())?;
-            return self.cast(Part::all(&y, Elem::F32, x.dims).view(), x.elem);
+            let wide = self.cast(x, DType::F32)?;
+            let y = self.softmax_in_steps(Part::all(&wide, DType::F32, x.dims).view())?;
+            return self.cast(Part::all(&y, DType::F32, x.dims).view(), x.dtype);
         }
         let n = to_u32(rows.op, rows.n)?;
         rows.record(self, &SOFTMAX, [&flat(self, x)?], |rows, [x_offset]| {

@@ -1,15 +1,15 @@
 //! Softmax of rows that are few and long, by chunks: a pass for their maxima and sums, and one for the result.
 
-use crate::buffer::Value;
-use crate::cut::Loops;
 use crate::device::Device;
-use crate::elem::Elem;
+use crate::dtype::DType;
 use crate::error::Result;
-use crate::kernel::norm::{spec, Flat, Rows, SOFTMAX_JOIN, SOFTMAX_PARTS, WORKGROUP};
+use crate::kernel::norm::{spec, Flat, Rows, SOFTMAX_MERGE, SOFTMAX_SPLIT, WORKGROUP};
 use crate::kernel::ROUNDS;
-use crate::layout::to_u32;
-use crate::link::Spec;
-use crate::recorded::Grid;
+use crate::memory::buffer::Value;
+use crate::memory::split::Loops;
+use crate::memory::view::to_u32;
+use crate::recorder::op::Grid;
+use crate::shader::Specialization;
 
 /// The most chunks of all rows together: as many workgroups keep a large adapter busy.
 const CHUNKS: u32 = 2048;
@@ -47,8 +47,8 @@ impl Chunked {
     /// If rows so few and so long are better cut.
     pub fn new(of: SoftmaxParams) -> Option<Self> {
         let cut = Self::cut(of);
-        let worth = if of.rows < 256 { 3 } else { 9 };
-        (cut.params.chunks >= worth).then_some(cut)
+        let scale = if of.rows < 256 { 3 } else { 9 };
+        (cut.params.chunks >= scale).then_some(cut)
     }
 
     pub fn cut(of: SoftmaxParams) -> Self {
@@ -79,8 +79,8 @@ impl Chunked {
         Grid::Linear(self.groups())
     }
 
-    pub fn specs(&self, elem: Elem, whole: bool) -> [Spec; 2] {
-        [&SOFTMAX_PARTS, &SOFTMAX_JOIN].map(|kernel| spec(kernel, elem, whole, None))
+    pub fn specs(&self, dtype: DType, whole: bool) -> [Specialization; 2] {
+        [&SOFTMAX_SPLIT, &SOFTMAX_MERGE].map(|kernel| spec(kernel, dtype, whole, None))
     }
 }
 
@@ -88,9 +88,9 @@ impl Rows {
     /// Softmax by chunks of rows.
     pub fn in_chunks(&self, device: &Device, x: &Flat) -> Result<Value> {
         let (dims, strides) = ([self.rows, self.n], [self.n, 1]);
-        let x = x.view(self.elem, &dims, &strides);
-        let y = (self.elem, &dims[..]);
-        device.in_pieces(self.op, [x], y, Loops::First(1), |[x], y| {
+        let x = x.view(self.dtype, &dims, &strides);
+        let y = (self.dtype, &dims[..]);
+        device.in_parts(self.op, [x], y, Loops::First(1), |[x], y| {
             let (window, x) = device.window(self.op, x)?;
             let chunked = Chunked::cut(SoftmaxParams {
                 rows: to_u32(self.op, x.dims[0])?,
@@ -98,9 +98,9 @@ impl Rows {
                 x_offset: to_u32(self.op, x.offset)?,
                 pad: 0,
             });
-            let sums = device.output(self.op, chunked.bytes() as usize / 4, Elem::F32)?;
+            let sums = device.output(self.op, chunked.bytes() as usize / 4, DType::F32)?;
             let whole = self.n.is_multiple_of(4) && x.offset.is_multiple_of(4);
-            let [parts, join] = chunked.specs(self.elem, whole);
+            let [parts, join] = chunked.specs(self.dtype, whole);
             let windows = [window, (&sums).into()];
             device.record(parts, &windows, &chunked.params, chunked.grid())?;
             let windows = [window, (&sums).into(), y];

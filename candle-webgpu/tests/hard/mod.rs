@@ -2,14 +2,14 @@
 #![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use candle_webgpu::{Device, Elem, Value, View};
+use candle_webgpu::{DType, Device, Value, View};
 
 use crate::table::decode;
 
-pub fn line(value: &Value, elem: Elem, n: usize) -> View<'_> {
+pub fn line(value: &Value, dtype: DType, n: usize) -> View<'_> {
     // Leaked: a test's few words.
     let dims: &'static [usize] = Box::leak(Box::new([n]));
-    View::new("test", value, elem, (dims, &[1], 0)).unwrap()
+    View::new("test", value, dtype, (dims, &[1], 0)).unwrap()
 }
 
 pub fn f64_bytes(x: &[f64]) -> Vec<u8> {
@@ -113,6 +113,6 @@ pub fn same(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
 }
 
-pub fn read_n(d: &Device, elem: Elem, value: &Value, n: usize) -> Vec<f64> {
-    decode(elem, &d.read(value, 0, (n * elem.size()) as u64).unwrap())
+pub fn read_n(d: &Device, dtype: DType, value: &Value, n: usize) -> Vec<f64> {
+    decode(dtype, &d.read(value, 0, (n * dtype.size()) as u64).unwrap())
 }

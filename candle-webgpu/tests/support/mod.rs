@@ -1,9 +1,9 @@
 //! What the kernel tests share: an array in host and device memory, seen through any strides.
 
-use candle_webgpu::{Device, Elem, Value, View};
+use candle_webgpu::{DType, Device, Value, View};
 use half::{bf16, f16};
 
-pub const FLOATS: [Elem; 3] = [Elem::F32, Elem::F16, Elem::Bf16];
+pub const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 
 pub fn device() -> Device {
     Device::new(0).expect("an adapter (a software one will do)")
@@ -21,18 +21,18 @@ pub fn noise(seed: u64, n: usize) -> Vec<f64> {
 }
 
 /// The relative step of a dtype.
-pub fn epsilon(elem: Elem) -> f64 {
-    match elem {
-        Elem::F16 => 1.0 / 1024.0,
-        Elem::Bf16 => 1.0 / 128.0,
+pub fn epsilon(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => 1.0 / 1024.0,
+        DType::Bf16 => 1.0 / 128.0,
         _ => f64::from(f32::EPSILON),
     }
 }
 
-pub fn encode(elem: Elem, x: &[f64]) -> Vec<u8> {
-    match elem {
-        Elem::F32 => x.iter().flat_map(|v| (*v as f32).to_le_bytes()).collect(),
-        Elem::F16 => x
+pub fn encode(dtype: DType, x: &[f64]) -> Vec<u8> {
+    match dtype {
+        DType::F32 => x.iter().flat_map(|v| (*v as f32).to_le_bytes()).collect(),
+        DType::F16 => x
             .iter()
             .flat_map(|v| f16::from_f64(*v).to_le_bytes())
             .collect(),
@@ -43,14 +43,14 @@ pub fn encode(elem: Elem, x: &[f64]) -> Vec<u8> {
     }
 }
 
-pub fn decode(elem: Elem, bytes: &[u8]) -> Vec<f64> {
+pub fn decode(dtype: DType, bytes: &[u8]) -> Vec<f64> {
     let two = |c: &[u8]| [c[0], c[1]];
-    match elem {
-        Elem::F32 => bytes
+    match dtype {
+        DType::F32 => bytes
             .chunks(4)
             .map(|c| f64::from(f32::from_le_bytes([c[0], c[1], c[2], c[3]])))
             .collect(),
-        Elem::F16 => bytes
+        DType::F16 => bytes
             .chunks(2)
             .map(|c| f16::from_le_bytes(two(c)).to_f64())
             .collect(),
@@ -65,7 +65,7 @@ pub fn decode(elem: Elem, bytes: &[u8]) -> Vec<f64> {
 pub struct Array {
     value: Value,
     host: Vec<f64>,
-    elem: Elem,
+    dtype: DType,
     pub dims: Vec<usize>,
     pub strides: Vec<usize>,
     pub offset: usize,
@@ -75,15 +75,15 @@ impl Array {
     /// Memory of `data`, seen as `dims` by `strides` from `offset`.
     pub fn new(
         d: &Device,
-        elem: Elem,
+        dtype: DType,
         data: &[f64],
         (dims, strides, offset): (&[usize], &[usize], usize),
     ) -> Self {
-        let bytes = encode(elem, data);
+        let bytes = encode(dtype, data);
         Array {
             value: d.upload(&bytes).expect("memory"),
-            host: decode(elem, &bytes),
-            elem,
+            host: decode(dtype, &bytes),
+            dtype,
             dims: dims.to_vec(),
             strides: strides.to_vec(),
             offset,
@@ -94,7 +94,7 @@ impl Array {
     /// one followed by `gap` elements that are not part of it.
     pub fn noise(
         d: &Device,
-        elem: Elem,
+        dtype: DType,
         seed: u64,
         dims: &[usize],
         (order, gap, offset): (&[usize], usize, usize),
@@ -106,17 +106,17 @@ impl Array {
             step *= dims[dim] + if i == 0 { gap } else { 0 };
         }
         let data = noise(seed, offset + step);
-        Self::new(d, elem, &data, (dims, &strides, offset))
+        Self::new(d, dtype, &data, (dims, &strides, offset))
     }
 
-    pub fn contiguous(d: &Device, elem: Elem, seed: u64, dims: &[usize]) -> Self {
+    pub fn contiguous(d: &Device, dtype: DType, seed: u64, dims: &[usize]) -> Self {
         let order: Vec<usize> = (0..dims.len()).collect();
-        Self::noise(d, elem, seed, dims, (&order, 0, 0))
+        Self::noise(d, dtype, seed, dims, (&order, 0, 0))
     }
 
     pub fn view(&self) -> View<'_> {
         let layout = (&self.dims[..], &self.strides[..], self.offset);
-        View::new("test", &self.value, self.elem, layout).expect("within its memory")
+        View::new("test", &self.value, self.dtype, layout).expect("within its memory")
     }
 
     pub fn at(&self, index: &[usize]) -> f64 {
@@ -141,11 +141,11 @@ impl Array {
     }
 }
 
-pub fn read(d: &Device, elem: Elem, value: &Value, count: usize) -> Vec<f64> {
+pub fn read(d: &Device, dtype: DType, value: &Value, count: usize) -> Vec<f64> {
     let bytes = d
-        .read(value, 0, (count * elem.size()) as u64)
+        .read(value, 0, (count * dtype.size()) as u64)
         .expect("a readback");
-    decode(elem, &bytes)
+    decode(dtype, &bytes)
 }
 
 /// `bound(i)` is the largest error that element i may have.

@@ -2,68 +2,68 @@
 #![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use candle_webgpu::{Device, Elem, Value, View};
+use candle_webgpu::{DType, Device, Value, View};
 use float8::F8E4M3;
 use half::{bf16, f16};
 
-pub const ALL: [Elem; 10] = [
-    Elem::F32,
-    Elem::F16,
-    Elem::Bf16,
-    Elem::F8E4M3,
-    Elem::F64,
-    Elem::U8,
-    Elem::U32,
-    Elem::I16,
-    Elem::I32,
-    Elem::I64,
+pub const ALL: [DType; 10] = [
+    DType::F32,
+    DType::F16,
+    DType::Bf16,
+    DType::F8E4M3,
+    DType::F64,
+    DType::U8,
+    DType::U32,
+    DType::I16,
+    DType::I32,
+    DType::I64,
 ];
 
 pub fn device() -> Device {
     Device::new(0).expect("an adapter (a software one will do)")
 }
 
-pub fn encode(elem: Elem, x: &[f64]) -> Vec<u8> {
-    let one = |&v: &f64| match elem {
-        Elem::F32 => (v as f32).to_le_bytes().to_vec(),
-        Elem::F16 => f16::from_f64(v).to_le_bytes().to_vec(),
-        Elem::Bf16 => bf16::from_f64(v).to_le_bytes().to_vec(),
-        Elem::U8 => vec![v as u8],
-        Elem::U32 => (v as u32).to_le_bytes().to_vec(),
-        Elem::I16 => (v as i16).to_le_bytes().to_vec(),
-        Elem::I32 => (v as i32).to_le_bytes().to_vec(),
-        Elem::F64 => v.to_le_bytes().to_vec(),
-        Elem::F8E4M3 => vec![F8E4M3::from_f64(v).to_bits()],
+pub fn encode(dtype: DType, x: &[f64]) -> Vec<u8> {
+    let one = |&v: &f64| match dtype {
+        DType::F32 => (v as f32).to_le_bytes().to_vec(),
+        DType::F16 => f16::from_f64(v).to_le_bytes().to_vec(),
+        DType::Bf16 => bf16::from_f64(v).to_le_bytes().to_vec(),
+        DType::U8 => vec![v as u8],
+        DType::U32 => (v as u32).to_le_bytes().to_vec(),
+        DType::I16 => (v as i16).to_le_bytes().to_vec(),
+        DType::I32 => (v as i32).to_le_bytes().to_vec(),
+        DType::F64 => v.to_le_bytes().to_vec(),
+        DType::F8E4M3 => vec![F8E4M3::from_f64(v).to_bits()],
         _ => (v as i64).to_le_bytes().to_vec(),
     };
     x.iter().flat_map(one).collect()
 }
 
-pub fn decode(elem: Elem, bytes: &[u8]) -> Vec<f64> {
+pub fn decode(dtype: DType, bytes: &[u8]) -> Vec<f64> {
     let one = |c: &[u8]| {
         let mut w = [0; 8];
         w[..c.len()].copy_from_slice(c);
         let bits = u64::from_le_bytes(w);
-        match elem {
-            Elem::F32 => f64::from(f32::from_bits(bits as u32)),
-            Elem::F16 => f16::from_bits(bits as u16).to_f64(),
-            Elem::Bf16 => bf16::from_bits(bits as u16).to_f64(),
-            Elem::I64 => bits as i64 as f64,
-            Elem::I16 => f64::from(bits as i16),
-            Elem::I32 => f64::from(bits as i32),
-            Elem::F64 => f64::from_bits(bits),
-            Elem::F8E4M3 => F8E4M3::from_bits(bits as u8).to_f64(),
+        match dtype {
+            DType::F32 => f64::from(f32::from_bits(bits as u32)),
+            DType::F16 => f16::from_bits(bits as u16).to_f64(),
+            DType::Bf16 => bf16::from_bits(bits as u16).to_f64(),
+            DType::I64 => bits as i64 as f64,
+            DType::I16 => f64::from(bits as i16),
+            DType::I32 => f64::from(bits as i32),
+            DType::F64 => f64::from_bits(bits),
+            DType::F8E4M3 => F8E4M3::from_bits(bits as u8).to_f64(),
             _ => bits as f64,
         }
     };
-    bytes.chunks(elem.size()).map(one).collect()
+    bytes.chunks(dtype.size()).map(one).collect()
 }
 
 /// Small whole numbers, negative ones where the dtype has them: exact in every dtype.
-pub fn whole(elem: Elem, seed: u64, n: usize, most: u64) -> Vec<f64> {
-    let signed = !matches!(elem, Elem::U8 | Elem::U32);
+pub fn whole(dtype: DType, seed: u64, n: usize, most: u64) -> Vec<f64> {
+    let signed = !matches!(dtype, DType::U8 | DType::U32);
     // f8e4m3 has the whole numbers up to 16: their sums fit as well.
-    let most = if elem == Elem::F8E4M3 {
+    let most = if dtype == DType::F8E4M3 {
         most.min(2)
     } else {
         most
@@ -91,35 +91,35 @@ pub fn whole(elem: Elem, seed: u64, n: usize, most: u64) -> Vec<f64> {
 pub struct Table {
     pub value: Value,
     pub host: Vec<f64>,
-    pub elem: Elem,
+    pub dtype: DType,
     pub dims: Vec<usize>,
     pub strides: Vec<usize>,
     pub offset: usize,
 }
 
 impl Table {
-    pub fn new(d: &Device, elem: Elem, dims: &[usize], data: &[f64]) -> Self {
+    pub fn new(d: &Device, dtype: DType, dims: &[usize], data: &[f64]) -> Self {
         let mut strides = vec![1; dims.len()];
         for i in (1..dims.len()).rev() {
             strides[i - 1] = strides[i] * dims[i];
         }
-        let bytes = encode(elem, data);
+        let bytes = encode(dtype, data);
         Table {
             value: d.upload(&bytes).unwrap(),
-            host: decode(elem, &bytes),
-            elem,
+            host: decode(dtype, &bytes),
+            dtype,
             dims: dims.to_vec(),
             strides,
             offset: 0,
         }
     }
 
-    pub fn whole(d: &Device, elem: Elem, seed: u64, dims: &[usize], most: u64) -> Self {
+    pub fn whole(d: &Device, dtype: DType, seed: u64, dims: &[usize], most: u64) -> Self {
         Self::new(
             d,
-            elem,
+            dtype,
             dims,
-            &whole(elem, seed, dims.iter().product(), most),
+            &whole(dtype, seed, dims.iter().product(), most),
         )
     }
 
@@ -143,7 +143,7 @@ impl Table {
 
     pub fn view(&self) -> View<'_> {
         let layout = (&self.dims[..], &self.strides[..], self.offset);
-        View::new("test", &self.value, self.elem, layout).unwrap()
+        View::new("test", &self.value, self.dtype, layout).unwrap()
     }
 
     pub fn at(&self, index: &[usize]) -> f64 {
@@ -168,6 +168,6 @@ pub fn indices(dims: &[usize]) -> Vec<Vec<usize>> {
     out
 }
 
-pub fn read(d: &Device, elem: Elem, value: &Value) -> Vec<f64> {
-    decode(elem, &d.read(value, 0, value.bytes()).unwrap())
+pub fn read(d: &Device, dtype: DType, value: &Value) -> Vec<f64> {
+    decode(dtype, &d.read(value, 0, value.bytes()).unwrap())
 }

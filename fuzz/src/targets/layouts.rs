@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use candle_webgpu::{Device, Elem, Error, Result, Value, View, BINDING_VAR, MEMORY_VAR};
+use candle_webgpu::{DType, Device, Error, Result, Value, View, BINDING_VAR, MEMORY_VAR};
 use half::f16;
 
 use super::draw::{Draw, Layout};
@@ -14,9 +14,9 @@ const WORK: [Work; 12] = [
     copy, cast, add, choose, fold, select, gather, scatter, copy_into, matmul, pool, argsort,
 ];
 
-const ELEMS: [Elem; 4] = [Elem::F32, Elem::U8, Elem::F16, Elem::I64];
+const DTYPES: [DType; 4] = [DType::F32, DType::U8, DType::F16, DType::I64];
 /// Those in which sums are exact here.
-const WIDE: [Elem; 2] = [Elem::F32, Elem::I64];
+const WIDE: [DType; 2] = [DType::F32, DType::I64];
 const SIZES: [usize; 12] = [1, 2, 3, 5, 8, 31, 64, 257, 1000, 4096, 9000, 20_001];
 
 /// Elements that are compared, and the number from which on there is no memory for them anywhere.
@@ -53,7 +53,7 @@ pub fn run(data: &[u8]) {
 
 /// Memory on both sides: small whole numbers, which every dtype holds.
 struct Array {
-    elem: Elem,
+    dtype: DType,
     host: Vec<i64>,
     value: Value,
 }
@@ -62,7 +62,7 @@ impl Array {
     /// What a layout shows of it; None if that is not there, as the device has to say, too.
     fn view<'a>(&'a self, l: &'a Layout) -> Option<View<'a>> {
         let layout = (&l.dims[..], &l.strides[..], l.offset);
-        let view = View::new("fuzz", &self.value, self.elem, layout);
+        let view = View::new("fuzz", &self.value, self.dtype, layout);
         let room = self.host.len();
         assert_eq!(view.is_ok(), l.holds(room), "{l:?} of {room} elements");
         view.ok()
@@ -73,26 +73,26 @@ impl Array {
     }
 }
 
-fn encode(elem: Elem, host: &[i64]) -> Vec<u8> {
-    let each = |v: &i64| match elem {
-        Elem::U8 => vec![*v as u8],
-        Elem::U32 => (*v as u32).to_le_bytes().into(),
-        Elem::F16 => f16::from_f64(*v as f64).to_le_bytes().into(),
-        Elem::F32 => (*v as f32).to_le_bytes().into(),
+fn encode(dtype: DType, host: &[i64]) -> Vec<u8> {
+    let each = |v: &i64| match dtype {
+        DType::U8 => vec![*v as u8],
+        DType::U32 => (*v as u32).to_le_bytes().into(),
+        DType::F16 => f16::from_f64(*v as f64).to_le_bytes().into(),
+        DType::F32 => (*v as f32).to_le_bytes().into(),
         _ => v.to_le_bytes().to_vec(),
     };
     host.iter().flat_map(each).collect()
 }
 
-fn decode(elem: Elem, bytes: &[u8]) -> Vec<i64> {
-    let each = |b: &[u8]| match (elem, b) {
-        (Elem::U32, &[a, b, c, d]) => u32::from_le_bytes([a, b, c, d]).into(),
-        (Elem::F32, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]) as i64,
-        (Elem::F16, &[a, b]) => f16::from_le_bytes([a, b]).to_f64() as i64,
-        (Elem::U8, &[a]) => a.into(),
+fn decode(dtype: DType, bytes: &[u8]) -> Vec<i64> {
+    let each = |b: &[u8]| match (dtype, b) {
+        (DType::U32, &[a, b, c, d]) => u32::from_le_bytes([a, b, c, d]).into(),
+        (DType::F32, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]) as i64,
+        (DType::F16, &[a, b]) => f16::from_le_bytes([a, b]).to_f64() as i64,
+        (DType::U8, &[a]) => a.into(),
         (_, b) => b.try_into().map_or(i64::MIN, i64::from_le_bytes),
     };
-    bytes.chunks(elem.size()).map(each).collect()
+    bytes.chunks(dtype.size()).map(each).collect()
 }
 
 struct Case<'a> {
@@ -101,24 +101,24 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    fn array(&mut self, elem: Elem) -> Array {
+    fn array(&mut self, dtype: DType) -> Array {
         let size = self.draw.pick(&SIZES) as i64;
-        self.filled(elem, (0..size).map(|i| i * 7919 % 23).collect())
+        self.filled(dtype, (0..size).map(|i| i * 7919 % 23).collect())
     }
 
-    fn filled(&self, elem: Elem, host: Vec<i64>) -> Array {
-        let value = self.device.upload(&encode(elem, &host));
+    fn filled(&self, dtype: DType, host: Vec<i64>) -> Array {
+        let value = self.device.upload(&encode(dtype, &host));
         Array {
-            elem,
+            dtype,
             host,
             value: value.expect("memory for a few elements"),
         }
     }
 
     /// Memory and a layout that shows some of it, whose elements can be compared or are far too many.
-    fn operand(&mut self, elems: &[Elem]) -> Option<(Array, Layout)> {
-        let elem = self.draw.pick(elems);
-        let x = self.array(elem);
+    fn operand(&mut self, dtypes: &[DType]) -> Option<(Array, Layout)> {
+        let dtype = self.draw.pick(dtypes);
+        let x = self.array(dtype);
         let l = Layout::new(&mut self.draw, x.host.len());
         x.view(&l)?;
         let absurd = l.dims.iter().any(|d| *d >= ABSURD);
@@ -126,8 +126,8 @@ impl Case<'_> {
     }
 
     /// Another operand, of the dims of one.
-    fn beside(&mut self, elem: Elem, dims: &[usize], distinct: bool) -> Option<(Array, Layout)> {
-        let x = self.array(elem);
+    fn beside(&mut self, dtype: DType, dims: &[usize], distinct: bool) -> Option<(Array, Layout)> {
+        let x = self.array(dtype);
         let l = Layout::again(dims, &mut self.draw, x.host.len(), distinct)?;
         x.view(&l).map(|_| ())?;
         Some((x, l))
@@ -137,7 +137,7 @@ impl Case<'_> {
     fn check(
         &self,
         y: Result<Value>,
-        elem: Elem,
+        dtype: DType,
         shown: &Layout,
         expected: impl FnOnce() -> Vec<i64>,
     ) {
@@ -148,7 +148,10 @@ impl Case<'_> {
             Err(Error::Invalid { message, .. }) if message.contains("do not merge") => return,
             other => panic!("{shown:?}: {other:?}"),
         };
-        let got = self.device.read(&y, 0, y.bytes()).map(|b| decode(elem, &b));
+        let got = self
+            .device
+            .read(&y, 0, y.bytes())
+            .map(|b| decode(dtype, &b));
         let expected = expected();
         match got {
             Ok(got) => assert!(got == expected, "{shown:?}: {got:?}, not {expected:?}"),
@@ -158,16 +161,16 @@ impl Case<'_> {
 
     /// Compares all of what an op wrote into.
     fn check_all(&self, done: Result<()>, y: &Array, shown: &Layout, expected: Vec<i64>) {
-        self.check(done.map(|()| y.value.clone()), y.elem, shown, || expected);
+        self.check(done.map(|()| y.value.clone()), y.dtype, shown, || expected);
     }
 
     /// Ids for a dim of `size`; seldom one that it does not have.
     fn ids(&mut self, size: usize) -> Array {
         let beyond = self.draw.below(16) == 15;
-        let (elem, length) = (self.draw.pick(&[Elem::U32, Elem::U8, Elem::I64]), 64);
+        let (dtype, length) = (self.draw.pick(&[DType::U32, DType::U8, DType::I64]), 64);
         let most = if beyond { size + 1 } else { size.max(1) };
         self.filled(
-            elem,
+            dtype,
             (0..length)
                 .map(|i| (i * 31 % most.min(251)) as i64)
                 .collect(),
@@ -178,7 +181,7 @@ impl Case<'_> {
     fn check_ids(
         &self,
         y: Result<Value>,
-        (elem, ids, size): (Elem, &[i64], usize),
+        (dtype, ids, size): (DType, &[i64], usize),
         shown: &Layout,
         expected: impl FnOnce() -> Vec<i64>,
     ) {
@@ -187,7 +190,7 @@ impl Case<'_> {
             return;
         }
         if ids.iter().all(|id| *id < size as i64) {
-            return self.check(y, elem, shown, expected);
+            return self.check(y, dtype, shown, expected);
         }
         let read = y.and_then(|y| self.device.read(&y, 0, y.bytes()));
         match read {
@@ -199,25 +202,25 @@ impl Case<'_> {
 }
 
 fn copy(case: &mut Case<'_>) -> Option<()> {
-    let (x, l) = case.operand(&ELEMS)?;
+    let (x, l) = case.operand(&DTYPES)?;
     let y = case.device.contiguous(x.view(&l)?);
-    case.check(y, x.elem, &l, || x.at(&l.places()));
+    case.check(y, x.dtype, &l, || x.at(&l.places()));
     Some(())
 }
 
 fn cast(case: &mut Case<'_>) -> Option<()> {
-    let (x, l) = case.operand(&ELEMS)?;
-    let to = case.draw.pick(&ELEMS);
+    let (x, l) = case.operand(&DTYPES)?;
+    let to = case.draw.pick(&DTYPES);
     let y = case.device.cast(x.view(&l)?, to);
     case.check(y, to, &l, || x.at(&l.places()));
     Some(())
 }
 
 fn add(case: &mut Case<'_>) -> Option<()> {
-    let (x, l) = case.operand(&ELEMS)?;
-    let (z, r) = case.beside(x.elem, &l.dims, false)?;
+    let (x, l) = case.operand(&DTYPES)?;
+    let (z, r) = case.beside(x.dtype, &l.dims, false)?;
     let y = case.device.zip("badd", x.view(&l)?, z.view(&r)?);
-    case.check(y, x.elem, &l, || {
+    case.check(y, x.dtype, &l, || {
         let (a, b) = (x.at(&l.places()), z.at(&r.places()));
         a.iter().zip(b).map(|(a, b)| a + b).collect()
     });
@@ -225,11 +228,11 @@ fn add(case: &mut Case<'_>) -> Option<()> {
 }
 
 fn choose(case: &mut Case<'_>) -> Option<()> {
-    let (x, l) = case.operand(&ELEMS)?;
-    let (z, r) = case.beside(x.elem, &l.dims, false)?;
-    let (c, k) = case.beside(Elem::U8, &l.dims, false)?;
+    let (x, l) = case.operand(&DTYPES)?;
+    let (z, r) = case.beside(x.dtype, &l.dims, false)?;
+    let (c, k) = case.beside(DType::U8, &l.dims, false)?;
     let y = case.device.pick(c.view(&k)?, x.view(&l)?, z.view(&r)?);
-    case.check(y, x.elem, &l, || {
+    case.check(y, x.dtype, &l, || {
         let of = [x.at(&l.places()), z.at(&r.places())];
         let places = k.places().into_iter().enumerate();
         places
@@ -263,8 +266,8 @@ fn fold(case: &mut Case<'_>) -> Option<()> {
         return None;
     }
     let y = case.device.fold(op, x.view(&l)?, &dims);
-    let elem = if op == "argmax" { Elem::U32 } else { x.elem };
-    case.check(y, elem, &shown, || {
+    let dtype = if op == "argmax" { DType::U32 } else { x.dtype };
+    case.check(y, dtype, &shown, || {
         let rows = of(&kept, l.offset).places().into_iter();
         let fold = |at| {
             let row = x.at(&of(&folded, at).places());
@@ -291,7 +294,7 @@ fn picked(x: &Array, ids: &[i64], at: &Layout, step: usize) -> Vec<i64> {
 }
 
 fn select(case: &mut Case<'_>) -> Option<()> {
-    let (x, l) = case.operand(&ELEMS)?;
+    let (x, l) = case.operand(&DTYPES)?;
     let d = case.draw.below(l.dims.len().max(1));
     let (size, step) = (*l.dims.get(d)?, l.strides[d]);
     let ids = case.ids(size);
@@ -308,14 +311,14 @@ fn select(case: &mut Case<'_>) -> Option<()> {
         offset: row.offset,
     };
     let id = ids.at(&along.with(d, length, row.strides[0]).places());
-    case.check_ids(y, (x.elem, &id, size), &shown, || {
+    case.check_ids(y, (x.dtype, &id, size), &shown, || {
         picked(&x, &id, &shown, step)
     });
     Some(())
 }
 
 fn gather(case: &mut Case<'_>) -> Option<()> {
-    let (x, l) = case.operand(&ELEMS)?;
+    let (x, l) = case.operand(&DTYPES)?;
     let d = case.draw.below(l.dims.len().max(1));
     let (size, step) = (*l.dims.get(d)?, l.strides[d]);
     let ids = case.ids(size);
@@ -330,7 +333,7 @@ fn gather(case: &mut Case<'_>) -> Option<()> {
     let of = Layout::again(&shown.dims, &mut case.draw, ids.host.len(), false)?;
     let y = case.device.gather(x.view(&l)?, ids.view(&of)?, d);
     let id = ids.at(&of.places());
-    case.check_ids(y, (x.elem, &id, size), &shown, || {
+    case.check_ids(y, (x.dtype, &id, size), &shown, || {
         picked(&x, &id, &shown, step)
     });
     Some(())
@@ -345,7 +348,7 @@ fn scatter(case: &mut Case<'_>) -> Option<()> {
         .filter(|_| l.count().is_some_and(|n| n <= MOST))?;
     let ids = case.ids(size);
     let of = Layout::again(&l.dims, &mut case.draw, ids.host.len(), false)?;
-    let (mut z, to) = case.beside(x.elem, &l.with(d, size, 0).dims, true)?;
+    let (mut z, to) = case.beside(x.dtype, &l.with(d, size, 0).dims, true)?;
     let add = case.draw.below(2) == 1;
     let views = (z.view(&to)?, ids.view(&of)?, x.view(&l)?);
     let done = match add {
@@ -361,13 +364,13 @@ fn scatter(case: &mut Case<'_>) -> Option<()> {
         }
     }
     let y = done.map(|()| z.value.clone());
-    case.check_ids(y, (x.elem, &id, size), &l, || z.host.clone());
+    case.check_ids(y, (x.dtype, &id, size), &l, || z.host.clone());
     Some(())
 }
 
 fn copy_into(case: &mut Case<'_>) -> Option<()> {
-    let (x, l) = case.operand(&ELEMS)?;
-    let (mut z, to) = case.beside(x.elem, &l.dims, true)?;
+    let (x, l) = case.operand(&DTYPES)?;
+    let (mut z, to) = case.beside(x.dtype, &l.dims, true)?;
     let done = case.device.copy_into(x.view(&l)?, z.view(&to)?);
     for (from, at) in l.places().into_iter().zip(to.places()) {
         z.host[at] = x.host[from];
@@ -377,13 +380,13 @@ fn copy_into(case: &mut Case<'_>) -> Option<()> {
 }
 
 fn matmul(case: &mut Case<'_>) -> Option<()> {
-    let (x, l) = case.operand(&[Elem::F32])?;
+    let (x, l) = case.operand(&[DType::F32])?;
     let outer = l.dims.len().checked_sub(2)?;
     let [m, k] = [l.dims[outer], l.dims[outer + 1]];
     let n = 1 + case.draw.below(20);
     let mut dims = l.dims.clone();
     (dims[outer], dims[outer + 1]) = (k, n);
-    let (z, r) = case.beside(Elem::F32, &dims, false)?;
+    let (z, r) = case.beside(DType::F32, &dims, false)?;
     let batch: usize = l.dims[..outer].iter().product();
     let shown = l.with(outer + 1, n, 0);
     // Sums that are long are cut into more dispatches than there is time for.
@@ -393,7 +396,7 @@ fn matmul(case: &mut Case<'_>) -> Option<()> {
     let y = case
         .device
         .matmul(x.view(&l)?, z.view(&r)?, (batch, m, n, k));
-    case.check(y, Elem::F32, &shown, || {
+    case.check(y, DType::F32, &shown, || {
         let (a, b) = (x.at(&l.places()), z.at(&r.places()));
         let dot = |i: usize| {
             let (row, batch, column) = (i / n, i / (n * m), i % n);
@@ -407,7 +410,7 @@ fn matmul(case: &mut Case<'_>) -> Option<()> {
 }
 
 fn pool(case: &mut Case<'_>) -> Option<()> {
-    let (x, l) = case.operand(&ELEMS)?;
+    let (x, l) = case.operand(&DTYPES)?;
     let [_, _, h, w] = l.dims[..] else {
         return None;
     };
@@ -428,7 +431,7 @@ fn pool(case: &mut Case<'_>) -> Option<()> {
         return None;
     }
     let y = case.device.max_pool2d(x.view(&l)?, taps, stride);
-    case.check(y, x.elem, &shown, || {
+    case.check(y, x.dtype, &shown, || {
         let window = |at: usize| {
             let taps = Layout {
                 dims: taps.to_vec(),
@@ -443,14 +446,14 @@ fn pool(case: &mut Case<'_>) -> Option<()> {
 }
 
 fn argsort(case: &mut Case<'_>) -> Option<()> {
-    let (x, l) = case.operand(&ELEMS)?;
+    let (x, l) = case.operand(&DTYPES)?;
     let length = *l.dims.last()?;
     let up = case.draw.below(2) == 1;
     let y = case.device.argsort(x.view(&l)?, length, up);
     if length == 0 {
         return None;
     }
-    case.check(y, Elem::U32, &l, || {
+    case.check(y, DType::U32, &l, || {
         let row = |row: &[i64]| {
             let mut order: Vec<usize> = (0..length).collect();
             match up {

@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 use candle_core::Device;
 use candle_webgpu::kernel::catalogue;
-use candle_webgpu::link::{link, Target};
+use candle_webgpu::shader::{link, Target};
 use js_sys::{Array, JsString};
 use suite::*;
 use wasm_bindgen::prelude::wasm_bindgen;

@@ -141,7 +141,7 @@ fn run_part(part: Part, args: &Args) -> Result<Counts> {
             for variant in [
                 "checked",
                 "portable",
-                "at-once",
+                "as-gpu",
                 "windows",
                 "dot4",
                 "portable-dot4",

@@ -1,0 +1,36 @@
+//! Faults on demand, for tests. No part of the API.
+
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::executor::wait::poll;
+use crate::kernel::copy::FILL;
+use crate::recorder::op::New;
+use crate::shader::{Access, Specialization};
+use crate::util::lock;
+
+/// The device is lost, as when a driver is updated or a GPU is pulled out.
+pub fn destroy(device: &Device) {
+    device.inner().device.destroy();
+}
+
+/// Records a dispatch that wgpu refuses: more workgroups than a grid may have.
+pub fn invalid_dispatch(device: &Device) -> Result<()> {
+    let y = device.output("inject_fault", 64, DType::F32)?;
+    let spec = Specialization::new(&FILL, "", &[(DType::U32, Access::Put)]);
+    let most = device.limits().max_compute_workgroups_per_dimension;
+    lock(&device.inner().recorder).push(New {
+        spec,
+        operands: &[(&y).into()],
+        params: bytemuck::cast_slice(&[64u32, 0, 0, 0]),
+        grid: [most + 1, 1, 1],
+        run: None,
+    });
+    Ok(())
+}
+
+/// Waits for the adapter, whatever has become of the device. A process that ends while llvmpipe (Mesa 22.3.6) computes may crash: its
+/// threads go on while the code that they run is taken down.
+pub fn drain(device: &Device) {
+    let _ = poll(&device.inner().device, None, None);
+}

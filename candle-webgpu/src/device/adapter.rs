@@ -1,0 +1,267 @@
+//! Which adapters there are, in which order, and which one the user means.
+
+use std::sync::OnceLock;
+
+use crate::error::{Error, Result};
+use crate::executor::wait::{block_on, may_block, Call};
+
+/// Overrides the ordinal: an index into [`adapters`], or part of an adapter's name (any case).
+pub const ADAPTER_VAR: &str = "CANDLE_WEBGPU_ADAPTER";
+
+const ADVICE: &str =
+    "Install a Vulkan driver (Debian and Ubuntu without a GPU: mesa-vulkan-drivers; \
+Fedora: mesa-vulkan-drivers; Arch: vulkan-swrast), or a current GPU driver on Windows and macOS; \
+WGPU_BACKEND narrows the backends that are searched";
+
+/// What a user may want to know of an adapter.
+#[derive(Debug, Clone)]
+pub struct AdapterReport {
+    /// Position in the ranked list: what `Device::new_webgpu` takes.
+    pub ordinal: usize,
+    pub name: String,
+    /// vulkan, metal, dx12, webgpu.
+    pub backend: String,
+    /// discrete, integrated, virtual, software or other.
+    pub kind: String,
+    pub driver: String,
+    pub max_buffer_size: u64,
+    pub max_storage_buffer_binding_size: u64,
+    /// Bytes.
+    pub max_workgroup_storage: u32,
+    /// Invocations in a workgroup.
+    pub max_invocations: u32,
+    /// Bytes.
+    pub storage_alignment: u32,
+    /// The optional features that the backend knows how to use and the adapter has.
+    pub features: Vec<&'static str>,
+    /// Smallest and largest subgroup.
+    pub subgroup: Option<(u32, u32)>,
+    /// Shapes and types of cooperative matrices.
+    pub cooperative: Vec<String>,
+}
+
+/// Optional features in use, each a fast path with a portable twin, by the name that
+/// `CANDLE_WEBGPU_DISABLE` takes.
+pub(crate) const OPTIONAL: &[(&str, wgpu::Features)] = &[
+    ("f16", wgpu::Features::SHADER_F16),
+    ("subgroups", wgpu::Features::SUBGROUP),
+    ("timestamps", wgpu::Features::TIMESTAMP_QUERY),
+    ("immediates", wgpu::Features::IMMEDIATES),
+    ("pipeline-cache", wgpu::Features::PIPELINE_CACHE),
+    (
+        "cooperative-matrix",
+        wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX,
+    ),
+];
+
+/// The optional feature that WebGPU does not name: products of packed bytes are part of WGSL, and fast where the vendor
+/// has an instruction for them.
+pub(crate) const DOT4: &str = "dot4";
+/// `pack2x16float` in the place of integer arithmetic, where it rounds as it should.
+pub(crate) const PACK16: &str = "pack16";
+
+/// Not a feature but a trait of adapters that compute in software: the threads of a workgroup take turns, and at a barrier
+/// each is put aside. Kernels that have twins without barriers make way for them.
+pub(crate) const SOFTWARE: &str = "software";
+
+/// PCI ids of vendors whose adapters have had one for years: NVIDIA, AMD, Intel.
+const DOT4_VENDORS: [u32; 3] = [0x10de, 0x1002, 0x8086];
+
+/// The same vendors as browsers name them.
+#[cfg(target_arch = "wasm32")]
+const DOT4_BROWSER: [&str; 3] = ["nvidia", "amd", "intel"];
+
+#[derive(Clone)]
+struct Ranked {
+    adapter: wgpu::Adapter,
+    report: AdapterReport,
+}
+
+fn rank(kind: wgpu::DeviceType) -> (u8, &'static str) {
+    match kind {
+        wgpu::DeviceType::DiscreteGpu => (0, "discrete"),
+        wgpu::DeviceType::IntegratedGpu => (1, "integrated"),
+        wgpu::DeviceType::VirtualGpu => (2, "virtual"),
+        wgpu::DeviceType::Other => (3, "other"),
+        wgpu::DeviceType::Cpu => (4, "software"),
+    }
+}
+
+static FOUND: OnceLock<Vec<Ranked>> = OnceLock::new();
+
+/// Every adapter of this machine, best first. Asked once per process, but in a browser, where an adapter makes one device.
+async fn ranked() -> Vec<Ranked> {
+    match FOUND.get() {
+        Some(found) if !cfg!(target_arch = "wasm32") => found.clone(),
+        _ => {
+            let found = search().await;
+            FOUND.get_or_init(|| found.clone());
+            found
+        }
+    }
+}
+
+async fn search() -> Vec<Ranked> {
+    let mut desc = wgpu::InstanceDescriptor::new_without_display_handle().with_env();
+    desc.flags = wgpu::InstanceFlags::empty().with_env();
+    let instance = wgpu::Instance::new(desc);
+    let mut found: Vec<wgpu::Adapter> = instance
+        .enumerate_adapters(wgpu::Backends::all())
+        .await
+        .into_iter()
+        .filter(|a| {
+            a.get_downlevel_capabilities()
+                .flags
+                .contains(wgpu::DownlevelFlags::COMPUTE_SHADERS)
+        })
+        .collect();
+    found.sort_by_key(|a| rank(a.get_info().device_type).0);
+    let found = found.into_iter().enumerate();
+    let ranked = found.map(|(ordinal, adapter)| {
+        let report = report(ordinal, &adapter);
+        Ranked { adapter, report }
+    });
+    #[cfg_attr(
+        not(target_arch = "wasm32"),
+        allow(unused_mut, reason = "for browsers")
+    )]
+    let mut ranked: Vec<Ranked> = ranked.collect();
+    #[cfg(target_arch = "wasm32")]
+    if let (Some(first), Some(facts)) = (ranked.first_mut(), crate::device::browser::facts().await)
+    {
+        first.report.learn(facts);
+    }
+    ranked
+}
+
+#[cfg(target_arch = "wasm32")]
+impl AdapterReport {
+    /// Adds what wgpu does not tell in a browser.
+    fn learn(&mut self, facts: crate::device::browser::Facts) {
+        if self.name.is_empty() {
+            self.name = facts.name;
+        }
+        if self.name.is_empty() {
+            self.name = "the browser's adapter".into();
+        }
+        if facts.subgroup.is_some() && self.subgroup.is_none() {
+            self.subgroup = facts.subgroup;
+            self.features.push("subgroups");
+        }
+        if facts.software {
+            self.kind = rank(wgpu::DeviceType::Cpu).1.into();
+            if !self.features.contains(&SOFTWARE) {
+                self.features.push(SOFTWARE);
+            }
+        }
+        if DOT4_BROWSER.contains(&facts.vendor.as_str()) {
+            self.features.push(DOT4);
+        }
+    }
+}
+
+fn report(ordinal: usize, adapter: &wgpu::Adapter) -> AdapterReport {
+    let (info, limits, features) = (adapter.get_info(), adapter.limits(), adapter.features());
+    AdapterReport {
+        ordinal,
+        name: info.name.clone(),
+        backend: info.backend.to_str().to_string(),
+        kind: rank(info.device_type).1.to_string(),
+        driver: format!("{} {}", info.driver, info.driver_info)
+            .trim()
+            .to_string(),
+        max_buffer_size: limits.max_buffer_size,
+        max_storage_buffer_binding_size: limits.max_storage_buffer_binding_size,
+        max_workgroup_storage: limits.max_compute_workgroup_storage_size,
+        max_invocations: limits.max_compute_invocations_per_workgroup,
+        storage_alignment: limits.min_storage_buffer_offset_alignment,
+        features: OPTIONAL
+            .iter()
+            .filter(|(_, f)| features.contains(*f))
+            .map(|(name, _)| *name)
+            .chain(DOT4_VENDORS.contains(&info.vendor).then_some(DOT4))
+            .chain((info.device_type == wgpu::DeviceType::Cpu).then_some(SOFTWARE))
+            .collect(),
+        subgroup: features
+            .contains(wgpu::Features::SUBGROUP)
+            .then_some((info.subgroup_min_size, info.subgroup_max_size)),
+        cooperative: adapter
+            .cooperative_matrix_properties()
+            .iter()
+            .map(|c| {
+                format!(
+                    "{}x{}x{} {:?} -> {:?}",
+                    c.m_size, c.n_size, c.k_size, c.ab_type, c.cr_type
+                )
+            })
+            .collect(),
+    }
+}
+
+fn reports(found: Vec<Ranked>) -> Vec<AdapterReport> {
+    found.into_iter().map(|r| r.report).collect()
+}
+
+/// Every adapter, best first: discrete, integrated, virtual, other, software.
+pub fn adapters() -> Result<Vec<AdapterReport>> {
+    if let Some(found) = FOUND.get() {
+        return Ok(reports(found.clone()));
+    }
+    const CALL: Call = ("adapters", "adapters_async");
+    may_block(CALL)?;
+    Ok(reports(block_on(ranked(), CALL)?))
+}
+
+/// The same without blocking.
+pub async fn adapters_async() -> Vec<AdapterReport> {
+    reports(ranked().await)
+}
+
+/// The adapter that `ordinal` or [`ADAPTER_VAR`] names.
+pub(crate) async fn choose(ordinal: usize) -> Result<(wgpu::Adapter, AdapterReport)> {
+    let found = ranked().await;
+    let names = || {
+        let list: Vec<String> = found
+            .iter()
+            .map(|r| {
+                format!(
+                    "{}: {} ({}, {})",
+                    r.report.ordinal, r.report.name, r.report.backend, r.report.kind
+                )
+            })
+            .collect();
+        list.join("; ")
+    };
+    if found.is_empty() {
+        let found = match std::env::var("WGPU_BACKEND") {
+            Ok(backends) => format!(" with WGPU_BACKEND={backends}"),
+            Err(_) => String::new(),
+        };
+        return Err(Error::NoAdapter {
+            found,
+            advice: ADVICE,
+        });
+    }
+    let pick = match std::env::var(ADAPTER_VAR) {
+        Ok(name) if !name.trim().is_empty() => {
+            let name = name.trim();
+            let by_index = name.parse().ok().and_then(|i: usize| found.get(i));
+            let wanted = name.to_lowercase();
+            by_index
+                .or_else(|| {
+                    found
+                        .iter()
+                        .find(|r| r.report.name.to_lowercase().contains(&wanted))
+                })
+                .ok_or_else(|| Error::UnknownAdapter {
+                    name: name.to_string(),
+                    found: names(),
+                })?
+        }
+        _ => found.get(ordinal).ok_or_else(|| Error::BadOrdinal {
+            ordinal,
+            found: names(),
+        })?,
+    };
+    Ok((pick.adapter.clone(), pick.report.clone()))
+}

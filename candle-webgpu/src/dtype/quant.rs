@@ -1,0 +1,180 @@
+//! QUANTS: one row per block format of GGUF. A block is a fixed number of elements with the scales they share; on the
+//! device, blocks lie in groups whose fields are gathered, so that every field starts at a multiple of 16 bytes.
+
+use std::borrow::Cow;
+
+/// A quantized dtype.
+#[allow(non_camel_case_types)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Quant {
+    Q4_0,
+    Q4_1,
+    Q5_0,
+    Q5_1,
+    Q8_0,
+    Q8_1,
+    Q2K,
+    Q3K,
+    Q4K,
+    Q5K,
+    Q6K,
+    Q8K,
+}
+
+/// One row of [`QUANTS`].
+#[derive(Debug)]
+pub struct QuantInfo {
+    pub quant: Quant,
+    /// The file in `wgsl/quant/`, which unpacks 32 elements at a time.
+    pub name: &'static str,
+    /// Elements of a block.
+    pub block_len: usize,
+    /// Bytes of a block.
+    pub bytes: usize,
+    /// Blocks of a group.
+    pub group: usize,
+    /// `start..end` in the block of each field, in the order of the group.
+    pub fields: &'static [(usize, usize)],
+    /// Units of 32 elements that are loaded together, since they share words.
+    pub span: u32,
+    /// Columns of which a thread of gemv_dot holds a span, as measured on an NVIDIA H200: what is loaded for 4 of the K formats
+    /// takes so many registers that fewer workgroups run.
+    pub cols: u32,
+    /// The halves of a unit have scales of their own.
+    pub halves: bool,
+    /// Elements are more than a multiple of a scale: something is added.
+    pub shifted: bool,
+    /// Scales and shifts are integers, and the units of a span have the same factors: sums over a span are integers.
+    pub whole: bool,
+    pub source: &'static str,
+}
+
+macro_rules! row {
+    ($quant:ident, $name:literal, $block_len:literal, $bytes:literal, $group:literal, $fields:expr, $span:literal, $cols:literal, $halves:literal, $shifted:literal, $whole:literal) => {
+        QuantInfo {
+            quant: Quant::$quant,
+            name: $name,
+            block_len: $block_len,
+            bytes: $bytes,
+            group: $group,
+            fields: &$fields,
+            span: $span,
+            cols: $cols,
+            halves: $halves,
+            shifted: $shifted,
+            whole: $whole,
+            source: wgsl!("quant/", $name, ".wgsl"),
+        }
+    };
+}
+
+/// In the order of [`Quant`].
+#[rustfmt::skip]
+pub const QUANTS: &[QuantInfo] = &[
+    //   quant name    block_len bytes group fields                                          span  cols  halves  shifted whole
+    row!(Q4_0, "q4_0", 32,   18,   8,    [(0, 2), (2, 18)],                              2,    4,    false,  false,  false),
+    row!(Q4_1, "q4_1", 32,   20,   4,    [(0, 4), (4, 20)],                              2,    4,    false,  true,   false),
+    row!(Q5_0, "q5_0", 32,   22,   8,    [(0, 2), (2, 6), (6, 22)],                      2,    4,    false,  false,  false),
+    row!(Q5_1, "q5_1", 32,   24,   4,    [(0, 4), (4, 8), (8, 24)],                      2,    4,    false,  true,   false),
+    row!(Q8_0, "q8_0", 32,   34,   8,    [(0, 2), (2, 34)],                              1,    2,    false,  false,  false),
+    row!(Q8_1, "q8_1", 32,   36,   4,    [(0, 4), (4, 36)],                              1,    2,    false,  false,  false),
+    row!(Q2K,  "q2k",  256,  84,   4,    [(80, 84), (0, 16), (16, 80)],                  4,    2,    true,   true,   true),
+    row!(Q3K,  "q3k",  256,  110,  8,    [(108, 110), (96, 108), (0, 32), (32, 96)],     4,    2,    true,   true,   true),
+    row!(Q4K,  "q4k",  256,  144,  1,    [(0, 144)],                                     4,    2,    false,  true,   true),
+    row!(Q5K,  "q5k",  256,  176,  1,    [(0, 176)],                                     4,    2,    false,  true,   true),
+    row!(Q6K,  "q6k",  256,  210,  8,    [(208, 210), (192, 208), (128, 192), (0, 128)], 4,    2,    true,   false,  true),
+    row!(Q8K,  "q8k",  256,  292,  4,    [(0, 4), (4, 260), (260, 292)],                 1,    2,    false,  false,  false),
+];
+
+impl Quant {
+    pub fn info(self) -> &'static QuantInfo {
+        &QUANTS[self as usize]
+    }
+}
+
+impl QuantInfo {
+    /// Bytes that `blocks` blocks take on the device, the last group whole.
+    pub fn device_bytes(&self, blocks: usize) -> usize {
+        let whole = blocks.checked_next_multiple_of(self.group);
+        whole.unwrap_or(usize::MAX).saturating_mul(self.bytes)
+    }
+
+    /// Calls `copy(place in the file's bytes, place in the device's, length)` for every field of every block.
+    fn walk(&self, blocks: usize, mut copy: impl FnMut(usize, usize, usize)) {
+        for block in 0..blocks {
+            let group = block / self.group * self.group * self.bytes;
+            let mut field = group;
+            for &(start, end) in self.fields {
+                let size = end - start;
+                let to = field + block % self.group * size;
+                copy(block * self.bytes + start, to, size);
+                field += size * self.group;
+            }
+        }
+    }
+
+    /// From blocks as a file holds them to groups.
+    pub fn pack<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        if self.group == 1 {
+            return Cow::Borrowed(bytes);
+        }
+        let blocks = bytes.len() / self.bytes;
+        let mut out = vec![0; self.device_bytes(blocks)];
+        self.walk(blocks, |from, to, n| {
+            out[to..to + n].copy_from_slice(&bytes[from..from + n]);
+        });
+        Cow::Owned(out)
+    }
+
+    /// From groups back to `blocks` blocks.
+    pub fn unpack(&self, bytes: Vec<u8>, blocks: usize) -> Vec<u8> {
+        if self.group == 1 {
+            return bytes;
+        }
+        let mut out = vec![0; blocks * self.bytes];
+        self.walk(blocks, |to, from, n| {
+            out[to..to + n].copy_from_slice(&bytes[from..from + n]);
+        });
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_in_order_and_whole() {
+        for (i, row) in QUANTS.iter().enumerate() {
+            assert_eq!(row.quant as usize, i, "{}", row.name);
+            let mut fields = row.fields.to_vec();
+            fields.sort();
+            let mut at = 0;
+            for (start, end) in fields {
+                assert_eq!(start, at, "{}", row.name);
+                assert_eq!((end - start) * row.group % 16, 0, "{}", row.name);
+                at = end;
+            }
+            assert_eq!(at, row.bytes, "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn unpack_undoes_pack() {
+        for row in QUANTS {
+            for blocks in [0, 1, 7, 8, 9, 33] {
+                let bytes: Vec<u8> = (0..blocks * row.bytes)
+                    .map(|i| (i * 7 + i / 251) as u8)
+                    .collect();
+                let packed = row.pack(&bytes);
+                assert_eq!(packed.len(), row.device_bytes(blocks));
+                assert_eq!(
+                    row.unpack(packed.into_owned(), blocks),
+                    bytes,
+                    "{}",
+                    row.name
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! Reading back: the copy is part of the submit that flushes the ops before it. A call waits (`wait.rs`); a
+//! [`Reading`] is awaited.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use crate::device::Inner;
+use crate::error::{Error, Result};
+use crate::executor::ready::Ready;
+use crate::executor::wait::{block, may_block, until, Call};
+use crate::memory::buffer::Value;
+use crate::util::lock;
+use crate::util::scoped;
+
+/// Bytes of the fault record: count, op, index (low, high), size; what `nonfinite` found.
+pub(crate) const FAULT_BYTES: u64 = 32;
+/// Bytes of a staging buffer; more is read in several copies.
+const CHUNK: u64 = (64 << 20) - 4096;
+
+/// A copy from a value to a staging buffer, at the end of a submit.
+pub(crate) struct Copy {
+    pub source: Value,
+    pub from: u64,
+    pub bytes: u64,
+    pub staging: wgpu::Buffer,
+    pub to: u64,
+}
+
+impl Copy {
+    pub fn encode(&self, encoder: &mut wgpu::CommandEncoder) -> Result<()> {
+        let source = &self.source.block(false)?.buffer;
+        encoder.copy_buffer_to_buffer(source, self.from, &self.staging, self.to, self.bytes);
+        Ok(())
+    }
+}
+
+const READ: Call = (
+    "reading back",
+    "its twin (to_scalar_async, to_vec0_async .. to_vec3_async, to_device_async, QTensor::data_async)",
+);
+const SYNCHRONIZE: Call = ("Device::synchronize", "Device::synchronize_async");
+
+/// A copy that is under way to a staging buffer.
+struct Part {
+    staging: wgpu::Buffer,
+    index: Option<wgpu::SubmissionIndex>,
+    ready: Ready,
+    /// Bytes copied, whole words, without the fault record behind them.
+    len: u64,
+    /// The bytes asked for among them.
+    skip: usize,
+    bytes: usize,
+    faults: bool,
+}
+
+/// Bytes on their way to the host. It holds its own copy of them, so what happens to the value meanwhile does not matter.
+pub struct Reading {
+    device: Arc<Inner>,
+    parts: Vec<Part>,
+}
+
+impl Reading {
+    pub(crate) fn start(device: Arc<Inner>, value: &Value, from: u64, bytes: u64) -> Result<Self> {
+        device.check_read(value, from, bytes)?;
+        let mut parts = Vec::new();
+        let mut at = 0;
+        while at < bytes || parts.is_empty() {
+            let chunk = (bytes - at).min(CHUNK);
+            parts.push(device.request(value, from + at, chunk)?);
+            at += chunk;
+        }
+        device.counters.readbacks.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { device, parts })
+    }
+
+    /// Waits without blocking.
+    pub async fn bytes(self) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        for part in self.parts {
+            let index = part.index.clone();
+            let (device, limit) = (&self.device.device, self.device.timeout);
+            let mapped = until(device, index, part.ready.clone(), limit).await;
+            let bytes = self.device.collect(part, mapped)?;
+            match out.is_empty() {
+                true => out = bytes,
+                false => out.extend(bytes),
+            }
+        }
+        Ok(out)
+    }
+}
+
+impl Inner {
+    fn check_read(&self, value: &Value, from: u64, bytes: u64) -> Result<()> {
+        self.check_lost()?;
+        if from + bytes > value.bytes() {
+            return Err(Error::Invalid {
+                op: "readback",
+                message: format!("bytes {from}..{} of {}", from + bytes, value.bytes()),
+            });
+        }
+        Ok(())
+    }
+
+    /// The bytes `from..from + bytes` of a value, after everything recorded so far.
+    pub(crate) fn read(&self, value: &Value, from: u64, bytes: u64) -> Result<Vec<u8>> {
+        may_block(READ)?;
+        self.check_read(value, from, bytes)?;
+        let mut out = self.read_chunk(value, from, bytes.min(CHUNK))?;
+        out.reserve_exact(bytes as usize - out.len());
+        while (out.len() as u64) < bytes {
+            let at = out.len() as u64;
+            out.extend(self.read_chunk(value, from + at, (bytes - at).min(CHUNK))?);
+        }
+        self.counters.readbacks.fetch_add(1, Ordering::Relaxed);
+        Ok(out)
+    }
+
+    fn read_chunk(&self, value: &Value, from: u64, bytes: u64) -> Result<Vec<u8>> {
+        let part = self.request(value, from, bytes)?;
+        let (device, index) = (&self.device, part.index.clone());
+        let mapped = block(device, index, &part.ready, READ, self.spin(), |index| {
+            self.wait(index)
+        });
+        if mapped.is_err() {
+            // Whoever reads next is told of faults.
+            lock(&self.recorder).faults |= part.faults;
+        }
+        self.collect(part, mapped?)
+    }
+
+    /// Submits everything recorded so far and a copy to a staging buffer, and asks for that to be mapped.
+    fn request(&self, value: &Value, from: u64, bytes: u64) -> Result<Part> {
+        // Copies are made of whole words.
+        let start = from & !3;
+        let len = (from + bytes).next_multiple_of(4) - start;
+        let staging = self.staging(len + FAULT_BYTES)?;
+        let mut recorder = lock(&self.recorder);
+        let faults = std::mem::take(&mut recorder.faults);
+        let mut copies = Vec::with_capacity(2);
+        if len > 0 {
+            copies.push(Copy {
+                source: value.bound(),
+                from: start,
+                bytes: len,
+                staging: staging.clone(),
+                to: 0,
+            });
+        }
+        if faults {
+            copies.push(Copy {
+                source: self.fault.bound(),
+                from: 0,
+                bytes: FAULT_BYTES,
+                staging: staging.clone(),
+                to: len,
+            });
+        }
+        let flushed = self.flush(&mut recorder, copies);
+        recorder.faults |= faults && flushed.is_err();
+        drop(recorder);
+        let index = flushed?;
+        // Another thread may have been told what went wrong.
+        if len > 0 {
+            value.block(false)?;
+        }
+        let ready = Ready::default();
+        let done = ready.clone();
+        staging
+            .slice(..len + FAULT_BYTES)
+            .map_async(wgpu::MapMode::Read, move |result| {
+                done.finish(result.is_ok())
+            });
+        #[cfg(target_arch = "wasm32")]
+        crate::device::browser::keep_looking(&self.queue, &ready);
+        Ok(Part {
+            staging,
+            index,
+            ready,
+            len,
+            skip: (from - start) as usize,
+            bytes: bytes as usize,
+            faults,
+        })
+    }
+
+    /// Takes the bytes out of a staging buffer, which goes back to where it came from.
+    fn collect(&self, part: Part, mapped: bool) -> Result<Vec<u8>> {
+        let failed = |message: String| Error::Readback {
+            adapter: self.report.name.clone(),
+            message,
+        };
+        if !mapped {
+            let error = self.cause(failed("the buffer could not be mapped".into()));
+            // What was only late is there by now.
+            if part.ready.done() != Some(true) {
+                return Err(error);
+            }
+        }
+        let data = part
+            .staging
+            .slice(..part.len + FAULT_BYTES)
+            .get_mapped_range()
+            .map_err(|e| self.cause(failed(e.to_string())))?;
+        let out = data[part.skip..part.skip + part.bytes].to_vec();
+        let record = data[part.len as usize..].to_vec();
+        drop(data);
+        part.staging.unmap();
+        lock(&self.staging).push(part.staging);
+        if part.faults {
+            self.raise(&record)?;
+        }
+        // In a browser what wgpu finds wrong is known only after the call that caused it.
+        self.take_error().map_or(Ok(out), Err)
+    }
+
+    /// Waits until everything recorded so far is done, and reports faults.
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        may_block(SYNCHRONIZE)?;
+        let mut recorder = lock(&self.recorder);
+        if recorder.faults {
+            drop(recorder);
+            return self.read(&self.fault, 0, 0).map(|_| ());
+        }
+        let index = self.flush(&mut recorder, Vec::new())?;
+        drop(recorder);
+        if cfg!(target_arch = "wasm32") {
+            block(
+                &self.device,
+                None,
+                &self.submitted(),
+                SYNCHRONIZE,
+                self.spin(),
+                |_| Ok(()),
+            )?;
+        } else {
+            self.wait(index)?;
+        }
+        self.check_lost()?;
+        self.take_error().map_or(Ok(()), Err)
+    }
+
+    /// The same without blocking.
+    pub(crate) async fn synchronize_async(self: &Arc<Self>) -> Result<()> {
+        let (faults, index) = {
+            let mut recorder = lock(&self.recorder);
+            match recorder.faults {
+                true => (true, None),
+                false => (false, self.flush(&mut recorder, Vec::new())?),
+            }
+        };
+        if faults {
+            let reading = Reading::start(self.clone(), &self.fault, 0, 0)?;
+            return reading.bytes().await.map(|_| ());
+        }
+        let ready = self.submitted();
+        if !until(&self.device, index, ready.clone(), self.timeout).await {
+            let error = self.cause(Error::Readback {
+                adapter: self.report.name.clone(),
+                message: "the device could not be waited for".into(),
+            });
+            if ready.done() != Some(true) {
+                return Err(error);
+            }
+        }
+        self.check_lost()?;
+        self.take_error().map_or(Ok(()), Err)
+    }
+
+    /// Over when all that was submitted is done.
+    fn submitted(&self) -> Ready {
+        let ready = Ready::default();
+        let done = ready.clone();
+        self.queue.on_submitted_work_done(move || done.finish(true));
+        #[cfg(target_arch = "wasm32")]
+        crate::device::browser::keep_looking(&self.queue, &ready);
+        ready
+    }
+
+    fn staging(&self, bytes: u64) -> Result<wgpu::Buffer> {
+        let size = bytes.next_power_of_two().max(4096);
+        let mut free = lock(&self.staging);
+        if let Some(i) = free.iter().position(|b| b.size() == size) {
+            return Ok(free.swap_remove(i));
+        }
+        // A few sizes recur (a token, a row of logits); do not hoard the others.
+        free.truncate(4);
+        let make = || {
+            self.device.create_buffer(&wgpu::BufferDescriptor {
+                label: Some("readback"),
+                size,
+                usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
+                mapped_at_creation: false,
+            })
+        };
+        let (buffer, error) = scoped(&self.device, wgpu::ErrorFilter::OutOfMemory, make);
+        match error {
+            Some(_) => Err(self.pool.out_of_memory(size, 0)),
+            None => Ok(buffer),
+        }
+    }
+
+    /// Turns a fault record into an error, and clears it.
+    fn raise(&self, record: &[u8]) -> Result<()> {
+        let word = |i: usize| {
+            u32::from_le_bytes([
+                record[i * 4],
+                record[i * 4 + 1],
+                record[i * 4 + 2],
+                record[i * 4 + 3],
+            ])
+        };
+        let made = self.check.as_ref().and_then(|check| check.error(word(5)));
+        if word(0) == 0 && made.is_none() {
+            return Ok(());
+        }
+        let buffer = &self.fault.block(false)?.buffer;
+        self.queue
+            .write_buffer(buffer, 0, &[0; FAULT_BYTES as usize]);
+        if word(0) == 0 {
+            return made.map_or(Ok(()), Err);
+        }
+        let op = lock(&self.fault_ops).get(word(1) as usize).copied();
+        Err(Error::IndexOutOfRange {
+            op: op.unwrap_or("indexing"),
+            index: (u64::from(word(3)) << 32 | u64::from(word(2))) as i64,
+            size: u64::from(word(4)),
+        })
+    }
+}

@@ -1,0 +1,115 @@
+//! A sum and its rms_norm become one kernel that writes both. Bit for bit: the sum is rounded before it is normed.
+
+use smallvec::SmallVec;
+
+use crate::device::Inner;
+use crate::fusion::graph::Graph;
+use crate::fusion::rms_norm_matmul;
+use crate::kernel::elementwise::binary::BINARY;
+use crate::kernel::norm::{add_norm_spec, AddNormParams, NormParams, RMS_NORM};
+use crate::kernel::Strided;
+use crate::recorder::op::Op;
+use crate::shader::Access;
+
+pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
+    let mut fired = 0;
+    for at in graph.all() {
+        if let Some((sum, op)) = find(device, graph, at) {
+            graph.replace(&[sum, at], at, [op]);
+            fired += 1;
+        }
+    }
+    fired
+}
+
+/// The sum that is normed at a place, and what does both.
+fn find(device: &Inner, graph: &Graph, at: usize) -> Option<(usize, Op)> {
+    let norm = graph.op(at).filter(|op| op.is_of(&RMS_NORM))?;
+    let sum_at = graph.writer(&norm.operands[0].0).filter(|sum| *sum < at)?;
+    let sum = graph.op(sum_at)?;
+    let (params, add): (NormParams, Strided<2>) = (norm.params(), sum.params());
+    let flat = |op: &Op, i: usize| op.spec.operands[i].1 == Access::Flat;
+    let fits = sum.is_of(&BINARY)
+        && sum.spec.op == "badd"
+        && (flat(sum, 0) && flat(sum, 1))
+        && norm.spec.operands[0].1 == Access::Quads
+        && add.n == params.rows * params.n
+        && params.x_offset == 0
+        && norm.operands[0].1 == 0
+        && sum.operands[2].1 == 0
+        && sum.spec.dtype(2) == norm.spec.dtype(0);
+    if !fits || !graph.due().contains(&sum_at) || !graph.can_move(&[sum_at, at], at) {
+        return None;
+    }
+    if rms_norm_matmul::takes(device, graph, at, sum_at) {
+        return None;
+    }
+    let both = AddNormParams {
+        rows: params.rows,
+        n: params.n,
+        a_offset: add.offsets[0],
+        b_offset: add.offsets[1],
+        alpha_offset: params.alpha_offset,
+        eps: params.eps,
+        inverse: params.inverse,
+        pad: 0,
+    };
+    let (_, rows) = norm.spec.overrides.first()?;
+    let spec = add_norm_spec(norm.spec.dtype(0), *rows);
+    let from = [&sum.operands[0], &sum.operands[1], &norm.operands[1]];
+    let to = [&sum.operands[2], &norm.operands[2]];
+    let operands: SmallVec<_> = from.into_iter().chain(to).cloned().collect();
+    Some((sum_at, Op::new(spec, operands, &both, norm.grid)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dtype::DType;
+    use crate::fusion::testing::{same_bits, Bench, T};
+
+    fn norm(b: &Bench, x: &T) -> T {
+        let n = x.dims[x.dims.len() - 1];
+        let alpha = b.of(x.dtype, &[n]);
+        let y = b.device.rms_norm(x.v(), alpha.v(), 1e-5).expect("norm");
+        T::new(y, x.dtype, &x.dims)
+    }
+
+    #[test]
+    fn writes_both() {
+        for dtype in [DType::F32, DType::F16, DType::Bf16] {
+            for dims in [[1, 2048], [7, 36], [300, 64]] {
+                let (with, without) = same_bits(|b| {
+                    let (x, y) = (b.of(dtype, &dims), b.of(dtype, &dims));
+                    let alpha = b.of(dtype, &[dims[1]]);
+                    let sum = b.binary("badd", &x, &y);
+                    let normed = b.device.rms_norm(sum.v(), alpha.v(), 1e-5);
+                    let normed = T::new(normed.expect("norm"), dtype, &dims);
+                    vec![normed, b.unary("uneg", &sum), sum]
+                });
+                assert_eq!(without - with, 1, "{dtype} {dims:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn stays_apart() {
+        let plain = |(with, without): (u64, u64)| assert_eq!(with, without);
+        plain(same_bits(|b| {
+            let (x, y) = (b.floats(&[3, 7]), b.floats(&[3, 7]));
+            vec![norm(b, &b.binary("badd", &x, &y))]
+        }));
+        plain(same_bits(|b| {
+            let x = b.floats(&[4, 8]);
+            let y = b.floats(&[8]).shown(&[4, 8], &[0, 1], 0);
+            vec![norm(b, &b.binary("badd", &x, &y))]
+        }));
+        plain(same_bits(|b| {
+            let (x, y) = (b.floats(&[4, 8]), b.floats(&[4, 8]));
+            let alpha = b.of(DType::F32, &[8]);
+            let sum = b.binary("badd", &x, &y);
+            let read = b.softmax(&sum);
+            let normed = b.device.rms_norm(sum.v(), alpha.v(), 1e-5);
+            vec![read, T::new(normed.expect("norm"), DType::F32, &[4, 8])]
+        }));
+    }
+}

@@ -1,0 +1,406 @@
+//! q k^T, scaled, capped, masked, softmax, times v becomes the kernels of `sdpa`, which keep no matrix of scores. What repeats heads
+//! or converts around it goes, too. Not bit for bit: sums have another order, and scores are not rounded to their dtype.
+
+use smallvec::SmallVec;
+
+use crate::device::Inner;
+use crate::dtype::DType;
+use crate::fusion::graph::Graph;
+use crate::fusion::trace::{common, stride, Axis, Laid, Members, Seen};
+use crate::kernel::attention::specialization::{Mask, MAX_COLUMNS};
+use crate::kernel::attention::{plan, Params};
+use crate::kernel::elementwise::binary::BINARY;
+use crate::kernel::elementwise::unary::{CAST_OP, UNARY};
+use crate::kernel::elementwise::where_cond::WHERE_COND;
+use crate::kernel::matmul::plan::is_product;
+use crate::kernel::matmul::problem::Params as Product;
+use crate::kernel::matmul::store::FLOATS;
+use crate::kernel::norm::SOFTMAX;
+use crate::kernel::softmax::SoftmaxParams;
+use crate::kernel::Strided;
+use crate::memory::buffer::Value;
+use crate::recorder::op::Op;
+use crate::shader::Access;
+
+pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
+    let mut fired = 0;
+    for at in graph.all() {
+        let Some((members, ops)) = find(device, graph, at) else {
+            continue;
+        };
+        if let Some(last) = members.iter().copied().max() {
+            graph.replace(&members, last, ops);
+            fired += 1;
+        }
+    }
+    fired
+}
+
+/// What stands around the softmax at a place.
+struct Found {
+    members: Members,
+    /// The product of q and k, and that with v.
+    products: [usize; 2],
+    scores: Scores,
+    y: (Value, u64),
+    out: DType,
+}
+
+/// What happens to scores before the softmax.
+struct Scores {
+    scale: f32,
+    cap: f32,
+    /// The op that masks, and which of its operands is not the scores.
+    mask: Option<(usize, Mask)>,
+}
+
+fn find(device: &Inner, graph: &Graph, at: usize) -> Option<(Members, SmallVec<[Op; 2]>)> {
+    let softmax = graph.op(at).filter(|op| op.is_of(&SOFTMAX))?;
+    let size: SoftmaxParams = softmax.params();
+    let mut members = Members::from_slice(&[at]);
+    let (first, scores) = before(graph, at, &mut members)?;
+    let second = after(graph, at, &mut members)?;
+    let products = [first, second].map(|place| graph.op(place).map(Op::params::<Product>));
+    let [Some(qk), Some(pv)] = products else {
+        return None;
+    };
+    let fits = size.x_offset == 0
+        && (qk.batch, qk.m, qk.n) == (pv.batch, pv.m, pv.k)
+        && (size.rows, size.n) == (qk.batch * qk.m, qk.n)
+        && pv.a_offset == 0
+        && is_dense(&pv);
+    let (y, out) = result(graph, second, &mut members)?;
+    let found = Found {
+        members,
+        products: [first, second],
+        scores,
+        y,
+        out,
+    };
+    found.ops(device, graph, &[qk, pv]).filter(|_| fits)
+}
+
+/// Whether the first operand of a product is as the softmax leaves it.
+fn is_dense(product: &Product) -> bool {
+    let mut step = product.m * product.k;
+    let batch = product
+        .dims
+        .iter()
+        .zip(product.a_batch)
+        .all(|(size, stride)| {
+            let dense = *size == 1 || stride == step;
+            step *= size;
+            dense
+        });
+    batch && (product.k == 1 || product.a_k == 1) && (product.m == 1 || product.a_m == product.k)
+}
+
+/// Goes back from the softmax to a product.
+fn before(graph: &Graph, at: usize, members: &mut Members) -> Option<(usize, Scores)> {
+    let mut scores = Scores {
+        scale: 1.0,
+        cap: 1.0,
+        mask: None,
+    };
+    let (mut reader, mut operand) = (at, 0);
+    let mut capped = None;
+    loop {
+        let read = graph.op(reader)?;
+        let dtype = read.spec.dtype(operand);
+        let maker = graph.sole(read.operands.get(operand), reader)?;
+        let op = graph.op(maker)?;
+        members.push(maker);
+        (reader, operand) = (maker, 0);
+        let flat = op.spec.operands[0].1 == Access::Flat;
+        if is_product(&op.spec) {
+            // The kernels take a cap of 1 for none.
+            if capped == Some(1.0) {
+                return None;
+            }
+            scores.cap = capped.unwrap_or(1.0);
+            return Some((maker, scores));
+        }
+        if op.is_of(&UNARY) && flat {
+            let params: Strided<1> = op.params();
+            let [a, b] = [params.offsets[2], params.pad[0]].map(f32::from_bits);
+            match op.spec.op {
+                _ if params.offsets[0] != 0 => return None,
+                "affine" if b == 0.0 => scores.scale *= a,
+                // Everything so far is the cap's factor.
+                "utanh" if capped.is_none() => {
+                    capped = Some(std::mem::replace(&mut scores.scale, 1.0));
+                }
+                CAST_OP if op.spec.dtype(1) == DType::F32 && FLOATS.contains(&op.spec.dtype(0)) => {
+                }
+                _ => return None,
+            }
+            continue;
+        }
+        // A mask comes last.
+        if scores.mask.is_some() || capped.is_some() || scores.scale != 1.0 {
+            return None;
+        }
+        let (mask, next) = mask_of(op, dtype)?;
+        scores.mask = Some((maker, mask));
+        operand = next;
+    }
+}
+
+/// What an op masks scores of a dtype with, and which of its operands they are.
+fn mask_of(op: &Op, dtype: DType) -> Option<(Mask, usize)> {
+    let flat = |i: usize, offset: u32| op.spec.operands[i].1 == Access::Flat && offset == 0;
+    if op.is_of(&BINARY) && op.spec.op == "badd" {
+        let params: Strided<2> = op.params();
+        let mask = Mask::Add(op.spec.dtype(0));
+        return flat(0, params.offsets[0]).then_some((mask, 0));
+    }
+    if !op.is_of(&WHERE_COND) || op.spec.dtype(0) != DType::U8 {
+        return None;
+    }
+    let params: Strided<3> = op.params();
+    [1, 2].into_iter().find_map(|filled| {
+        let scores = 3 - filled;
+        let same = params.strides[filled][..params.rank as usize]
+            .iter()
+            .zip(params.dims)
+            .all(|(stride, dim)| *stride == 0 || dim == 1);
+        let mask = Mask::Fill {
+            fill: dtype,
+            marked: filled == 1,
+        };
+        (same && flat(scores, params.offsets[scores])).then_some((mask, scores))
+    })
+}
+
+/// Goes on from the softmax to a product.
+fn after(graph: &Graph, at: usize, members: &mut Members) -> Option<usize> {
+    let mut place = at;
+    loop {
+        let op = graph.op(place)?;
+        let (y, start) = op.operands.last()?;
+        let next = graph.readers(y).first().copied()?;
+        let op = graph.op(next)?;
+        let first = op.operands.first()?;
+        let same = first.0.same(y) && first.1 == 0 && *start == 0;
+        if graph.sole(Some(first), next) != Some(place) || !same {
+            return None;
+        }
+        members.push(next);
+        if is_product(&op.spec) {
+            return Some(next);
+        }
+        if !is_cast(op) {
+            return None;
+        }
+        place = next;
+    }
+}
+
+/// Whether an op converts all of a value between floats.
+fn is_cast(op: &Op) -> bool {
+    op.is_of(&UNARY)
+        && op.spec.op == CAST_OP
+        && op.spec.operands[0].1 == Access::Flat
+        && op.params::<Strided<1>>().offsets[0] == 0
+        && [0, 1].iter().all(|i| FLOATS.contains(&op.spec.dtype(*i)))
+}
+
+/// Where the result goes: the product's, or that of a conversion which is all that reads it.
+fn result(graph: &Graph, product: usize, members: &mut Members) -> Option<((Value, u64), DType)> {
+    let y = |place: usize| {
+        let op = graph.op(place)?;
+        let last = op.operands.len() - 1;
+        Some((op.operands[last].clone(), op.spec.dtype(last)))
+    };
+    let next = graph.op(product)?.operands.last().and_then(|(y, _)| {
+        let next = *graph.readers(y).first()?;
+        let op = graph.op(next).filter(|op| is_cast(op))?;
+        let sole = graph.sole(op.operands.first(), next) == Some(product);
+        (sole && op.params::<Strided<1>>().n > 0).then_some(next)
+    });
+    if let Some(next) = next {
+        members.push(next);
+        return y(next);
+    }
+    y(product)
+}
+
+/// The axes of the matrices of a product's batch.
+fn batch(product: &Product, strides: [u32; 4]) -> Axis {
+    let dims = product.dims.iter().zip(strides).rev();
+    dims.map(|(size, stride)| (*size as usize, stride as usize))
+        .collect()
+}
+
+impl Found {
+    fn ops(
+        mut self,
+        device: &Inner,
+        graph: &Graph,
+        [qk, pv]: &[Product; 2],
+    ) -> Option<(Members, SmallVec<[Op; 2]>)> {
+        let [first, second] = self.products;
+        let axis = |size: u32, stride: u32| Axis::from_slice(&[(size as usize, stride as usize)]);
+        let seen = |(reader, operand), offset: u32, axes| {
+            let dtype = graph.op(reader)?.spec.dtype(operand);
+            let seen = Seen {
+                reader,
+                operand,
+                dtype,
+                offset: offset as usize,
+                axes,
+            };
+            Some(seen)
+        };
+        let (i, j, d, c) = (qk.m, qk.n, qk.k, pv.n);
+        let q_axes = [batch(qk, qk.a_batch), axis(i, qk.a_m), axis(d, qk.a_k)];
+        let k_axes = [batch(qk, qk.b_batch), axis(j, qk.b_n), axis(d, qk.b_k)];
+        let v_axes = [batch(pv, pv.b_batch), axis(j, pv.b_k), axis(c, pv.b_n)];
+        let q = seen((first, 0), qk.a_offset, q_axes)?.trace(graph, &mut self.members);
+        let k = seen((first, 1), qk.b_offset, k_axes)?.trace(graph, &mut self.members);
+        let v = seen((second, 1), pv.b_offset, v_axes)?.trace(graph, &mut self.members);
+        let dtype = q.dtype;
+        let columns = |n: u32| n > 0 && n.is_multiple_of(4) && n as usize <= MAX_COLUMNS;
+        if !FLOATS.contains(&dtype)
+            || [k.dtype, v.dtype, self.out] != [dtype; 3]
+            || !columns(d)
+            || !columns(c)
+        {
+            return None;
+        }
+        // Without a mask something has to be bound in its place.
+        let (mask, how, fill) = match self.scores.mask {
+            None => (q.clone(), Mask::None, None),
+            Some((at, how)) => self.mask(graph, (at, how), [qk.batch, i, j])?,
+        };
+        let dims = common([&q.axes[0], &k.axes[0], &v.axes[0], &mask.axes[0]])?;
+        let heads = Heads::of(&dims)?;
+        let all = [&q, &k, &v, &mask];
+        let [Some(qi), Some(kj), Some(vj), Some(mi)] = all.map(|s| stride(&s.axes[1])) else {
+            return None;
+        };
+        let [Some(qd), Some(kd), Some(vc), Some(mj)] = all.map(|s| stride(&s.axes[2])) else {
+            return None;
+        };
+        let offset = |at: usize| u32::try_from(at).ok();
+        let [q0, k0, v0, m0] = all.map(|s| offset(s.offset));
+        let strides = |n: usize, last: u32| {
+            let [b, g, each] = heads.strides[n];
+            [b, g, each, last]
+        };
+        let params = Params {
+            d,
+            columns: c,
+            queries: i,
+            keys: j,
+            rows: heads.sizes[2].checked_mul(i)?,
+            heads: heads.sizes[1],
+            batch: heads.sizes[0] * heads.sizes[1],
+            scale: self.scores.scale,
+            cap: self.scores.cap,
+            offsets: [q0?, k0?, v0?, m0?],
+            steps: [qd, kd, vc, mj],
+            q_strides: strides(0, qi),
+            k_strides: strides(1, kj),
+            v_strides: strides(2, vj),
+            mask_strides: strides(3, mi),
+            fill_offset: fill.as_ref().map_or(0, |(_, offset)| *offset),
+            ..Params::new()
+        };
+        let first = self.members.iter().min()?;
+        let last = self.members.iter().max()?;
+        if !graph.due().contains(first) || !graph.can_move(&self.members, *last) {
+            return None;
+        }
+        let plan = plan(device, (dtype, how), params);
+        let mut operands = SmallVec::new();
+        for seen in all {
+            operands.push(seen.value(graph)?.clone());
+        }
+        let grid = device.split(&plan.spec, plan.grid).ok()?;
+        let fill = fill.map(|(bound, _)| bound);
+        let Some(merge) = plan.merge else {
+            operands.push(self.y);
+            operands.extend(fill);
+            let op = Op::new(plan.spec, operands, &plan.params, grid);
+            return Some((self.members, SmallVec::from_iter([op])));
+        };
+        let bytes = merge.floats as u64 * 4;
+        if bytes > device.binding {
+            return None;
+        }
+        let parts = Value::of_ops(&device.pool, bytes);
+        operands.push((parts.clone(), 0));
+        operands.extend(fill);
+        let op = Op::new(plan.spec, operands, &plan.params, grid);
+        let grid = device.split(&merge.spec, merge.grid).ok()?;
+        let operands = SmallVec::from_iter([(parts, 0), self.y]);
+        let merge = Op::new(merge.spec, operands, &merge.params, grid);
+        Some((self.members, SmallVec::from_iter([op, merge])))
+    }
+
+    /// The mask as it lies along (batch, queries, keys), and what is put in the place of scores.
+    #[allow(clippy::type_complexity, reason = "the parts of a mask")]
+    fn mask(
+        &self,
+        graph: &Graph,
+        (at, how): (usize, Mask),
+        [batch, i, j]: [u32; 3],
+    ) -> Option<(Seen<3>, Mask, Option<((Value, u64), u32)>)> {
+        let op = graph.op(at)?;
+        let [batch, i, j] = [batch, i, j].map(|n| n as usize);
+        let axis = |size, stride| Axis::from_slice(&[(size, stride)]);
+        let scores = Seen {
+            reader: at,
+            operand: 0,
+            dtype: op.spec.dtype(0),
+            offset: 0,
+            axes: [axis(batch, i * j), axis(i, j), axis(j, 1)],
+        };
+        let Mask::Fill { marked, .. } = how else {
+            let laid = Laid::strided::<2>(&op.params(), 1, op.spec.dtype(1));
+            return Some((scores.behind(&laid, at, 1)?, how, None));
+        };
+        let params: Strided<3> = op.params();
+        let laid = Laid::strided(&params, 0, DType::U8);
+        let filled = if marked { 1 } else { 2 };
+        let bound = (op.operands[filled].clone(), params.offsets[filled]);
+        Some((scores.behind(&laid, at, 0)?, how, Some(bound)))
+    }
+}
+
+/// Sizes of batch, heads of k and v, and heads of q that share one of these; and their strides in each operand.
+struct Heads {
+    sizes: [u32; 3],
+    strides: [[u32; 3]; 4],
+}
+
+impl Heads {
+    fn of(dims: &[(usize, [usize; 4])]) -> Option<Heads> {
+        let shared = dims
+            .last()
+            .is_some_and(|(_, [_, k, v, _])| *k == 0 && *v == 0);
+        let (outer, each) = dims.split_at(dims.len() - usize::from(shared));
+        let mut heads = Heads {
+            sizes: [1; 3],
+            strides: [[0; 3]; 4],
+        };
+        let first = 2usize.checked_sub(outer.len())?;
+        let each = each.iter().map(|dim| (2, dim));
+        for (at, (size, strides)) in outer
+            .iter()
+            .enumerate()
+            .map(|(n, dim)| (first + n, dim))
+            .chain(each)
+        {
+            heads.sizes[at] = u32::try_from(*size).ok()?;
+            for (to, from) in heads.strides.iter_mut().zip(strides) {
+                to[at] = u32::try_from(*from).ok()?;
+            }
+        }
+        Some(heads)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! The rule beside the ops as recorded, within bounds.
+
+use super::*;
+use crate::fusion::testing::{near, Bench, T};
+
+/// candle-transformers' llama: sizes are batch, heads, heads of k and v, queries, keys, columns.
+struct Llama {
+    sizes: [usize; 6],
+    dtype: DType,
+    /// Converts to f32 and back.
+    wide: bool,
+    mask: &'static str,
+}
+
+impl Llama {
+    fn run(&self, b: &Bench) -> Vec<T> {
+        let [batch, h, g, i, j, d] = self.sizes;
+        let q = b.of(self.dtype, &[batch, h, i, d]);
+        let [k, v] = [0, 1].map(|_| b.of(self.dtype, &[batch, g, j, d]));
+        let marks: Vec<u8> = (0..i * j)
+            .map(|at| u8::from(at % j > at / j + j - i))
+            .collect();
+        let marks = T::new(b.device.upload(&marks).expect("upload"), DType::U8, &[i, j]);
+        let low = if self.mask == "finite" {
+            -3.0
+        } else {
+            f32::NEG_INFINITY
+        };
+        let low = b
+            .device
+            .fill(1, DType::F32, low.to_bits().into())
+            .expect("fill");
+        let low = b.cast(&T::new(low, DType::F32, &[1]), self.dtype);
+        let low = if self.wide {
+            b.cast(&low, DType::F32)
+        } else {
+            low
+        };
+        let add = b.of(
+            if self.wide { DType::F32 } else { self.dtype },
+            &[batch, 1, i, j],
+        );
+        b.device.synchronize().expect("no error");
+        let (k, v) = match h / g {
+            1 => (k, v),
+            n => (b.repeat(&k, n), b.repeat(&v, n)),
+        };
+        let wide = |x: T| if self.wide { b.cast(&x, DType::F32) } else { x };
+        let [q, k, v] = [q, k, v].map(wide);
+        let kt = k.shown(&[batch, h, d, j], &[h * j * d, j * d, 1, d], 0);
+        let s = b.scaled(&b.matmul(&q, &kt), 1.0 / (d as f64).sqrt());
+        let all = [batch, h, i, j];
+        let s = match self.mask {
+            "none" => s,
+            "add" => b.binary("badd", &s, &add.shown(&all, &[i * j, 0, j, 1], 0)),
+            _ => {
+                let marks = marks.shown(&all, &[0, 0, j, 1], 0);
+                let low = low.shown(&all, &[0; 4], 0);
+                let y = b
+                    .device
+                    .where_cond(marks.v(), low.v(), s.v())
+                    .expect("where_cond");
+                T::new(y, s.dtype, &all)
+            }
+        };
+        let y = b.matmul(&b.softmax(&s), &v);
+        vec![if self.wide { b.cast(&y, self.dtype) } else { y }]
+    }
+}
+
+fn saved(llama: &Llama, bound: f32) -> u64 {
+    let (with, without) = near(bound, |b| llama.run(b));
+    without - with
+}
+
+#[test]
+fn as_llama_has_it() {
+    let sizes = [
+        [1, 8, 2, 1, 70, 16],
+        [2, 4, 4, 1, 33, 8],
+        [1, 4, 2, 12, 40, 32],
+        [2, 6, 3, 9, 9, 64],
+    ];
+    for sizes in sizes {
+        for (dtype, wide, bound) in [
+            (DType::F32, false, 2e-6),
+            (DType::F16, true, 2e-3),
+            (DType::F16, false, 1e-2),
+            (DType::Bf16, true, 2e-2),
+        ] {
+            for mask in ["none", "add", "hide", "finite"] {
+                let llama = Llama {
+                    sizes,
+                    dtype,
+                    wide,
+                    mask,
+                };
+                let plain = 4 + u64::from(mask != "none");
+                let repeats = if sizes[1] == sizes[2] {
+                    0
+                } else {
+                    2 * (sizes[1] / sizes[2]) as u64
+                };
+                let casts = if wide { 4 } else { 0 };
+                let saved = saved(&llama, bound);
+                let all = plain + repeats + casts;
+                assert!(
+                    saved >= all - 2 && saved < all,
+                    "{sizes:?} {dtype} {wide} {mask}: {saved} of {all}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_held_stays() {
+    let (with, without) = near(0.0, |b| {
+        let [q, k, v] = [0; 3].map(|_| b.floats(&[1, 2, 4, 16]));
+        let kt = k.shown(&[1, 2, 16, 4], &[128, 64, 1, 16], 0);
+        let s = b.matmul(&q, &kt);
+        let p = b.softmax(&s);
+        vec![b.matmul(&p, &v), p]
+    });
+    assert_eq!((with, without), (3, 3));
+}
+
+#[test]
+fn a_write_to_keys_in_between() {
+    let (with, without) = near(0.0, |b| {
+        let [q, k, v] = [0; 3].map(|_| b.floats(&[1, 2, 4, 16]));
+        let kt = k.shown(&[1, 2, 16, 4], &[128, 64, 1, 16], 0);
+        let s = b.matmul(&q, &kt);
+        b.device.copy_into(q.v(), k.v()).expect("copy");
+        let p = b.softmax(&s);
+        drop(s);
+        let y = b.matmul(&p, &v);
+        vec![y, k]
+    });
+    assert_eq!((with, without), (4, 4));
+}

@@ -1,0 +1,214 @@
+//! Copies that do not meet become one kernel: the two parts of a concatenation, and those of keys and of values. Bit for bit.
+
+use smallvec::SmallVec;
+
+use crate::device::Inner;
+use crate::fusion::graph::Graph;
+use crate::kernel::copy::concat::{spec, Params, Part, PARTS, RANK};
+use crate::kernel::copy::COPY_QUADS;
+use crate::kernel::{Strided, WORKGROUP};
+use crate::recorder::op::{Grid, Op, Operands};
+
+/// How far apart copies may stand: what is between keys and values of a cache.
+const NEAR: usize = 12;
+
+type Copies = SmallVec<[usize; PARTS]>;
+
+pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
+    let mut fired = 0;
+    for at in graph.due() {
+        if let Some((members, to, op)) = find(device, graph, at) {
+            graph.replace(&members, to, [op]);
+            fired += 1;
+        }
+    }
+    fired
+}
+
+/// A copy and those after it that can go with it, where, and by what.
+fn find(device: &Inner, graph: &Graph, at: usize) -> Option<(Copies, usize, Op)> {
+    let copy = |at: usize| {
+        graph
+            .op(at)
+            .filter(|op| op.is_of(&COPY_QUADS) && part(op).is_some())
+    };
+    let first = copy(at)?;
+    let mut members = Copies::from_slice(&[at]);
+    let mut best = None;
+    for next in graph.all().skip(at + 1).take(NEAR) {
+        if copy(next).is_none_or(|op| op.spec != first.spec) {
+            continue;
+        }
+        let with: Copies = members.iter().copied().chain([next]).collect();
+        if with.len() > PARTS || !are_apart(graph, &with) {
+            break;
+        }
+        members = with;
+        let place = [at, next]
+            .into_iter()
+            .find(|p| graph.can_move(&members, *p));
+        let op = joined(device, graph, &members);
+        if let Some((place, op)) = place.zip(op) {
+            best = Some((members.clone(), place, op));
+        }
+    }
+    best
+}
+
+/// Whether no copy reads what another writes, and none writes where another does.
+fn are_apart(graph: &Graph, members: &[usize]) -> bool {
+    let ops = || members.iter().filter_map(|at| graph.op(*at));
+    ops().enumerate().all(|(i, a)| {
+        ops().enumerate().all(|(j, b)| {
+            let reads = a.operands[0].0.same(&b.operands[1].0);
+            let (x, y) = (&a.operands[1], &b.operands[1]);
+            !reads && (i == j || !x.0.same(&y.0) || x.1 == y.1 && do_not_meet(a, b))
+        })
+    })
+}
+
+/// Whether two copies into one value certainly write different elements: their rows lie beside each other, or one after all of
+/// the other.
+fn do_not_meet(a: &Op, b: &Op) -> bool {
+    let (Some(a), Some(b)) = (part(a), part(b)) else {
+        return false;
+    };
+    let span = |p: &Part| {
+        let steps = p.dims.iter().zip(p.strides[1]);
+        let far: u64 = steps.map(|(d, s)| u64::from(d - 1) * u64::from(s)).sum();
+        (u64::from(p.offsets[1]), u64::from(p.offsets[1]) + far + 1)
+    };
+    let ((a0, a1), (b0, b1)) = (span(&a), span(&b));
+    if a1 <= b0 || b1 <= a0 {
+        return true;
+    }
+    // Rows as long as they are, every so many elements.
+    let rows = |p: &Part| {
+        let [d0, d1, d2, d3] = p.dims;
+        let [_, _, step, one] = p.strides[1];
+        let at = p.offsets[1].checked_rem(step)?;
+        (d0 == 1 && d1 == 1 && d2 > 1 && one == 1 && at + d3 <= step).then_some((step, at, at + d3))
+    };
+    match (rows(&a), rows(&b)) {
+        (Some((s, a0, a1)), Some((t, b0, b1))) => s == t && (a1 <= b0 || b1 <= a0),
+        _ => false,
+    }
+}
+
+/// A recorded copy as a part, if its dims are few.
+fn part(op: &Op) -> Option<Part> {
+    let params: Strided<2> = op.params();
+    let rank = params.rank as usize;
+    let skipped = RANK.checked_sub(rank)?;
+    let mut part = Part {
+        first: u32::MAX,
+        n: params.n,
+        offsets: [params.offsets[0], params.offsets[1]],
+        dims: [1; RANK],
+        strides: [[0; RANK]; 2],
+    };
+    part.dims[skipped..].copy_from_slice(&params.dims[..rank]);
+    for (to, from) in part.strides.iter_mut().zip(params.strides) {
+        to[skipped..].copy_from_slice(&from[..rank]);
+    }
+    Some(part)
+}
+
+/// The copies as one, if there is a kernel for as many parts and destinations.
+fn joined(device: &Inner, graph: &Graph, members: &[usize]) -> Option<Op> {
+    let mut reads = Operands::new();
+    let mut writes = SmallVec::<[_; 2]>::new();
+    let mut to = SmallVec::<[usize; PARTS]>::new();
+    let mut params = Params {
+        parts: [Part {
+            first: u32::MAX,
+            ..Part::default()
+        }; PARTS],
+    };
+    let mut groups = 0u32;
+    for (&member, slot) in members.iter().zip(&mut params.parts) {
+        let op = graph.op(member)?;
+        let [x, y] = &op.operands[..] else {
+            return None;
+        };
+        let same = |old: &(crate::memory::buffer::Value, u64)| old.0.same(&y.0);
+        to.push(writes.iter().position(same).unwrap_or(writes.len()));
+        if !writes.iter().any(same) {
+            writes.push(y.clone());
+        }
+        reads.push(x.clone());
+        *slot = part(op)?;
+        slot.first = groups;
+        groups = groups.checked_add(slot.n.div_ceil(4 * WORKGROUP))?;
+    }
+    let spec = spec(&to, graph.op(*members.first()?)?.spec.dtype(0))?;
+    let grid = device.split(&spec, Grid::Linear(groups.into())).ok()?;
+    reads.extend(writes);
+    Some(Op::new(spec, reads, &params, grid))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dtype::DType;
+    use crate::fusion::testing::same_bits;
+
+    #[test]
+    fn keys_and_values() {
+        for dtype in [DType::F32, DType::F16, DType::U8] {
+            for (g, d) in [(4, 64), (1, 32), (3, 16)] {
+                let counts = same_bits(|b| {
+                    let [k, v] = [0; 2].map(|_| b.of(dtype, &[g, 9, d]));
+                    let [k1, v1] = [0; 2].map(|_| b.of(dtype, &[g, 1, d]));
+                    vec![b.cat(&[&k, &k1]), b.cat(&[&v, &v1])]
+                });
+                assert_eq!(counts.1 - counts.0, 3, "{dtype} {g} {d}");
+                let counts = same_bits(|b| {
+                    let [k, k1] = [9, 1].map(|t| b.of(dtype, &[g, t, d]));
+                    vec![b.cat(&[&k, &k1])]
+                });
+                assert_eq!(counts.1 - counts.0, 1, "{dtype} {g} {d}");
+            }
+        }
+    }
+
+    #[test]
+    fn into_caches() {
+        let counts = same_bits(|b| {
+            let [k, v] = [0; 2].map(|_| b.floats(&[4, 9, 8]));
+            let [k1, v1] = [0; 2].map(|_| b.floats(&[4, 8]));
+            for (from, to) in [(k1, &k), (v1, &v)] {
+                let to = to.shown(&[4, 8], &[72, 1], 16);
+                b.device.copy_into(from.v(), to.v()).expect("copy");
+            }
+            vec![k, v]
+        });
+        assert_eq!(counts, (1, 2));
+    }
+
+    #[test]
+    fn what_meets_stays_apart() {
+        let counts = same_bits(|b| {
+            let (x, y, z) = (b.floats(&[64]), b.floats(&[64]), b.floats(&[64]));
+            b.device.copy_into(x.v(), z.v()).expect("copy");
+            b.device.copy_into(y.v(), z.v()).expect("copy");
+            vec![z]
+        });
+        assert_eq!(counts, (2, 2), "the same place");
+        let counts = same_bits(|b| {
+            let (x, y, z) = (b.floats(&[64]), b.floats(&[64]), b.floats(&[64]));
+            b.device.copy_into(x.v(), y.v()).expect("copy");
+            b.device.copy_into(y.v(), z.v()).expect("copy");
+            vec![y, z]
+        });
+        assert_eq!(counts, (2, 2), "one reads what the other writes");
+        let counts = same_bits(|b| {
+            let (x, y, z) = (b.floats(&[64]), b.floats(&[64]), b.floats(&[64]));
+            b.device.copy_into(x.v(), y.v()).expect("copy");
+            let read = b.unary("uexp", &z);
+            let made = b.unary("uexp", &y);
+            b.device.copy_into(made.v(), z.v()).expect("copy");
+            vec![read, z, made]
+        });
+        assert_eq!(counts, (4, 4), "neither can move to the other");
+    }
+}

@@ -1,0 +1,91 @@
+//! What rewriting costs the CPU.
+
+use std::time::{Duration, Instant};
+
+use crate::dtype::DType;
+use crate::fusion::graph::Graph;
+use crate::fusion::testing::{Bench, T};
+use crate::util::lock;
+
+/// What a layer costs the CPU: `cargo test -p candle-webgpu --lib cost -- --ignored --nocapture`.
+#[test]
+#[ignore = "measures"]
+fn cost() {
+    let b = Bench::new("");
+    let dtype = DType::F16;
+    let x = b.of(dtype, &[1, 256]);
+    let [alpha, angles] = [b.of(dtype, &[256]), b.of(dtype, &[1, 16])];
+    let w: Vec<T> = (0..7).map(|_| b.of(dtype, &[256, 256])).collect();
+    let [past_k, past_v] = [0; 2].map(|_| b.of(dtype, &[1, 8, 63, 32]));
+    b.device.synchronize().expect("no error");
+    let linear = |x: &T, w: &T| {
+        let w = w.shown(&[256, 256], &[1, 256], 0);
+        let y = b.device.matmul(x.v(), w.v(), (1, 1, 256, 256));
+        T::new(y.expect("matmul"), dtype, &[1, 256])
+    };
+    let norm = |x: &T| {
+        let y = b.device.rms_norm(x.v(), alpha.v(), 1e-5);
+        T::new(y.expect("norm"), dtype, &[1, 256])
+    };
+    let heads = |x: &T| x.shown(&[1, 8, 1, 32], &[256, 32, 32, 1], 0);
+    let rope = |x: &T| {
+        let y = b.device.rope(x.v(), angles.v(), angles.v());
+        T::new(y.expect("rope"), dtype, &x.dims)
+    };
+    let cat = |past: &T, x: &T| {
+        let y = b.device.output("cat", 8 * 64 * 32, dtype).expect("memory");
+        let y = T::new(y, dtype, &[1, 8, 64, 32]);
+        for (from, n, at) in [(past, 63, 0), (x, 1, 63)] {
+            let from = from.shown(&[8, n * 32], &[n * 32, 1], 0);
+            let to = y.shown(&[8, n * 32], &[64 * 32, 1], at * 32);
+            b.device.copy_into(from.v(), to.v()).expect("copy");
+        }
+        y
+    };
+    let layer = || {
+        let y = norm(&x);
+        let [q, k, v] = [0, 1, 2].map(|i| heads(&linear(&y, &w[i])));
+        let (q, k) = (rope(&q), rope(&k));
+        let (k, v) = (cat(&past_k, &k), cat(&past_v, &v));
+        let [q, k, v] = [&q, &k, &v].map(|x| b.cast(x, DType::F32));
+        let kt = k.shown(&[1, 8, 32, 64], &[16384, 2048, 1, 32], 0);
+        let p = b.softmax(&b.scaled(&b.matmul(&q, &kt), 0.2));
+        let y = b
+            .cast(&b.matmul(&p, &v), dtype)
+            .shown(&[1, 256], &[256, 1], 0);
+        let x = b.binary("badd", &linear(&y, &w[3]), &x);
+        let y = norm(&x);
+        let gate = b.unary("usilu", &linear(&y, &w[4]));
+        let y = b.binary("bmul", &gate, &linear(&y, &w[5]));
+        b.binary("badd", &linear(&y, &w[6]), &x)
+    };
+    let (mut recording, mut rewriting) = (Duration::MAX, Duration::MAX);
+    let (mut before, mut after) = (0, 0);
+    for _ in 0..500 {
+        let start = Instant::now();
+        let _x = layer();
+        recording = recording.min(start.elapsed());
+        let (ops, batch) = lock(&b.device.inner().recorder)
+            .batch(&b.device.inner().pool)
+            .into_parts();
+        before = ops.len();
+        let start = Instant::now();
+        let due = ops.len();
+        let mut graph = Graph::new(ops, due, batch);
+        b.device
+            .inner()
+            .rewrites
+            .apply(b.device.inner(), &mut graph);
+        let [ops, ..] = graph.into_ops();
+        rewriting = rewriting.min(start.elapsed());
+        after = ops.len();
+    }
+    let each = |time: Duration| time.as_secs_f64() * 1e6 / before as f64;
+    println!(
+        "{} ops of a layer become {}; us an op: recording {:.2}, rewriting {:.2}",
+        before,
+        after,
+        each(recording),
+        each(rewriting)
+    );
+}

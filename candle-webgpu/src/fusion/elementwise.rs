@@ -1,0 +1,234 @@
+//! Elementwise ops whose results only later ones of them read become one kernel. Bit for bit: each step rounds to its dtype.
+
+use smallvec::SmallVec;
+
+use crate::device::Inner;
+use crate::dtype::DType;
+use crate::fusion::expr::{Chain, Read};
+use crate::fusion::graph::Graph;
+use crate::kernel::elementwise::fused::{Arg, MAX_READS, MAX_SCALARS, MAX_VIEWS};
+use crate::recorder::op::Op;
+
+/// The most steps of a chain: enough for what models write down, and few enough for registers.
+const MAX_STEPS: usize = 12;
+
+pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
+    let mut fired = 0;
+    for at in graph.all() {
+        while let Some((maker, op)) = grow(device, graph, at) {
+            graph.replace(&[maker, at], at, [op]);
+            fired += 1;
+        }
+    }
+    fired
+}
+
+/// The op at a place together with one that makes an operand of it.
+fn grow(device: &Inner, graph: &Graph, at: usize) -> Option<(usize, Op)> {
+    let last = graph.op(at).filter(|op| Chain::is(op))?;
+    let (_, reads) = last.operands.split_last()?;
+    reads.iter().find_map(|(value, _)| {
+        let maker = graph.maker(value)?;
+        let only = graph.readers(value).iter().all(|reader| *reader == at);
+        if maker >= at || !graph.due().contains(&maker) || !only {
+            return None;
+        }
+        let first = graph.op(maker).filter(|op| Chain::is(op))?;
+        if !graph.can_move(&[maker, at], at) {
+            return None;
+        }
+        let joined = join(Chain::lift(first)?, &Chain::lift(last)?)?;
+        Some((maker, joined.op(device)?))
+    })
+}
+
+/// `first`, and then `last`, which reads what `first` makes as it lies.
+fn join(first: Chain, last: &Chain) -> Option<Chain> {
+    let made = first.y.clone();
+    let all = |read: &Read| {
+        !read.value.same(&made.0) || read.view.is_none() && read.offset == 0 && read.start == 0
+    };
+    if first.n != last.n || made.1 != 0 || !last.reads.iter().all(all) {
+        return None;
+    }
+    if first.steps.is_empty() && last.steps.is_empty() {
+        return None;
+    }
+    let mut joined = Chain {
+        n: last.n,
+        reads: first.reads,
+        steps: first.steps,
+        scalars: first.scalars,
+        y: last.y.clone(),
+        out: last.out,
+    };
+    // Where the operands of `last` are now.
+    let mut moved = SmallVec::<[Arg; MAX_READS]>::new();
+    let ready = joined.steps.len() as u8;
+    for read in &last.reads {
+        moved.push(match read.value.same(&made.0) {
+            true if ready > 0 => Arg::Step(ready - 1),
+            // A copy: its source is read, as what `last` takes it for.
+            true => {
+                let source = Read {
+                    dtype: read.dtype,
+                    ..joined.reads[0].clone()
+                };
+                joined.read(source)
+            }
+            false => joined.read(read.clone()),
+        });
+    }
+    for (step, scalars) in last.steps.iter().zip(&last.scalars) {
+        let mut step = step.clone();
+        for (arg, _) in &mut step.args {
+            *arg = match *arg {
+                Arg::Read(at) => moved[usize::from(at)],
+                Arg::Step(at) => Arg::Step(at + ready),
+            };
+        }
+        joined.steps.push(step);
+        joined.scalars.push(*scalars);
+    }
+    if last.steps.is_empty() {
+        joined.out = joined.steps.last()?.out;
+    }
+    joined.drop_unread();
+    fits(&joined).then_some(joined)
+}
+
+/// Whether a kernel can be linked for it.
+fn fits(chain: &Chain) -> bool {
+    let views = chain.reads.iter().filter(|read| read.view.is_some());
+    let scalars = chain.steps.iter().filter(|step| step.has_scalars());
+    // Files of operators of two types of computation cannot be linked together.
+    let mut computes = chain.steps.iter().filter(|step| step.is_op()).map(|step| {
+        let dtype: DType = step.args[0].1;
+        dtype.info("fused_elementwise").map(|row| row.compute).ok()
+    });
+    let first = computes.next();
+    chain.reads.len() <= MAX_READS
+        && chain.steps.len() <= MAX_STEPS
+        && views.count() <= MAX_VIEWS
+        && scalars.count() <= MAX_SCALARS
+        && computes.all(|compute| first == Some(compute))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fusion::testing::{same_bits, T};
+
+    const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
+
+    #[test]
+    fn silu_and_multiply() {
+        for dtype in FLOATS {
+            let counts = same_bits(|b| {
+                let (x, y) = (b.of(dtype, &[3, 50]), b.of(dtype, &[3, 50]));
+                vec![b.binary("bmul", &b.unary("usilu", &x), &y)]
+            });
+            assert_eq!(counts, (3, 4), "{dtype}, with two casts");
+        }
+    }
+
+    #[test]
+    fn rounds_in_between() {
+        for dtype in FLOATS {
+            let counts = same_bits(|b| {
+                let (x, y) = (b.of(dtype, &[999]), b.of(dtype, &[999]));
+                let z = b.binary("badd", &b.binary("bmul", &x, &y), &x);
+                let z = b.cast(&b.unary("affine", &z), DType::F32);
+                let z = b.cast(&b.unary("uexp", &z), dtype);
+                vec![b.binary("bmul", &z, &z)]
+            });
+            assert_eq!(counts, (3, 9), "{dtype}, with two casts");
+        }
+    }
+
+    #[test]
+    fn masks() {
+        for dtype in FLOATS {
+            let counts = same_bits(|b| {
+                let (x, y) = (b.of(dtype, &[6, 5, 7]), b.of(dtype, &[6, 5, 7]));
+                let mask = b.of(DType::U8, &[5, 7]).shown(&[6, 5, 7], &[0, 7, 1], 0);
+                let low = b.of(dtype, &[1]).shown(&[6, 5, 7], &[0; 3], 0);
+                let x = b.binary("badd", &x, &y);
+                let picked = b.device.where_cond(mask.v(), low.v(), x.v());
+                let picked = T::new(picked.expect("where_cond"), dtype, &[6, 5, 7]);
+                vec![b.unary("uneg", &picked)]
+            });
+            assert_eq!(counts.1 - counts.0, 2, "{dtype}");
+        }
+    }
+
+    #[test]
+    fn what_is_held_or_read_elsewhere_stays() {
+        let counts = same_bits(|b| {
+            let x = b.floats(&[64]);
+            let held = b.unary("uexp", &x);
+            let y = b.unary("uneg", &held);
+            vec![y, held]
+        });
+        assert_eq!(counts, (2, 2), "a tensor holds it");
+        let counts = same_bits(|b| {
+            let x = b.floats(&[4, 16]);
+            let made = b.unary("uexp", &x);
+            let soft = b.device.softmax_last_dim(made.v()).expect("softmax");
+            vec![b.unary("uneg", &made), T::new(soft, DType::F32, &[4, 16])]
+        });
+        assert_eq!(counts, (3, 3), "another op reads it");
+    }
+
+    #[test]
+    fn what_is_read_otherwise_stays() {
+        let counts = same_bits(|b| {
+            let x = b.floats(&[8, 8]);
+            vec![b.unary("uneg", &b.unary("uexp", &x).shown(&[8, 8], &[1, 8], 0))]
+        });
+        assert_eq!(counts, (2, 2), "transposed");
+        let counts = same_bits(|b| {
+            let x = b.floats(&[64]);
+            vec![b.unary("uneg", &b.unary("uexp", &x).shown(&[32], &[1], 32))]
+        });
+        assert_eq!(counts, (2, 2), "half of it");
+        let counts = same_bits(|b| {
+            let x = b.floats(&[8, 8]).shown(&[8, 8], &[1, 8], 0);
+            vec![b.unary("uneg", &b.unary("uexp", &x))]
+        });
+        assert_eq!(counts, (1, 2), "an operand may lie anyhow");
+    }
+
+    #[test]
+    fn a_read_stays_before_a_write() {
+        let counts = same_bits(|b| {
+            let (x, y) = (b.floats(&[64]), b.floats(&[64]));
+            let made = b.unary("uexp", &x);
+            b.device.copy_into(y.v(), x.v()).expect("copy");
+            let z = b.unary("uneg", &made);
+            drop(made);
+            vec![z, x]
+        });
+        assert_eq!(counts, (3, 3));
+    }
+
+    #[test]
+    fn long_chains_are_cut() {
+        let counts = same_bits(|b| {
+            let mut x = b.floats(&[100]);
+            for _ in 0..30 {
+                x = b.unary("utanh", &x);
+            }
+            vec![x]
+        });
+        assert_eq!(counts, (3, 30));
+        let counts = same_bits(|b| {
+            let all: Vec<T> = (0..12).map(|_| b.floats(&[100])).collect();
+            let sum = all[1..]
+                .iter()
+                .fold(all[0].clone(), |sum, x| b.binary("badd", &sum, x));
+            vec![sum]
+        });
+        assert_eq!(counts, (3, 11), "6 operands each");
+    }
+}

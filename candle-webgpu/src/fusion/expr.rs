@@ -1,0 +1,272 @@
+//! Recorded elementwise ops as chains of one step, and chains as what is recorded.
+
+use smallvec::SmallVec;
+
+use crate::device::Inner;
+use crate::dtype::DType;
+use crate::kernel::elementwise::binary::BINARY;
+use crate::kernel::elementwise::fused;
+use crate::kernel::elementwise::fused::{
+    Arg, Params, Step, MAX_READS, MAX_SCALARS, MAX_VIEWS, VIEW_RANK, WHERE_COND_OP,
+};
+use crate::kernel::elementwise::unary::{COPY, UNARY};
+use crate::kernel::elementwise::where_cond::WHERE_COND;
+use crate::kernel::{spans, Strided};
+use crate::memory::buffer::Value;
+use crate::recorder::op::Op;
+use crate::shader::{Access, Specialization};
+
+/// Dims and strides of an operand that is not flat, and whether its rows are whole quads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Walk {
+    pub dims: [u32; VIEW_RANK],
+    pub strides: [u32; VIEW_RANK],
+    pub quads: bool,
+}
+
+/// An operand of a chain.
+#[derive(Debug, Clone)]
+pub(crate) struct Read {
+    pub value: Value,
+    /// The byte from which it is bound.
+    pub start: u64,
+    pub dtype: DType,
+    pub offset: u32,
+    pub view: Option<Walk>,
+}
+
+/// Elementwise ops in a row. Without steps it is a copy of its only operand.
+#[derive(Debug, Clone)]
+pub(crate) struct Chain {
+    pub n: u32,
+    pub reads: SmallVec<[Read; 4]>,
+    pub steps: SmallVec<[Step; 4]>,
+    /// Of each step.
+    pub scalars: SmallVec<[[u32; 4]; 4]>,
+    pub y: (Value, u64),
+    pub out: DType,
+}
+
+impl Chain {
+    /// Whether an op is an elementwise one of dtypes that chains take.
+    pub fn is(op: &Op) -> bool {
+        let kernel = fused::is(op.spec.kernel)
+            || op.is_of(&UNARY)
+            || op.is_of(&BINARY)
+            || op.is_of(&WHERE_COND);
+        kernel
+            && op
+                .spec
+                .operands
+                .iter()
+                .all(|(dtype, _)| *dtype != DType::F64)
+    }
+
+    /// Such an op as a chain.
+    pub fn lift(op: &Op) -> Option<Chain> {
+        if fused::is(op.spec.kernel) {
+            return Chain::again(op, op.spec.steps.as_deref()?);
+        }
+        if op.is_of(&UNARY) {
+            let params: Strided<1> = op.params();
+            let [_, _, a0, a1] = params.offsets;
+            let [b0, b1] = params.pad;
+            Chain::one(op, op.spec.op, &params, [a0, a1, b0, b1])
+        } else if op.is_of(&BINARY) {
+            Chain::one::<2>(op, op.spec.op, &op.params(), [0; 4])
+        } else if op.is_of(&WHERE_COND) {
+            Chain::one::<3>(op, WHERE_COND_OP, &op.params(), [0; 4])
+        } else {
+            None
+        }
+    }
+
+    fn one<const N: usize>(
+        op: &Op,
+        name: &'static str,
+        params: &Strided<N>,
+        scalars: [u32; 4],
+    ) -> Option<Chain> {
+        let mut chain = Chain {
+            n: params.n,
+            reads: SmallVec::new(),
+            steps: SmallVec::new(),
+            scalars: SmallVec::new(),
+            y: op.operands[N].clone(),
+            out: op.spec.dtype(N),
+        };
+        let mut args = SmallVec::new();
+        for i in 0..N {
+            let (dtype, access) = op.spec.operands[i];
+            let (value, start) = op.operands[i].clone();
+            let view = match access {
+                Access::Flat => None,
+                _ => Some(walk(params, i, access == Access::Rows)?),
+            };
+            let read = Read {
+                value,
+                start,
+                dtype,
+                offset: params.offsets[i],
+                view,
+            };
+            args.push((chain.read(read), dtype));
+        }
+        if name != COPY {
+            chain.steps.push(Step {
+                op: name,
+                args,
+                out: chain.out,
+            });
+            chain.scalars.push(scalars);
+        }
+        Some(chain)
+    }
+
+    /// What [`Chain::op`] recorded.
+    fn again(op: &Op, steps: &[Step]) -> Option<Chain> {
+        let params: Params = op.params();
+        let (y, reads) = op.operands.split_last()?;
+        let mut views = params.views.iter();
+        let mut read = |(i, (value, start)): (usize, &(Value, u64))| {
+            let (dtype, access) = op.spec.operands[i];
+            let view = match access {
+                Access::Flat => None,
+                _ => views.next().map(|[dims, strides]| Walk {
+                    dims: *dims,
+                    strides: *strides,
+                    quads: access == Access::Quads,
+                }),
+            };
+            Read {
+                value: value.clone(),
+                start: *start,
+                dtype,
+                offset: params.offsets[i],
+                view,
+            }
+        };
+        let reads = reads.iter().enumerate().map(&mut read).collect();
+        let mut kept = params.scalars.iter();
+        let mut scalars = |step: &Step| match step.has_scalars() {
+            true => kept.next().copied().unwrap_or_default(),
+            false => [0; 4],
+        };
+        Some(Chain {
+            n: params.n,
+            reads,
+            scalars: steps.iter().map(&mut scalars).collect(),
+            steps: steps.iter().cloned().collect(),
+            y: y.clone(),
+            out: op.spec.dtype(op.operands.len() - 1),
+        })
+    }
+
+    /// Takes an operand in, unless it is there.
+    pub fn read(&mut self, read: Read) -> Arg {
+        let same = |old: &Read| {
+            old.value.same(&read.value)
+                && (old.start, old.dtype, old.offset, old.view)
+                    == (read.start, read.dtype, read.offset, read.view)
+        };
+        let at = self.reads.iter().position(same).unwrap_or_else(|| {
+            self.reads.push(read);
+            self.reads.len() - 1
+        });
+        Arg::Read(at as u8)
+    }
+
+    /// The same with operands in another order: `values` first, each of which is one operand and no more.
+    pub fn in_front(mut self, values: &[&Value]) -> Option<Chain> {
+        let mut order = SmallVec::<[usize; MAX_READS]>::new();
+        for value in values {
+            let mut places = (0..self.reads.len()).filter(|i| self.reads[*i].value.same(value));
+            order.push(places.next().filter(|_| places.next().is_none())?);
+        }
+        for i in 0..self.reads.len() {
+            if !order.contains(&i) {
+                order.push(i);
+            }
+        }
+        for (arg, _) in self.steps.iter_mut().flat_map(|step| &mut step.args) {
+            if let Arg::Read(at) = arg {
+                *at = order.iter().position(|i| *i == usize::from(*at))? as u8;
+            }
+        }
+        self.reads = order.iter().map(|i| self.reads[*i].clone()).collect();
+        Some(self)
+    }
+
+    /// Lets go of operands that no step takes.
+    pub fn drop_unread(&mut self) {
+        let mut at = 0;
+        while at < self.reads.len() {
+            let taken = |step: &Step| step.args.iter().any(|(arg, _)| *arg == Arg::Read(at as u8));
+            if self.steps.iter().any(taken) {
+                at += 1;
+                continue;
+            }
+            self.reads.remove(at);
+            let args = self.steps.iter_mut().flat_map(|step| &mut step.args);
+            for (arg, _) in args {
+                if let Arg::Read(i) = arg {
+                    *i -= u8::from(usize::from(*i) > at);
+                }
+            }
+        }
+    }
+
+    /// What to record.
+    pub fn op(&self, device: &Inner) -> Option<Op> {
+        let mut params = Params {
+            n: self.n,
+            offsets: [0; MAX_READS],
+            zero: 0,
+            scalars: [[0; 4]; MAX_SCALARS],
+            views: [[[0; VIEW_RANK]; 2]; MAX_VIEWS],
+        };
+        let mut views = params.views.iter_mut();
+        let mut operands = SmallVec::<[(DType, Access); MAX_READS]>::new();
+        for (read, offset) in self.reads.iter().zip(&mut params.offsets) {
+            *offset = read.offset;
+            let access = match read.view {
+                None => Access::Flat,
+                Some(walk) => {
+                    *views.next()? = [walk.dims, walk.strides];
+                    match walk.quads {
+                        true => Access::Quads,
+                        false => Access::Words,
+                    }
+                }
+            };
+            operands.push((read.dtype, access));
+        }
+        let of_steps = self.steps.iter().zip(&self.scalars);
+        let scalars = of_steps.filter(|(step, _)| step.has_scalars());
+        for ((_, from), to) in scalars.zip(&mut params.scalars) {
+            *to = *from;
+        }
+        let spec: Specialization = fused::spec(&operands, self.steps.to_vec().into(), self.out);
+        let grid = device.split(&spec, spans(&spec, self.n as usize)).ok()?;
+        let reads = self
+            .reads
+            .iter()
+            .map(|read| (read.value.clone(), read.start));
+        let operands = reads.chain([self.y.clone()]).collect();
+        Some(Op::new(spec, operands, &params, grid))
+    }
+}
+
+/// Dims and strides of operand `i`, if they are few; dims of 1 fill up the front.
+fn walk<const N: usize>(params: &Strided<N>, i: usize, quads: bool) -> Option<Walk> {
+    let rank = params.rank as usize;
+    let skipped = VIEW_RANK.checked_sub(rank)?;
+    let mut walk = Walk {
+        dims: [1; VIEW_RANK],
+        strides: [0; VIEW_RANK],
+        quads,
+    };
+    walk.dims[skipped..].copy_from_slice(&params.dims[..rank]);
+    walk.strides[skipped..].copy_from_slice(&params.strides[i][..rank]);
+    Some(walk)
+}

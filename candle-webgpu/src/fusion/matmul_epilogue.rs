@@ -1,0 +1,410 @@
+//! A product and the elementwise ops that alone read it become one kernel, as do two products of projections and what reads both. Bit
+//! for bit: products are rounded to their dtype as if they had been stored.
+
+use smallvec::SmallVec;
+
+use crate::device::Inner;
+use crate::dtype::DType;
+use crate::fusion::expr::{Chain, Read};
+use crate::fusion::graph;
+use crate::fusion::graph::Graph;
+use crate::kernel::elementwise::fused::Step;
+use crate::kernel::matmul::epilogue;
+use crate::kernel::matmul::epilogue::{Epilogue, Params, MAX_READS, MAX_SCALARS};
+use crate::kernel::matmul::gemv_projections;
+use crate::kernel::matmul::problem::Params as Product;
+use crate::memory::buffer::Value;
+use crate::recorder::op::{Grid, Op};
+use crate::shader::Access;
+
+pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
+    let mut fired = 0;
+    for at in graph.all() {
+        if let Some((product, to, op)) = find(device, graph, at) {
+            graph.replace(&[product, at], to, [op]);
+            fired += 1;
+        }
+    }
+    fired
+}
+
+/// The product that the elementwise op at a place reads, where both go, and what does both.
+fn find(device: &Inner, graph: &Graph, at: usize) -> Option<(usize, usize, Op)> {
+    let last = graph.op(at).filter(|op| Chain::is(op))?;
+    let (_, reads) = last.operands.split_last()?;
+    let mut makers: SmallVec<[usize; 4]> = reads
+        .iter()
+        .filter_map(|read| graph.sole(Some(read), at))
+        .filter(|maker| graph.due().contains(maker))
+        .collect();
+    // The last one: all else is there by then.
+    makers.sort_unstable_by(|a, b| b.cmp(a));
+    makers.dedup();
+    makers.iter().find_map(|&maker| {
+        let takes = |op: &&Op| {
+            epilogue::suits(&op.spec) || gemv_projections::of_two(op.spec.kernel).is_some()
+        };
+        let product = graph.op(maker).filter(takes)?;
+        // Of projections, both: none of them will be stored.
+        let mut made = product.operands.iter().enumerate();
+        let only = made.all(|(i, y)| {
+            !graph::writes(&product.spec, i) || graph.sole(Some(y), at) == Some(maker)
+        });
+        if !only {
+            return None;
+        }
+        let mut places = [at, maker].into_iter();
+        let to = places.find(|to| graph.can_move(&[maker, at], *to))?;
+        let op = joined(device, product, Chain::lift(last)?)?;
+        Some((maker, to, op))
+    })
+}
+
+fn joined(device: &Inner, product: &Op, chain: Chain) -> Option<Op> {
+    let bound = |value: &Value| product.operands.iter().any(|(other, _)| other.same(value));
+    if chain.steps.is_empty() || !of_floats(&chain.steps) || bound(&chain.y.0) {
+        return None;
+    }
+    match epilogue::suits(&product.spec) {
+        true => one(product, chain),
+        false => pair(device, product, chain),
+    }
+}
+
+/// Whether steps see nothing but floats as such.
+fn of_floats(steps: &[Step]) -> bool {
+    let float = |dtype: DType| [DType::F32, DType::F16, DType::Bf16].contains(&dtype);
+    steps
+        .iter()
+        .all(|step| float(step.out) && step.args.iter().all(|(_, dtype)| float(*dtype)))
+}
+
+/// Steps behind one product, with up to [`MAX_READS`] operands besides.
+fn one(product: &Op, chain: Chain) -> Option<Op> {
+    let mut params = Params::new(product.params());
+    let Product { m, n, batch, .. } = params.product;
+    let (y, dtype) = (product.operands.get(2)?, product.spec.dtype(2));
+    let count = m.checked_mul(n)?.checked_mul(batch)?;
+    let chain = chain.in_front(&[&y.0])?;
+    let (made, rest) = chain.reads.split_first()?;
+    if chain.n != count || !is_whole(made, dtype) || rest.len() > MAX_READS {
+        return None;
+    }
+    let quads = product.spec.operands[2].1 == Access::Put;
+    let mut reads = SmallVec::<[(DType, Access); MAX_READS]>::new();
+    for (read, place) in rest.iter().zip(&mut params.epilogue.reads) {
+        let period = period(read, count)?;
+        if period > n && !epilogue::reads_whole(&product.spec) {
+            return None;
+        }
+        *place = [read.offset, period, count - 1, 0];
+        let access = match quads && read.offset.is_multiple_of(4) && period.is_multiple_of(4) {
+            true => Access::Quads,
+            false => Access::Words,
+        };
+        reads.push((read.dtype, access));
+    }
+    scalars(&chain, &mut params.epilogue)?;
+    let spec = epilogue::spec(
+        &product.spec,
+        &reads,
+        chain.steps.to_vec().into(),
+        chain.out,
+    )?;
+    let mut operands = product.operands.clone();
+    operands[2] = chain.y.clone();
+    operands.extend(rest.iter().map(|read| (read.value.clone(), read.start)));
+    Some(Op::new(spec, operands, &params, product.grid))
+}
+
+/// Steps that read both of two projections, and nothing else.
+fn pair(device: &Inner, projections: &Op, chain: Chain) -> Option<Op> {
+    let (one, mut params, groups) = gemv_projections::pair(projections)?;
+    let [a, b, y, c, z] = &projections.operands[..] else {
+        return None;
+    };
+    let dtype = projections.spec.dtype(2);
+    let chain = chain.in_front(&[&y.0, &z.0])?;
+    let whole = chain.reads.len() == 2 && chain.reads.iter().all(|read| is_whole(read, dtype));
+    if !whole || chain.n != params.product.m.checked_mul(params.product.n)? {
+        return None;
+    }
+    scalars(&chain, &mut params.epilogue)?;
+    let spec = epilogue::pair_spec(&one, chain.steps.to_vec().into(), chain.out)?;
+    let operands = [a, b, &chain.y, c].into_iter().cloned().collect();
+    let grid = device.split(&spec, Grid::Linear(groups.into())).ok()?;
+    Some(Op::new(spec, operands, &params, grid))
+}
+
+/// Whether a product is read as it lies.
+fn is_whole(read: &Read, dtype: DType) -> bool {
+    read.view.is_none() && (read.start, read.offset, read.dtype) == (0, 0, dtype)
+}
+
+/// After how many elements of `count` an operand repeats, if its elements follow each other until then.
+fn period(read: &Read, count: u32) -> Option<u32> {
+    let Some(view) = read.view else {
+        return Some(count);
+    };
+    let mut period = 1;
+    let mut repeats = false;
+    for (&size, &stride) in view.dims.iter().zip(&view.strides).rev() {
+        match stride {
+            _ if size == 1 => {}
+            0 => repeats = true,
+            _ if stride == period && !repeats => period *= size,
+            _ => return None,
+        }
+    }
+    Some(period)
+}
+
+fn scalars(chain: &Chain, to: &mut Epilogue) -> Option<()> {
+    let of_steps = chain.steps.iter().zip(&chain.scalars);
+    let from = of_steps.filter(|(step, _)| step.has_scalars());
+    if from.clone().count() > MAX_SCALARS {
+        return None;
+    }
+    for ((_, from), to) in from.zip(&mut to.scalars) {
+        *to = *from;
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dtype::quant::Quant;
+    use crate::dtype::DType;
+    use crate::fusion::testing::{same_bits, saved, Bench, T};
+
+    const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
+
+    /// gelu(y + bias).
+    fn biased(b: &Bench, y: &T, bias: &T) -> T {
+        let bias = bias.shown(&y.dims, &[0, 1], 0);
+        b.unary("ugelu", &b.binary("badd", y, &bias))
+    }
+
+    /// gelu(y + bias) + x.
+    fn block(b: &Bench, y: &T, bias: &T, x: &T) -> T {
+        b.binary("badd", &biased(b, y, bias), x)
+    }
+
+    #[test]
+    fn behind_dense_products() {
+        for dtype in FLOATS {
+            for (m, n, k) in [
+                (1, 64, 256),
+                (1, 7, 24),
+                (3, 40, 64),
+                (40, 72, 48),
+                (70, 33, 40),
+            ] {
+                for along_k in [true, false] {
+                    let counts = same_bits(|b| {
+                        let x = b.of(dtype, &[m, k]);
+                        let (bias, more) = (b.of(dtype, &[n]), b.of(dtype, &[m, n]));
+                        let y = match along_k {
+                            true => b.linear(&x, &b.of(dtype, &[n, k])),
+                            false => b.product(&x, &b.of(dtype, &[k, n])),
+                        };
+                        vec![match m {
+                            0..=8 => block(b, &y, &bias, &more),
+                            _ => biased(b, &y, &bias),
+                        }]
+                    });
+                    let expected = if m <= 8 { 3 } else { 2 };
+                    assert_eq!(saved(counts), expected, "{dtype} {m} {n} {k} {along_k}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn behind_quantized_products() {
+        for quant in [Quant::Q4_0, Quant::Q6K, Quant::Q8_0] {
+            for (dtype, m) in [(DType::F32, 1), (DType::F16, 3), (DType::Bf16, 30)] {
+                let counts = same_bits(|b| {
+                    let x = b.of(dtype, &[m, 512]);
+                    let bias = b.of(dtype, &[40]);
+                    vec![biased(
+                        b,
+                        &b.by_blocks(&x, quant, &b.blocks(quant, 40, 512)),
+                        &bias,
+                    )]
+                });
+                // Thirty rows are cut along k; behind the kernel that adds up the parts there is a chain.
+                let expected = if m == 30 { 1 } else { 2 };
+                assert_eq!(saved(counts), expected, "{quant:?} {dtype} {m}");
+            }
+        }
+    }
+
+    #[test]
+    fn to_another_dtype() {
+        for (from, to) in [
+            (DType::F16, DType::F32),
+            (DType::F32, DType::Bf16),
+            (DType::Bf16, DType::F16),
+        ] {
+            for m in [1, 33] {
+                let counts = same_bits(|b| {
+                    let y = b.linear(&b.of(from, &[m, 64]), &b.of(from, &[50, 64]));
+                    vec![b.cast(&b.scaled(&y, 0.3), to)]
+                });
+                assert_eq!(saved(counts), 2, "{from} {to} {m}");
+            }
+        }
+    }
+
+    #[test]
+    fn gate_and_up() {
+        for dtype in FLOATS {
+            for (m, n, k) in [
+                (1, 96, 2048),
+                (1, 7, 64),
+                (2, 40, 512),
+                (7, 33, 96),
+                (8, 64, 64),
+            ] {
+                let counts = same_bits(|b| {
+                    let x = b.of(dtype, &[m, k]);
+                    let (gate, up) = (b.of(dtype, &[n, k]), b.of(dtype, &[n, k]));
+                    let gate = b.unary("usilu", &b.linear(&x, &gate));
+                    vec![b.binary("bmul", &gate, &b.linear(&x, &up))]
+                });
+                assert_eq!(saved(counts), 3, "{dtype} {m} {n} {k}");
+            }
+        }
+    }
+
+    #[test]
+    fn matrices_that_lie_in_one_value() {
+        let counts = same_bits(|b| {
+            let (x, both) = (b.floats(&[1, 64]), b.floats(&[80, 64]));
+            let up = both.shown(&[64, 40], &[1, 64], 0);
+            let gate = both.shown(&[64, 40], &[1, 64], 40 * 64);
+            let gate = b.unary("usilu", &b.product(&x, &gate));
+            vec![b.binary("bmul", &gate, &b.product(&x, &up))]
+        });
+        assert_eq!(saved(counts), 2, "steps go behind one of them");
+    }
+
+    #[test]
+    fn quantized_gate_and_up() {
+        for quant in [Quant::Q4_0, Quant::Q4K, Quant::Q5_1, Quant::Q8_0] {
+            for (dtype, m) in [
+                (DType::F32, 1),
+                (DType::F16, 1),
+                (DType::F32, 2),
+                (DType::Bf16, 11),
+            ] {
+                // More columns have other forms.
+                for n in [40, 33, 2100] {
+                    let counts = same_bits(|b| {
+                        let x = b.of(dtype, &[m, 512]);
+                        let gate =
+                            b.unary("usilu", &b.by_blocks(&x, quant, &b.blocks(quant, n, 512)));
+                        vec![b.binary(
+                            "bmul",
+                            &gate,
+                            &b.by_blocks(&x, quant, &b.blocks(quant, n, 512)),
+                        )]
+                    });
+                    assert_eq!(saved(counts), 3, "{quant:?} {dtype} {m} {n}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn stays_apart() {
+        let plain = |counts: (u64, u64), why: &str| assert_eq!(saved(counts), 0, "{why}");
+        let parts = |b: &Bench| (b.floats(&[1, 64]), b.floats(&[8, 64]));
+        plain(
+            same_bits(|b| {
+                let (x, w) = parts(b);
+                let y = b.linear(&x, &w);
+                vec![b.unary("uexp", &y), y]
+            }),
+            "a tensor holds the product",
+        );
+        plain(
+            same_bits(|b| {
+                let (x, w) = parts(b);
+                let y = b.linear(&x, &w);
+                vec![b.unary("uexp", &y), b.softmax(&y)]
+            }),
+            "another op reads it",
+        );
+        let one = |counts: (u64, u64), why: &str| assert_eq!(saved(counts), 2, "{why}");
+        let gated = |b: &Bench| {
+            let x = b.floats(&[1, 64]);
+            let gate = b.linear(&x, &b.floats(&[8, 64]));
+            let up = b.linear(&x, &b.floats(&[8, 64]));
+            (b.binary("bmul", &b.unary("usilu", &gate), &up), gate, up)
+        };
+        one(
+            same_bits(|b| {
+                let (made, _, up) = gated(b);
+                vec![made, up]
+            }),
+            "a tensor holds the second of two projections",
+        );
+        one(
+            same_bits(|b| {
+                let (made, gate, _) = gated(b);
+                vec![made, gate]
+            }),
+            "a tensor holds the first of two projections",
+        );
+        assert_eq!(
+            same_bits(|b| {
+                let (made, _, up) = gated(b);
+                vec![made, b.softmax(&up)]
+            }),
+            (3, 5),
+            "another op reads the second of two projections"
+        );
+        plain(
+            same_bits(|b| {
+                let y = b.linear(&b.floats(&[8, 64]), &b.floats(&[8, 64]));
+                vec![b.unary("uexp", &y.shown(&[8, 8], &[1, 8], 0))]
+            }),
+            "it is read across",
+        );
+        plain(
+            same_bits(|b| {
+                let y = b.linear(&b.floats(&[3, 64]), &b.floats(&[8, 64]));
+                let column = b.floats(&[3]).shown(&[3, 8], &[1, 0], 0);
+                vec![b.binary("badd", &y, &column)]
+            }),
+            "each element of an operand belongs to several in a row",
+        );
+        plain(
+            same_bits(|b| {
+                let y = b.linear(&b.floats(&[40, 64]), &b.floats(&[8, 64]));
+                vec![b.binary("badd", &y, &b.floats(&[40, 8]))]
+            }),
+            "a GEMM would wait for as much as it writes",
+        );
+        plain(
+            same_bits(|b| {
+                let (x, w) = parts(b);
+                vec![b.binary("lt", &b.linear(&x, &w), &b.floats(&[1, 8]))]
+            }),
+            "the result is u8",
+        );
+        plain(
+            same_bits(|b| {
+                let (x, w) = parts(b);
+                let y = b.linear(&x, &w);
+                b.device
+                    .copy_into(b.floats(&[1, 64]).v(), x.v())
+                    .expect("copy");
+                vec![b.binary("badd", &y, &x.shown(&[1, 8], &[64, 1], 0))]
+            }),
+            "the product needs what x was, the sum what it is",
+        );
+    }
+}

@@ -1,0 +1,394 @@
+//! The rms_norm of one row goes into the products that read it: what it divides by is a factor of their sums, and each workgroup of
+//! a product reads all of the row. Behind `projections` and `epilogues`, of whose kernels there are such twins as well.
+//!
+//! Not bit for bit: what is multiplied is x alpha, which is not rounded to the dtype, and the factor comes last.
+
+use smallvec::SmallVec;
+
+use crate::device::Inner;
+use crate::fusion::graph::Graph;
+use crate::kernel::matmul::epilogue;
+use crate::kernel::matmul::gemv_normed::{params, spec};
+use crate::kernel::matmul::problem::Params as Product;
+use crate::kernel::norm::{NormParams, RMS_NORM};
+use crate::recorder::op::Op;
+use crate::shader::Access;
+
+pub(crate) const NAME: &str = "prenorms";
+
+/// Places of products.
+type Products = SmallVec<[usize; 4]>;
+
+pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
+    let mut fired = 0;
+    for at in graph.due() {
+        let due = graph.due();
+        // Rules that look for products have seen those that are due, and would not know them again.
+        let seen = |products: &Products| products.iter().all(|product| due.contains(product));
+        let Some(products) = products(device, graph, at).filter(seen) else {
+            continue;
+        };
+        // Once one is rewritten, it no longer stands between the norm and the next.
+        let left = products.into_iter().find(|&product| {
+            let op = normed(device, graph, at, product)
+                .filter(|_| graph.can_move(&[at, product], product));
+            op.map(|op| graph.replace(&[product], product, [op]))
+                .is_none()
+        });
+        if left.is_none() {
+            graph.replace(&[at], at, []);
+            fired += 1;
+        }
+    }
+    fired
+}
+
+/// Whether `norms` had better leave the norm at a place to this rule, and the sum at another, of which it is, to `epilogues`. Should
+/// this rule not come to it after all, there are as many kernels as `norms` would leave.
+pub(crate) fn takes(device: &Inner, graph: &Graph, at: usize, sum: usize) -> bool {
+    let on = |rule| device.rewrites.is_on(rule);
+    let is_behind = |i: usize| {
+        let read = graph.op(sum).and_then(|op| op.operands.get(i));
+        let maker = graph.sole(read, sum).filter(|at| graph.due().contains(at));
+        let maker = maker.and_then(|maker| graph.op(maker));
+        maker.is_some_and(|op| epilogue::suits(&op.spec))
+    };
+    on(NAME) && on("epilogues") && (0..2).any(is_behind) && products(device, graph, at).is_some()
+}
+
+/// What reads the norm at a place, if nothing else does and it can go into all of them.
+fn products(device: &Inner, graph: &Graph, at: usize) -> Option<Products> {
+    let norm = graph.op(at).filter(|op| op.is_of(&RMS_NORM))?;
+    let (y, _) = norm.operands.get(2)?;
+    if graph.maker(y) != Some(at) {
+        return None;
+    }
+    let mut readers = Products::from_slice(graph.readers(y));
+    readers.sort_unstable();
+    readers.dedup();
+    let fits = |product: &usize| normed(device, graph, at, *product).is_some();
+    (!readers.is_empty() && readers.iter().all(fits)).then_some(readers)
+}
+
+/// The product at a place with the norm at another in front of it.
+fn normed(device: &Inner, graph: &Graph, at: usize, product: usize) -> Option<Op> {
+    let (norm, op) = (graph.op(at)?, graph.op(product)?);
+    let [x, alpha, (y, start)] = &norm.operands[..] else {
+        return None;
+    };
+    let ((a, a_start), others) = op.operands.split_first()?;
+    let (row, of): (NormParams, Product) = (norm.params(), op.params());
+    let dtype = norm.spec.dtype(0);
+    let twin = spec(&op.spec)?;
+    // By 16 bytes, or by quads.
+    let step = match twin.dtype(0).size() {
+        2 if twin.operands[0].1 == Access::Raw => 8,
+        _ => 4,
+    };
+    let limit = device.limits.max_compute_workgroup_storage_size;
+    let fits = (twin.kernel.shared)(&twin) <= limit
+        && (row.rows, row.n) == (of.m, of.k)
+        && (of.m, of.batch, of.a_offset) == (1, 1, 0)
+        && (a.same(y) && a_start == start && *start == 0)
+        && op.spec.dtype(0) == dtype
+        && [row.x_offset, row.alpha_offset]
+            .iter()
+            .all(|offset| offset.is_multiple_of(step))
+        && !others.iter().any(|(other, _)| other.same(y));
+    let mut written = graph.written(op);
+    if !fits || written.any(|value| value.same(&x.0) || value.same(&alpha.0)) {
+        return None;
+    }
+    let mut operands = op.operands.clone();
+    operands[0] = x.clone();
+    operands.push(alpha.clone());
+    let mut both = Op::new(twin, operands, &(), op.grid);
+    both.set_params(&op.slot());
+    both.set_first(&params(of, &row));
+    Some(both)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dtype::quant::Quant;
+    use crate::dtype::DType;
+    use crate::fusion::testing::{near, same_bits, Bench, T};
+    use crate::kernel::matmul::quantized::Blocks;
+
+    const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
+
+    /// n rows of k weights up to 1 / (2 sqrt(k)). Squares of a norm's results h add up to 4 k at most, since its parameter has values up
+    /// to 2, and to 4 / 3 k on average; a product of both has a standard deviation of 1 / 3.
+    fn weights(b: &Bench, dtype: DType, n: usize, k: usize) -> T {
+        let w = b.scaled(&b.floats(&[n, k]), 0.25 / (k as f64).sqrt());
+        b.device.synchronize().expect("no error");
+        let w = b.cast(&w, dtype);
+        b.device.synchronize().expect("no error");
+        w
+    }
+
+    /// How far apart such products may be, which are within 2, six deviations. With rules off h is rounded: by u h / sqrt(3), a
+    /// standard deviation, and six of all of them are 6 u / sqrt(3) 2 sqrt(k) / (2 sqrt(k)) = 3.5 u. Each product is rounded to its
+    /// dtype, by 2 u. In f32 these are the least: the sums have other orders and other terms, of which some hundred are added
+    /// one after the other, and two roots and quotients are up to 2.5 units off: 32 u.
+    fn bound(dtype: DType) -> f32 {
+        match dtype {
+            DType::F16 => 8. / 2048.,
+            DType::Bf16 => 8. / 256.,
+            _ => 32. / (1 << 24) as f32,
+        }
+    }
+
+    fn norm(b: &Bench, x: &T, alpha: &T) -> T {
+        let y = b.device.rms_norm(x.v(), alpha.v(), 1e-5).expect("norm");
+        T::new(y, x.dtype, &x.dims)
+    }
+
+    /// The norm of a new row.
+    fn row(b: &Bench, dtype: DType, m: usize, k: usize) -> T {
+        norm(b, &b.of(dtype, &[m, k]), &b.of(dtype, &[k]))
+    }
+
+    /// silu(x gate^T) (x up^T).
+    fn gated(b: &Bench, x: &T, [gate, up]: [&T; 2]) -> T {
+        let gate = b.unary("usilu", &b.linear(x, gate));
+        b.binary("bmul", &gate, &b.linear(x, up))
+    }
+
+    #[test]
+    fn one_to_four_products() {
+        for dtype in FLOATS {
+            for k in [64, 72, 520, 2048, 4096] {
+                for columns in [&[40][..], &[40, 7], &[64, 16, 16], &[5, 6, 7, 8]] {
+                    let counts = near(bound(dtype), |b| {
+                        let n = columns.iter();
+                        let w: Vec<T> = n.map(|n| weights(b, dtype, *n, k)).collect();
+                        let x = row(b, dtype, 1, k);
+                        w.iter().map(|w| b.linear(&x, w)).collect()
+                    });
+                    let products = columns.len() as u64;
+                    let saved = products + 1 - products.div_ceil(3);
+                    assert_eq!(counts.1 - counts.0, saved, "{dtype} {k} {columns:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn many_columns() {
+        for dtype in FLOATS {
+            let counts = near(bound(dtype), |b| {
+                let w = [4200, 4099].map(|n| weights(b, dtype, n, 768));
+                let x = row(b, dtype, 1, 768);
+                w.iter().map(|w| b.linear(&x, w)).collect()
+            });
+            assert_eq!(counts.1 - counts.0, 2, "{dtype}");
+        }
+    }
+
+    /// With products within 2 that are off by a bound, silu(gate) up is off by 1.1 * 2 + 2 of them, and three results within 4
+    /// are rounded: 4 u each.
+    #[test]
+    fn gate_and_up() {
+        for dtype in FLOATS {
+            for (n, k) in [(96, 2048), (7, 64), (33, 520), (4100, 512)] {
+                let counts = near(6. * bound(dtype), |b| {
+                    let w = [0; 2].map(|_| weights(b, dtype, n, k));
+                    let x = row(b, dtype, 1, k);
+                    vec![gated(b, &x, [&w[0], &w[1]])]
+                });
+                assert_eq!(counts.1 - counts.0, 4, "{dtype} {n} {k}");
+            }
+        }
+    }
+
+    #[test]
+    fn with_steps_and_operands() {
+        for dtype in FLOATS {
+            // Two sums more, within 6.
+            let counts = near(3. * bound(dtype), |b| {
+                let (w, x) = (weights(b, dtype, 48, 256), b.of(dtype, &[1, 256]));
+                let [bias, other] = [0; 2].map(|_| b.of(dtype, &[1, 48]));
+                let [alpha, beta] = [0; 2].map(|_| b.of(dtype, &[256]));
+                let one = b.binary("badd", &b.linear(&norm(b, &x, &alpha), &w), &bias);
+                let two = b.linear(&norm(b, &x, &beta), &w);
+                vec![b.binary("badd", &one, &other), b.scaled(&two, 0.5)]
+            });
+            assert_eq!(counts.1 - counts.0, 5, "{dtype}");
+        }
+    }
+
+    /// As a layer has it: the sum goes behind the product before it.
+    #[test]
+    fn behind_a_residual_sum() {
+        for dtype in FLOATS {
+            let counts = near(6. * bound(dtype), |b| {
+                let (x, residual) = (b.of(dtype, &[1, 512]), b.of(dtype, &[1, 256]));
+                let down = weights(b, dtype, 256, 512);
+                let w = [0; 2].map(|_| weights(b, dtype, 96, 256));
+                let alpha = b.of(dtype, &[256]);
+                let sum = b.binary("badd", &b.linear(&x, &down), &residual);
+                let y = gated(b, &norm(b, &sum, &alpha), [&w[0], &w[1]]);
+                vec![y, sum]
+            });
+            assert_eq!(counts.1 - counts.0, 5, "{dtype}");
+        }
+    }
+
+    #[test]
+    fn parts_of_values() {
+        for dtype in FLOATS {
+            for (offset, folded) in [(16, true), (4, dtype == DType::F32), (3, false)] {
+                let counts = near(bound(dtype), |b| {
+                    let (x, alpha) = (b.of(dtype, &[400]), b.of(dtype, &[300]));
+                    let w = weights(b, dtype, 24, 128);
+                    let x = x.shown(&[1, 128], &[128, 1], 2 * offset);
+                    let alpha = alpha.shown(&[128], &[1], offset);
+                    vec![b.linear(&norm(b, &x, &alpha), &w)]
+                });
+                let saved = counts.1 - counts.0;
+                assert_eq!(saved, u64::from(folded), "{dtype} {offset}");
+            }
+        }
+    }
+
+    /// Halves of one sign and the other, or one among numbers.
+    fn values(special: f32) -> Vec<f32> {
+        let of = |i: usize| match (special.is_finite(), i) {
+            (true, _) => special * [1., -1.][i % 2],
+            (false, 77) => special,
+            _ => (i as f32).sin(),
+        };
+        (0..128).map(of).collect()
+    }
+
+    /// Rows of zeros, of the greatest numbers, and with one that is none: NaN and infinities come out as they do without rules.
+    #[test]
+    fn special_rows() {
+        for (dtype, greatest) in [
+            (DType::F32, 1e15),
+            (DType::F16, 65504.),
+            (DType::Bf16, 1e15),
+        ] {
+            for special in [0., greatest, f32::INFINITY, f32::NAN, 1e-7] {
+                let counts = near(bound(dtype), |b| {
+                    let (w, alpha) = (weights(b, dtype, 24, 128), b.of(dtype, &[128]));
+                    let x = b.device.upload(bytemuck::cast_slice(&values(special)));
+                    let x = T::new(x.expect("an upload"), DType::F32, &[1, 128]);
+                    let row = b.cast(&x, dtype);
+                    b.device.synchronize().expect("no error");
+                    vec![b.linear(&norm(b, &row, &alpha), &w)]
+                });
+                assert_eq!(counts.1 - counts.0, 1, "{dtype} {special}");
+            }
+        }
+    }
+
+    /// The length of the longest of n rows of k in blocks.
+    fn longest(quant: Quant, n: usize, k: usize) -> f32 {
+        let b = Bench::new("");
+        let (value, count) = (b.blocks(quant, n, k).value, n * k);
+        let w = Blocks {
+            value: &value,
+            quant,
+        };
+        let all = b.device.dequantize(w, count, DType::F32).expect("values");
+        let all = b.device.read(&all, 0, all.bytes()).expect("values");
+        let all: Vec<f32> = bytemuck::pod_collect_to_vec(&all[..4 * count]);
+        let squares = all.chunks(k).map(|row| row.iter().map(|w| w * w).sum());
+        squares.fold(0f32, f32::max).sqrt()
+    }
+
+    /// Elements h of the norm are up to 3.5. They are rounded to their dtype and then to 16 bits of a block, x alpha to those alone:
+    /// six standard deviations are 6 * 3.5 (u / sqrt(3) + sqrt(2) / (sqrt(12) 16320)) of the longest row of weights. What
+    /// comes out, up to 8 of it, is rounded twice.
+    #[test]
+    fn quantized() {
+        for quant in [Quant::Q4_0, Quant::Q6K, Quant::Q8_0, Quant::Q2K] {
+            for dtype in FLOATS {
+                for columns in [&[40][..], &[40, 7], &[4200, 300, 300], &[33, 33]] {
+                    let rows = columns.iter().map(|n| longest(quant, *n, 512));
+                    let longest = rows.fold(0., f32::max);
+                    let u = bound(dtype) / 8.;
+                    let off = longest * (28. * u + 5.3e-4);
+                    let counts = near(off, |b| {
+                        let w = columns.iter().map(|n| b.blocks(quant, *n, 512));
+                        let w: Vec<T> = w.collect();
+                        let x = row(b, dtype, 1, 512);
+                        w.iter().map(|w| b.by_blocks(&x, quant, w)).collect()
+                    });
+                    let saved = columns.len() as u64;
+                    assert_eq!(counts.1 - counts.0, saved, "{quant:?} {dtype} {columns:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn quantized_gate_and_up() {
+        for quant in [Quant::Q4_0, Quant::Q4K] {
+            for (dtype, n) in [(DType::F32, 40), (DType::F16, 33), (DType::Bf16, 4100)] {
+                let longest = longest(quant, n, 512);
+                // Two of them, and their sum of up to 16 times the longest.
+                let off = longest * (2. * 5.3e-4 + 72. * bound(dtype) / 8.);
+                let counts = near(off, |b| {
+                    let w = [0; 2].map(|_| b.blocks(quant, n, 512));
+                    let x = row(b, dtype, 1, 512);
+                    let [gate, up] = [0, 1].map(|i| b.by_blocks(&x, quant, &w[i]));
+                    vec![b.binary("badd", &b.unary("uneg", &gate), &up)]
+                });
+                assert_eq!(counts.1 - counts.0, 4, "{quant:?} {dtype} {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn stay_apart() {
+        let plain = |(with, without): (u64, u64), why| assert_eq!(with, without, "{why}");
+        let w = |b: &Bench| weights(b, DType::F32, 24, 64);
+        plain(
+            same_bits(|b| {
+                let (w, x) = (w(b), row(b, DType::F32, 1, 64));
+                vec![b.linear(&x, &w), x]
+            }),
+            "a tensor holds the norm",
+        );
+        plain(
+            same_bits(|b| {
+                let (w, x) = (w(b), row(b, DType::F32, 1, 64));
+                vec![b.linear(&x, &w), b.softmax(&x)]
+            }),
+            "another op reads the norm",
+        );
+        plain(
+            same_bits(|b| vec![b.linear(&row(b, DType::F32, 2, 64), &w(b))]),
+            "two rows",
+        );
+        plain(
+            same_bits(|b| {
+                let w = b.floats(&[64, 24]);
+                let y = b
+                    .device
+                    .matmul(row(b, DType::F32, 1, 64).v(), w.v(), (1, 1, 24, 64));
+                vec![T::new(y.expect("matmul"), DType::F32, &[1, 24])]
+            }),
+            "a matrix that lies along n",
+        );
+        plain(
+            same_bits(|b| {
+                let (w, x, y) = (w(b), b.floats(&[1, 64]), b.floats(&[1, 64]));
+                let normed = norm(b, &x, &b.floats(&[64]));
+                b.device.copy_into(y.v(), x.v()).expect("copy");
+                vec![b.linear(&normed, &w)]
+            }),
+            "x is another by then",
+        );
+        let (with, without) = same_bits(|b| {
+            let (w, x, y) = (w(b), b.floats(&[1, 64]), b.floats(&[1, 64]));
+            let sum = b.binary("badd", &x, &y);
+            let normed = norm(b, &sum, &b.floats(&[64]));
+            vec![b.linear(&normed, &w), normed, sum]
+        });
+        assert_eq!(without - with, 1, "`norms` takes it with its sum");
+    }
+}

@@ -1,0 +1,104 @@
+//! Queries and keys that are turned by the same angles become one kernel. Bit for bit.
+
+use crate::device::Inner;
+use crate::fusion::graph::Graph;
+use crate::kernel::rope::{pair_spec, PairParams, Params, Side, ROPE};
+use crate::kernel::threads;
+use crate::recorder::op::{Op, Operands};
+
+/// How far apart they may stand.
+const NEAR: usize = 8;
+
+pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
+    let mut fired = 0;
+    for at in graph.due() {
+        let mut others = graph.all().skip(at + 1).take(NEAR);
+        if let Some((members, to, op)) = others.find_map(|next| pair(device, graph, [at, next])) {
+            graph.replace(&members, to, [op]);
+            fired += 1;
+        }
+    }
+    fired
+}
+
+fn pair(device: &Inner, graph: &Graph, members: [usize; 2]) -> Option<([usize; 2], usize, Op)> {
+    let [a, b] = [graph.op(members[0])?, graph.op(members[1])?];
+    let same = |i: usize| {
+        let (x, y) = (&a.operands[i], &b.operands[i]);
+        x.0.same(&y.0) && x.1 == y.1
+    };
+    if !a.is_of(&ROPE) || a.spec != b.spec || same(0) || !same(1) || !same(2) {
+        return None;
+    }
+    let [first, second]: [Params; 2] = [a.params(), b.params()];
+    let angles = |p: &Params| (p.d, p.x_d, p.c_offset, p.s_offset, p.c_strides, p.s_strides);
+    // What one turns must not be what the other makes, and what they make is not the same.
+    let apart = ![0, 3]
+        .iter()
+        .any(|i| b.operands[*i].0.same(&a.operands[3].0))
+        && !a.operands[0].0.same(&b.operands[3].0);
+    if angles(&first) != angles(&second) || !apart {
+        return None;
+    }
+    let to = members
+        .into_iter()
+        .find(|to| graph.can_move(&members, *to))?;
+    let sides = [&first, &second].map(|p| Side {
+        n: p.n,
+        offset: p.x_offset,
+        dims: p.dims,
+        strides: p.x_strides,
+    });
+    let params = PairParams {
+        d: first.d,
+        c_offset: first.c_offset,
+        s_offset: first.s_offset,
+        x_d: first.x_d,
+        c_strides: first.c_strides,
+        s_strides: first.s_strides,
+        sides,
+    };
+    let spec = pair_spec(&a.spec)?;
+    let quads = first.n.div_ceil(4) as usize + second.n.div_ceil(4) as usize;
+    let grid = device.split(&spec, threads(quads)).ok()?;
+    let mut operands: Operands = a.operands.iter().cloned().collect();
+    operands.extend([b.operands[0].clone(), b.operands[3].clone()]);
+    Some((members, to, Op::new(spec, operands, &params, grid)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dtype::DType;
+    use crate::fusion::testing::same_bits;
+
+    #[test]
+    fn queries_and_keys() {
+        for dtype in [DType::F32, DType::F16] {
+            for (t, d) in [(1, 64), (5, 12)] {
+                let counts = same_bits(|b| {
+                    let (q, k) = (b.of(dtype, &[2, 8, t, d]), b.of(dtype, &[2, 2, t, d]));
+                    let angles = [0; 2].map(|_| b.of(dtype, &[t, d / 2]));
+                    vec![b.turned(&q, &angles), b.turned(&k, &angles)]
+                });
+                assert_eq!(counts.1 - counts.0, 1, "{dtype} {t} {d}");
+            }
+        }
+    }
+
+    #[test]
+    fn stay_apart() {
+        let counts = same_bits(|b| {
+            let q = b.floats(&[1, 2, 3, 8]);
+            let [one, other] = [0; 2].map(|_| [0; 2].map(|_| b.floats(&[3, 4])));
+            vec![b.turned(&q, &one), b.turned(&q, &other)]
+        });
+        assert_eq!(counts, (2, 2), "other angles");
+        let counts = same_bits(|b| {
+            let q = b.floats(&[1, 2, 3, 8]);
+            let angles = [0; 2].map(|_| b.floats(&[3, 4]));
+            let once = b.turned(&q, &angles);
+            vec![b.turned(&once, &angles), once]
+        });
+        assert_eq!(counts, (2, 2), "one after the other");
+    }
+}

@@ -1,0 +1,58 @@
+//! Softmax of rows that are few and long is cut into chunks. An adapter that runs workgroups in turn gains nothing and pays for a
+//! second kernel, so the rule is off there. Behind `attention`, which knows it as it is recorded.
+
+use smallvec::SmallVec;
+
+use crate::device::Inner;
+use crate::fusion::graph::Graph;
+use crate::kernel::norm::SOFTMAX;
+use crate::kernel::softmax::{Chunked, SoftmaxParams};
+use crate::memory::buffer::Value;
+use crate::recorder::op::Op;
+use crate::shader::Access;
+
+pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
+    let mut fired = 0;
+    for at in graph.due() {
+        if let Some(ops) = graph.op(at).and_then(|op| cut(device, op)) {
+            graph.replace(&[at], at, ops);
+            fired += 1;
+        }
+    }
+    fired
+}
+
+fn cut(device: &Inner, op: &Op) -> Option<[Op; 2]> {
+    let (dtype, access) = *op.spec.operands.first().filter(|_| op.is_of(&SOFTMAX))?;
+    let chunked = Chunked::new(op.params::<SoftmaxParams>())?;
+    let sums = (Value::of_ops(&device.pool, chunked.bytes()), 0);
+    let [parts, join] = chunked.specs(dtype, access == Access::Quads);
+    let grid = device.split(&parts, chunked.grid()).ok()?;
+    let (x, y) = (op.operands[0].clone(), op.operands[1].clone());
+    let to = SmallVec::from_iter([x.clone(), sums.clone()]);
+    let parts = Op::new(parts, to, &chunked.params, grid);
+    let from = SmallVec::from_iter([x, sums, y]);
+    Some([parts, Op::new(join, from, &chunked.params, grid)])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dtype::DType;
+    use crate::fusion::testing::near;
+
+    #[test]
+    fn long_rows() {
+        for (dtype, bound) in [(DType::F32, 1e-7), (DType::F16, 1e-4), (DType::Bf16, 1e-3)] {
+            for dims in [[1, 50_000], [3, 40_004], [2, 33_333]] {
+                let counts = near(bound, |b| vec![b.softmax(&b.of(dtype, &dims))]);
+                assert_eq!(counts.0, counts.1 + 1, "{dtype} {dims:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn short_rows_stay() {
+        let counts = near(0.0, |b| vec![b.softmax(&b.floats(&[300, 1000]))]);
+        assert_eq!(counts.0, counts.1);
+    }
+}

@@ -1,0 +1,210 @@
+//! conv_coop: convolutions of f16 with cooperative matrices: [`gemm_coop`] with a matrix b that is gathered from the input.
+
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::kernel::conv::Problem;
+use crate::kernel::matmul::gemm_coop::{
+    all_tiles, tile, tile_slots, Tile, BY_OCTETS, FEATURES, ROUND,
+};
+use crate::kernel::matmul::plan;
+use crate::kernel::matmul::problem::Params as Product;
+use crate::kernel::matmul::store::y_put;
+use crate::memory::buffer::Value;
+use crate::memory::view::{merge, to_u32};
+use crate::recorder::op::Grid;
+use crate::shader::{read_bound_rw, write, Access, Kernel, Specialization, Text};
+
+pub static CONV_COOP: Kernel = Kernel {
+    name: "conv_coop",
+    source: wgsl!("kernel/matmul/gemm_coop.wgsl"),
+    bindings: &[read_bound_rw("a"), read_bound_rw("b"), write("y")],
+    workgroup: 128,
+    shared: |spec| tile(spec).shared(),
+    features: FEATURES,
+    slots,
+};
+
+/// Channels of the result from which half of a tile's rows are in use.
+const LEAST_CHANNELS: usize = 32;
+/// Columns in all from which the same is so of its columns.
+const LEAST_COLUMNS: usize = 32;
+/// The most taps, and the most channels of the input, that a word holds both of.
+const MOST_TAPS: usize = 1 << 12;
+const MOST_CHANNELS: usize = 1 << 19;
+/// Columns of a line of the result are a multiple of it.
+const OCTET: usize = 8;
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct Params {
+    product: Product,
+    /// The shader's next field is aligned to 8 bytes.
+    pad: u32,
+    size: [u32; 2],
+    out: [u32; 2],
+    taps: [u32; 2],
+    stride: [u32; 2],
+    padding: [u32; 2],
+    dilation: [u32; 2],
+    channel: u32,
+    line: u32,
+    columns: u32,
+    over: u32,
+}
+
+fn spec(tile: &Tile, steps: bool, whole_k: bool, y: (DType, Access)) -> Specialization {
+    let raw = (DType::F16, Access::Raw);
+    let name = tile.names[if steps { 2 } else { 0 }];
+    Specialization::new(&CONV_COOP, name, &[raw, raw, y])
+        .with("A_ALONG_K", 1)
+        .with("B_ALONG_K", 0)
+        .with("WHOLE_K", whole_k.into())
+}
+
+/// Eight elements that follow each other lie in five words, or four; what lies past the ends of a buffer is nobody's.
+const NEIGHBOURS: &str = "fn word(at: u32) -> u32 { return b[min(at, arrayLength(&b) - 1u)]; }
+fn eight(at: u32, w: u32) -> Octet {
+    let first = bitcast<u32>(bitcast<i32>(at) >> 1u);
+    let words = Octet(word(first), word(first + 1u), word(first + 2u), word(first + 3u));
+    let across = (words >> vec4<u32>(16u)) | (vec4<u32>(words.yzw, word(first + 4u)) << vec4<u32>(16u));
+    return select(words, across, (at & 1u) == 1u) & Octet(seen(w, 0u), seen(w, 1u), seen(w, 2u), seen(w, 3u));
+}";
+
+const EVERY_STEP: &str = "fn one(at: u32) -> u32 {
+    return (b[min(bitcast<u32>(bitcast<i32>(at) >> 1u), arrayLength(&b) - 1u)] >> (at % 2u * 16u)) & 0xffffu;
+}
+fn two(at: u32, w: u32, j: u32) -> u32 {
+    let step = p.more.stride.y;
+    return (one(at + 2u * j * step) | one(at + (2u * j + 1u) * step) << 16u) & seen(w, j);
+}
+fn eight(at: u32, w: u32) -> Octet { return Octet(two(at, w, 0u), two(at, w, 1u), two(at, w, 2u), two(at, w, 3u)); }";
+
+fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
+    text.file(wgsl!("lib/batch.wgsl"));
+    text.file(wgsl!("kernel/conv/gemm_coop_image.wgsl"));
+    let tile = tile(spec);
+    tile_slots(tile, text);
+    text.line("alias BUnit = u32;");
+    text.line(BY_OCTETS.replace("fn b_octet(at: u32) -> Octet { return b[at]; }\n", ""));
+    text.line(if spec.op == tile.names[2] {
+        EVERY_STEP
+    } else {
+        NEIGHBOURS
+    });
+    text.line("fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> { return v; }");
+    y_put(spec, 2, text)
+}
+
+pub fn catalogue() -> Vec<Specialization> {
+    let mut all = Vec::new();
+    for (tile, steps) in all_tiles().flat_map(|t| [(t, false), (t, true)]) {
+        for whole_k in [true, false] {
+            // f32 is what the parts of sums cut along k have.
+            for y in [DType::F16, DType::F32] {
+                all.push(spec(tile, steps, whole_k, (y, Access::Put)));
+                all.push(spec(tile, steps, whole_k, (y, Access::Set)));
+            }
+        }
+    }
+    all
+}
+
+impl Problem<'_> {
+    /// With cooperative matrices, where the adapter has them, the weights of a channel are whole octets, the lines of the input
+    /// lie close, and the result fills tiles.
+    pub fn cooperative(&self, device: &Device) -> Result<Option<Value>> {
+        let op = self.op;
+        let Some(all) = device.coop_tiles() else {
+            return Ok(None);
+        };
+        let [images, c_in, _, w_in] = self.x.dims;
+        let [c_out, _, kh, kw] = self.w.dims;
+        let taps = kh * kw;
+        let weights = merge(op, &self.w.dims[1..], [&self.w.strides[1..]])?;
+        let close = weights.rank == 1 && weights.strides[0][0] == 1;
+        let close = close && (w_in == 1 || self.x.strides[3] == 1);
+        let columns = self.out[1].next_multiple_of(OCTET);
+        let n = self.out[0] * columns;
+        let fits = self.dtype == DType::F16 && !self.transposed && self.groups == 1;
+        let packs = taps < MOST_TAPS && taps * kw < 1 << 16 && c_in < MOST_CHANNELS;
+        let full = c_out >= LEAST_CHANNELS && images * n >= LEAST_COLUMNS;
+        if !(fits && close && packs && full && columns < 2 * self.out[1]) {
+            return Ok(None);
+        }
+        let (x_window, x) = self.x.window(device, op, self.dtype)?;
+        let (w_window, w) = self.w.window(device, op, self.dtype)?;
+        let (x_offset, x_strides) = x.steps(op)?;
+        let (w_offset, w_strides) = w.steps(op)?;
+        let k = to_u32(op, self.k())?;
+        if !(k | w_strides[0] | w_offset).is_multiple_of(OCTET as u32) {
+            return Ok(None);
+        }
+        let limit = device.limits().max_compute_workgroup_storage_size;
+        let tiles = |t: &Tile| {
+            let across = n.div_ceil(t.n as usize) * c_out.div_ceil(t.m as usize);
+            (across * images) as u64
+        };
+        // Gathering costs the small tile more: 96 of the large one take 88 us where 320 small ones take 101 (NVIDIA H200).
+        let fitting = |t: &&Tile| tiles(t) >= t.least * 3 / 4 && t.shared() <= limit;
+        let Some(tile) = all.iter().find(fitting) else {
+            return Ok(None);
+        };
+        let outputs = self.outputs();
+        let most = device.binding_limit();
+        let parts = plan::parts([k, ROUND], tiles(tile), outputs as u64, most);
+        let access = if self.out[1].is_multiple_of(4) {
+            Access::Put
+        } else {
+            Access::Set
+        };
+        let dtype = if parts == 1 { self.dtype } else { DType::F32 };
+        let whole_k = k.is_multiple_of(ROUND * parts);
+        let spec = spec(tile, self.stride[1] > 1, whole_k, (dtype, access));
+        if device.denies(spec.kernel) {
+            return Ok(None);
+        }
+        let rows = c_out.div_ceil(tile.m as usize) as u32;
+        let groups = rows * n.div_ceil(tile.n as usize) as u32;
+        let pair = |v: [usize; 2]| v.map(|v| v as u32);
+        let product = Product {
+            m: c_out as u32,
+            n: to_u32(op, n)?,
+            k: k / parts,
+            batch: images as u32 * parts,
+            groups,
+            rows,
+            a_offset: w_offset,
+            b_offset: x_offset,
+            a_m: w_strides[0],
+            a_k: 1,
+            b_k: 0,
+            b_n: 0,
+            dims: [images as u32, parts, 1, 1],
+            a_batch: [0, k / parts, 0, 0],
+            b_batch: [x_strides[0], 0, 0, 0],
+            op: 0,
+            blocks: 1,
+            rounds: 1,
+        };
+        let params = Params {
+            product,
+            pad: 0,
+            size: pair([self.x.dims[2], w_in]),
+            out: pair(self.out),
+            taps: pair([kh, kw]),
+            stride: pair(self.stride),
+            padding: pair(self.padding),
+            dilation: pair(self.dilation),
+            channel: x_strides[1],
+            line: x_strides[2],
+            columns: columns as u32,
+            over: (1u32 << 16).div_ceil(kw as u32),
+        };
+        let y = device.output(op, parts as usize * outputs, dtype)?;
+        let grid = Grid::Linear(u64::from(groups) * images as u64 * u64::from(parts));
+        let windows = [w_window, x_window, (&y).into()];
+        device.record(spec, &windows, &params, grid)?;
+        device.add_up(y, parts as usize, self.dtype).map(Some)
+    }
+}

@@ -1,0 +1,129 @@
+//! Views of images and lines, as convolutions, pools and upsampling take them.
+
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::memory::binding_range::BindingRange;
+use crate::memory::buffer::Value;
+use crate::memory::view::{to_u32, View};
+
+/// Dtypes that hold numbers.
+pub(crate) const NUMBERS: [DType; 10] = [
+    DType::F32,
+    DType::F16,
+    DType::Bf16,
+    DType::F8E4M3,
+    DType::F64,
+    DType::U8,
+    DType::U32,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+];
+
+/// A view of four dims (b, c, h, w). One of three, (b, c, w), gets an h of 1.
+#[derive(Clone, Copy)]
+pub(crate) struct Image<'a> {
+    pub value: &'a Value,
+    pub dims: [usize; 4],
+    pub strides: [usize; 4],
+    pub offset: usize,
+}
+
+impl<'a> Image<'a> {
+    pub fn new(op: &'static str, v: View<'a>) -> Result<Self> {
+        let four = |s: &[usize]| match *s {
+            [b, c, w] => Some([b, c, 1, w]),
+            [b, c, h, w] => Some([b, c, h, w]),
+            _ => None,
+        };
+        let (Some(dims), Some(strides)) = (four(v.dims), four(v.strides)) else {
+            return Err(Error::Invalid {
+                op,
+                message: format!("takes three or four dims, not {:?}", v.dims),
+            });
+        };
+        Ok(Image {
+            value: v.value,
+            dims,
+            strides,
+            offset: v.offset,
+        })
+    }
+
+    /// What to bind, and the image as seen from there.
+    pub fn window(
+        &self,
+        device: &Device,
+        op: &'static str,
+        dtype: DType,
+    ) -> Result<(BindingRange<'_>, Self)> {
+        let view = View {
+            value: self.value,
+            dtype,
+            dims: &self.dims,
+            strides: &self.strides,
+            offset: self.offset,
+        };
+        let (window, View { offset, .. }) = device.window(op, view)?;
+        Ok((window, Image { offset, ..*self }))
+    }
+
+    /// The offset and the strides as kernels take them, which address with 32 bits.
+    pub fn steps(&self, op: &'static str) -> Result<(u32, [u32; 4])> {
+        let mut strides = [0; 4];
+        let mut last = self.offset;
+        for (d, step) in strides.iter_mut().enumerate() {
+            // The stride of a dim of size 1 counts for nothing and may be anything.
+            if self.dims[d] > 1 {
+                last = last.saturating_add((self.dims[d] - 1).saturating_mul(self.strides[d]));
+                *step = to_u32(op, self.strides[d])?;
+            }
+        }
+        to_u32(op, last)?;
+        Ok((self.offset as u32, strides))
+    }
+}
+
+/// Elements of an output that a kernel can address.
+pub(crate) fn count(op: &'static str, dims: [usize; 4]) -> Result<usize> {
+    let n = dims
+        .iter()
+        .try_fold(1usize, |n, d| n.checked_mul(*d))
+        .unwrap_or(usize::MAX);
+    to_u32(op, n)?;
+    Ok(n)
+}
+
+/// Places along a dim, padding included, that kernels tell from negative ones.
+const MOST: usize = i32::MAX as usize;
+
+/// One dim of a convolution.
+pub(crate) struct Ends {
+    pub size: usize,
+    pub taps: usize,
+    pub stride: usize,
+    pub padding: usize,
+    pub dilation: usize,
+}
+
+impl Ends {
+    /// From the first to the last tap.
+    fn span(&self) -> Option<usize> {
+        let steps = self.taps.checked_sub(1)?.checked_mul(self.dilation)?;
+        let span = steps.checked_add(1)?;
+        (self.stride > 0 && self.stride.max(span) <= MOST).then_some(span)
+    }
+
+    pub fn plain(&self) -> Option<usize> {
+        let padded = self.padding.checked_mul(2)?.checked_add(self.size)?;
+        let room = padded.checked_sub(self.span()?)?;
+        (padded <= MOST).then(|| room / self.stride + 1)
+    }
+
+    pub fn transposed(&self, more: usize) -> Option<usize> {
+        let first = self.size.checked_sub(1)?.checked_mul(self.stride)?;
+        let all = first.checked_add(self.span()?)?.checked_add(more)?;
+        (all <= MOST).then(|| all.checked_sub(self.padding.checked_mul(2)?))?
+    }
+}

@@ -1,0 +1,398 @@
+//! conv: convolutions and transposed convolutions along one or two dims. Nothing is unfolded into memory:
+//! a product of matrices gathers its operand from the input while it stages it.
+
+pub(crate) mod coop;
+pub(crate) mod image;
+pub(crate) mod specialization;
+mod split;
+
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::kernel::conv::image::{count, Ends, Image, NUMBERS};
+use crate::kernel::conv::specialization::{Tile, TILES};
+use crate::kernel::matmul::store::FLOATS;
+use crate::kernel::{threads, ROUNDS};
+use crate::memory::buffer::Value;
+use crate::memory::view::{merge, to_u32, View};
+use crate::recorder::op::Grid;
+use crate::shader::{Access, Specialization};
+
+/// Tiles of 64 columns that keep an adapter of some size busy: with fewer, smaller tiles are better. (320
+/// channels of 64 x 64 are 96 of the largest tiles: 16 TFLOP/s on an NVIDIA H200, where 2048 of them have 32.)
+const BUSY: u64 = 96;
+/// Output channels from which most of the smallest tile is in use.
+const GEMM_CHANNELS: usize = 5;
+/// Output channels of a group from which tiles of the group are better than a thread for each output.
+const GROUP_CHANNELS: usize = 32;
+/// Positions of an image from which a pointwise convolution is one product of matrices per image.
+const GEMM_POSITIONS: usize = 32;
+
+/// How the kernel moves over the input, the same along h and w.
+#[derive(Debug, Clone, Copy)]
+pub struct ConvParams {
+    pub stride: usize,
+    pub padding: usize,
+    pub dilation: usize,
+    /// Places that a transposed convolution adds at the end.
+    pub output_padding: usize,
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct Params {
+    c_in: u32,
+    c_out: u32,
+    k: u32,
+    columns: u32,
+    size: [u32; 2],
+    out: [u32; 2],
+    taps: [u32; 2],
+    stride: [u32; 2],
+    padding: [u32; 2],
+    dilation: [u32; 2],
+    x_strides: [u32; 4],
+    w_strides: [u32; 4],
+    x_offset: u32,
+    w_offset: u32,
+    rows: u32,
+    n: u32,
+    /// Output channels of a group.
+    group: u32,
+}
+
+pub(crate) struct Problem<'a> {
+    pub op: &'static str,
+    pub dtype: DType,
+    pub transposed: bool,
+    /// Each takes its part of the channels of x to its part of the output channels.
+    pub groups: usize,
+    pub x: Image<'a>,
+    /// Its dims are (output channels, input channels, h, w), whatever the order in memory.
+    pub w: Image<'a>,
+    pub stride: [usize; 2],
+    pub padding: [usize; 2],
+    pub dilation: [usize; 2],
+    pub out: [usize; 2],
+}
+
+impl Device {
+    /// Convolution of `x` (b, c, h, w) with `w` (o, c, kh, kw), or of (b, c, l) with (o, c, k): contiguous,
+    /// added up in f32.
+    pub fn conv(&self, x: View<'_>, w: View<'_>, params: ConvParams) -> Result<Value> {
+        let op = if x.dims.len() == 3 {
+            "conv1d"
+        } else {
+            "conv2d"
+        };
+        if !specialization::PLAIN.contains(&x.dtype) {
+            return Err(Error::Unsupported { op, dtype: x.dtype });
+        }
+        self.convolve(op, x, w, params, false)
+    }
+
+    /// The same in groups, `w` being (o, c / groups, ...): the first of them takes the first channels of `x` to the first output
+    /// channels. None where a convolution for each group is better, or one binding does not show all.
+    pub fn conv_grouped(
+        &self,
+        x: View<'_>,
+        w: View<'_>,
+        params: ConvParams,
+        groups: usize,
+    ) -> Result<Option<Value>> {
+        let op = if x.dims.len() == 3 {
+            "conv1d"
+        } else {
+            "conv2d"
+        };
+        if !specialization::PLAIN.contains(&x.dtype) {
+            return Err(Error::Unsupported { op, dtype: x.dtype });
+        }
+        let problem = Problem::grouped(op, [x, w], params, false, groups)?;
+        let bytes = problem.outputs().saturating_mul(x.dtype.size()) as u64;
+        let fits = self.fits(x) && self.fits(w) && bytes <= self.binding_limit();
+        let narrow = problem.w.dims[0] / groups < GROUP_CHANNELS;
+        if !narrow || !fits || problem.k() > problem.most_terms() {
+            return Ok(None);
+        }
+        problem.run(self).map(Some)
+    }
+
+    /// Transposed convolution of `x` (b, c, h, w) with `w` (c, o, kh, kw), or of (b, c, l) with (c, o, k).
+    pub fn conv_transpose(&self, x: View<'_>, w: View<'_>, params: ConvParams) -> Result<Value> {
+        let op = if x.dims.len() == 3 {
+            "conv_transpose1d"
+        } else {
+            "conv_transpose2d"
+        };
+        if !NUMBERS.contains(&x.dtype) {
+            return Err(Error::Unsupported { op, dtype: x.dtype });
+        }
+        self.convolve(op, x, w, params, true)
+    }
+}
+
+impl<'a> Problem<'a> {
+    pub fn new(
+        op: &'static str,
+        x: View<'a>,
+        w: View<'a>,
+        params: ConvParams,
+        transposed: bool,
+    ) -> Result<Self> {
+        Self::grouped(op, [x, w], params, transposed, 1)
+    }
+
+    fn grouped(
+        op: &'static str,
+        [x, w]: [View<'a>; 2],
+        params: ConvParams,
+        transposed: bool,
+        groups: usize,
+    ) -> Result<Self> {
+        let invalid = |message: String| Error::Invalid { op, message };
+        let lines = x.dims.len() == 3;
+        let (image, mut kernel) = (Image::new(op, x)?, Image::new(op, w)?);
+        if transposed {
+            kernel.dims.swap(0, 1);
+            kernel.strides.swap(0, 1);
+        }
+        let fits = x.dtype == w.dtype && x.dims.len() == w.dims.len();
+        let channels = kernel.dims[1].checked_mul(groups);
+        let whole = groups > 0 && kernel.dims[0].is_multiple_of(groups);
+        if !fits || !whole || channels != Some(image.dims[1]) {
+            return Err(invalid(format!(
+                "a kernel {:?} {} for an input {:?} {} in groups: {groups}",
+                w.dims, w.dtype, x.dims, x.dtype
+            )));
+        }
+        // Along the h that a line does not have, the window does not move.
+        let along = |v: usize, still: usize| [if lines { still } else { v }, v];
+        let (stride, padding) = (along(params.stride, 1), along(params.padding, 0));
+        let (dilation, more) = (along(params.dilation, 1), along(params.output_padding, 0));
+        let mut out = [0; 2];
+        for d in 0..2 {
+            let (size, taps) = (image.dims[2 + d], kernel.dims[2 + d]);
+            let ends = Ends {
+                size,
+                taps,
+                stride: stride[d],
+                padding: padding[d],
+                dilation: dilation[d],
+            };
+            out[d] = if transposed {
+                ends.transposed(more[d])
+            } else {
+                ends.plain()
+            }
+            .ok_or_else(|| {
+                invalid(format!(
+                    "a kernel of {taps} does not fit an input of {size} with {params:?}"
+                ))
+            })?;
+        }
+        Ok(Problem {
+            op,
+            dtype: x.dtype,
+            transposed,
+            groups,
+            x: image,
+            w: kernel,
+            stride,
+            padding,
+            dilation,
+            out,
+        })
+    }
+
+    fn positions(&self) -> usize {
+        self.out[0] * self.out[1]
+    }
+
+    /// Elements of the result.
+    pub fn outputs(&self) -> usize {
+        let planes = self.x.dims[0].saturating_mul(self.w.dims[0]);
+        planes.saturating_mul(self.positions())
+    }
+
+    /// Positions of the batch with those of an image rounded up to quads, so that no quad lies in two.
+    fn columns(&self) -> usize {
+        self.x.dims[0] * self.positions().next_multiple_of(4)
+    }
+
+    /// Whether a thread adds up its sum on its own, without tiles.
+    fn is_direct(&self) -> bool {
+        self.groups > 1 || !FLOATS.contains(&self.dtype) || self.w.dims[0] < GEMM_CHANNELS
+    }
+
+    /// The most terms of a sum that the kernel takes.
+    pub fn most_terms(&self) -> usize {
+        ROUNDS * if self.is_direct() { 2 } else { 64 }
+    }
+
+    /// Terms of each sum.
+    pub fn k(&self) -> usize {
+        self.w.dims[1..].iter().product()
+    }
+
+    pub fn run(&self, device: &Device) -> Result<Value> {
+        let [batch, .., w_in] = self.x.dims;
+        let c_out = self.w.dims[0];
+        let n = count(self.op, [batch, c_out, self.out[0], self.out[1]])?;
+        if n == 0 {
+            return device.output(self.op, 0, self.dtype);
+        }
+        if self.k() == 0 || self.x.dims[2] * w_in == 0 {
+            return device.fill(n, self.dtype, 0);
+        }
+        if let Some(y) = self.pointwise(device)? {
+            return Ok(y);
+        }
+        if let Some(y) = self.cooperative(device)? {
+            return Ok(y);
+        }
+        let (x_window, x) = self.x.window(device, self.op, self.dtype)?;
+        let (w_window, w) = self.w.window(device, self.op, self.dtype)?;
+        let (x_offset, x_strides) = x.steps(self.op)?;
+        let (w_offset, w_strides) = w.steps(self.op)?;
+        let (spec, rows, grid) = self.plan(device, n)?;
+        let pair = |v: [usize; 2]| v.map(|v| v as u32);
+        let params = Params {
+            c_in: self.w.dims[1] as u32,
+            c_out: c_out as u32,
+            k: to_u32(self.op, self.k())?,
+            columns: to_u32(self.op, self.columns())?,
+            size: pair([self.x.dims[2], w_in]),
+            out: pair(self.out),
+            taps: pair([self.w.dims[2], self.w.dims[3]]),
+            stride: pair(self.stride),
+            padding: pair(self.padding),
+            dilation: pair(self.dilation),
+            x_strides,
+            w_strides,
+            x_offset,
+            w_offset,
+            rows,
+            n: n as u32,
+            group: (c_out / self.groups) as u32,
+        };
+        let y = device.output(self.op, n, self.dtype)?;
+        let windows = [w_window, x_window, (&y).into()];
+        device.record(spec, &windows, &params, grid)?;
+        Ok(y)
+    }
+
+    /// A kernel of one tap is a matrix: the product of `matmul`, if the positions lie in one stride.
+    fn pointwise(&self, device: &Device) -> Result<Option<Value>> {
+        let [batch, c_in, ..] = self.x.dims;
+        let [c_out, .., kh, kw] = self.w.dims;
+        let moves = self.transposed && (self.stride != [1; 2] || self.out != self.x.dims[2..]);
+        if self.groups > 1
+            || [kh, kw] != [1; 2]
+            || self.padding != [0; 2]
+            || moves
+            || !FLOATS.contains(&self.dtype)
+        {
+            return Ok(None);
+        }
+        let [x_b, x_c, x_h, x_w] = self.x.strides;
+        let steps = [(x_h, 0), (x_w, 1)].map(|(s, d)| s.saturating_mul(self.stride[d]));
+        let line = merge(self.op, &self.out, [&steps[..]])?;
+        let positions = self.positions();
+        if line.rank > 1 || (batch > 1 && (2..GEMM_POSITIONS).contains(&positions)) {
+            return Ok(None);
+        }
+        let step = line.strides[0][0] as usize;
+        let [w_o, w_c, ..] = self.w.strides;
+        let view = |image: &Image<'a>| View {
+            value: image.value,
+            dtype: self.dtype,
+            dims: &[],
+            strides: &[],
+            offset: image.offset,
+        };
+        if positions == 1 {
+            // One product for the batch: rows of x times the columns of w.
+            let a = View {
+                dims: &[1, batch, c_in],
+                strides: &[0, x_b, x_c],
+                ..view(&self.x)
+            };
+            let b = View {
+                dims: &[1, c_in, c_out],
+                strides: &[0, w_c, w_o],
+                ..view(&self.w)
+            };
+            return device.matmul(a, b, (1, batch, c_out, c_in)).map(Some);
+        }
+        let a = View {
+            dims: &[batch, c_out, c_in],
+            strides: &[0, w_o, w_c],
+            ..view(&self.w)
+        };
+        let b = View {
+            dims: &[batch, c_in, positions],
+            strides: &[x_b, x_c, step],
+            ..view(&self.x)
+        };
+        let shape = (batch, c_out, positions, c_in);
+        device.matmul(a, b, shape).map(Some)
+    }
+
+    /// The kernel, its tiles along the output channels, and its workgroups.
+    fn plan(&self, device: &Device, n: usize) -> Result<(Specialization, u32, Grid)> {
+        let c_out = self.w.dims[0];
+        if self.is_direct() {
+            let spec = specialization::direct(self.dtype, self.transposed);
+            return Ok((spec, 0, threads(n.div_ceil(4))));
+        }
+        let columns = self.columns();
+        let limit = device.limits().max_compute_workgroup_storage_size;
+        let tiles = |t: &Tile| {
+            let across = columns.div_ceil(t.columns() as usize) as u64;
+            across * c_out.div_ceil(t.channels() as usize) as u64
+        };
+        let last = TILES.len() - 1;
+        let tile = TILES[..last]
+            .iter()
+            .find(|t| {
+                c_out > t.channels() as usize / 2
+                    && tiles(t) >= BUSY * u64::from(t.columns() / 64)
+                    && t.shared(0) <= limit
+            })
+            .unwrap_or(&TILES[last]);
+        let spec = specialization::gemm(
+            self.dtype,
+            tile.name(self.transposed),
+            [self.kernel_access(), self.output_access()],
+            if tile.shared(4) <= limit { 4 } else { 0 },
+        );
+        let rows = c_out.div_ceil(tile.channels() as usize) as u32;
+        Ok((spec, rows, Grid::Linear(tiles(tile))))
+    }
+
+    /// Quads along the terms of a sum, if each channel's weights follow each other from a multiple of 4 on.
+    fn kernel_access(&self) -> Access {
+        let [_, c, h, w] = self.w.dims;
+        let line = merge(self.op, &[c, h, w], [&self.w.strides[1..]]);
+        let dense = line.is_ok_and(|l| l.rank == 1 && l.strides[0][0] == 1);
+        let row = if self.w.dims[0] == 1 {
+            0
+        } else {
+            self.w.strides[0]
+        };
+        if dense && (self.k() | row | self.w.offset).is_multiple_of(4) {
+            Access::Quads
+        } else {
+            Access::Words
+        }
+    }
+
+    fn output_access(&self) -> Access {
+        if self.positions().is_multiple_of(4) {
+            Access::Put
+        } else {
+            Access::Set
+        }
+    }
+}

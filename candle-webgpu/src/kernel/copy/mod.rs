@@ -1,0 +1,354 @@
+//! Filling, and copies into existing memory.
+
+pub(crate) mod concat;
+pub(crate) mod transpose;
+
+use crate::memory::buffer::Value;
+use smallvec::SmallVec;
+
+use crate::device::Device;
+use crate::dtype::{Compute, DType};
+use crate::error::{Error, Result};
+use crate::kernel::{quads, threads, Strided, WORKGROUP};
+use crate::memory::split::{Dims, Part};
+use crate::memory::view::{merge, to_u32, Merged, View, MAX_RANK};
+use crate::recorder::op::Grid;
+use crate::shader::{read, write, Access, Kernel, Specialization, Text};
+
+pub static FILL: Kernel = Kernel {
+    name: "fill",
+    source: wgsl!("kernel/copy/fill.wgsl"),
+    bindings: &[write("y")],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots: |spec, text| {
+        let value = match spec.info(0)?.compute {
+            Compute::I64 => "p.value",
+            _ => "p.value.x",
+        };
+        text.line(format!("fn value() -> YV {{ return {value}; }}"));
+        Ok(())
+    },
+};
+
+pub static COPY_QUADS: Kernel = Kernel {
+    name: "copy_quads",
+    source: wgsl!("kernel/copy/copy_quads.wgsl"),
+    bindings: &[read("x"), write("y")],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots: both_at,
+};
+
+pub static COPY_ELEMS: Kernel = Kernel {
+    name: "copy_elems",
+    source: wgsl!("kernel/copy/copy_elems.wgsl"),
+    bindings: &[read("x"), write("y")],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots: |spec, text| {
+        text.ops(spec.info(0)?.compute); // `y_add`, which every Set operand has, adds with it
+        both_at(spec, text)
+    },
+};
+
+fn both_at(_: &Specialization, text: &mut Text) -> Result<()> {
+    text.strided_at("x");
+    text.strided_at("y");
+    Ok(())
+}
+
+pub(crate) const BITS: [DType; 4] = [DType::U8, DType::U16, DType::U32, DType::I64];
+
+pub fn catalogue() -> Vec<Specialization> {
+    let each = |e| {
+        [
+            Specialization::new(&FILL, "", &[(e, Access::Put)]),
+            Specialization::new(&COPY_QUADS, "", &[(e, Access::Quads), (e, Access::Quads)]),
+            Specialization::new(&COPY_ELEMS, "", &[(e, Access::Words), (e, Access::Set)]),
+        ]
+    };
+    BITS.into_iter().flat_map(each).collect()
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+pub(crate) struct FillParams {
+    n: u32,
+    pad: u32,
+    value: [u32; 2],
+}
+
+/// What overwrites `bytes` bytes by zeros, and those up to the next whole word.
+pub(crate) fn zeros(bytes: u64) -> (Specialization, FillParams, Grid) {
+    let params = FillParams {
+        n: bytes.div_ceil(4) as u32,
+        pad: 0,
+        value: [0; 2],
+    };
+    let spec = Specialization::new(&FILL, "", &[(DType::U32, Access::Put)]);
+    (spec, params, quads(params.n as usize))
+}
+
+const OP: &str = "copy";
+
+/// A copy from a view to another of the same dims, as the recorder keeps it: copies that follow each other in equal steps, as
+/// concatenations and repetitions of slices make them, become one.
+#[derive(Debug, Clone)]
+pub(crate) struct Run {
+    dtype: DType,
+    dims: Dims,
+    strides: [Dims; 2],
+    offsets: [usize; 2],
+    /// Whether the first dim counts copies.
+    joined: bool,
+}
+
+impl Run {
+    fn new(x: View<'_>, y: View<'_>) -> Self {
+        Run {
+            dtype: x.dtype,
+            dims: x.dims.into(),
+            strides: [x.strides.into(), y.strides.into()],
+            offsets: [x.offset, y.offset],
+            joined: false,
+        }
+    }
+
+    /// Does `next`, too, which is between the same values: if it is a step further than the last, no element is written twice, and
+    /// one kernel can do it.
+    pub fn join(&mut self, next: &Run) -> bool {
+        let inner = usize::from(self.joined);
+        let same = self.dtype.size() == next.dtype.size()
+            && !next.joined
+            && self.dims[inner..] == next.dims[..]
+            && (0..2).all(|i| self.strides[i][inner..] == next.strides[i][..]);
+        let step = |i: usize| next.offsets[i].checked_sub(self.offsets[i]);
+        let (true, Some(x), Some(y)) = (same, step(0), step(1)) else {
+            return false;
+        };
+        let far = [x, y];
+        if self.joined {
+            let count = self.dims[0];
+            if (0..2).any(|i| far[i] != count * self.strides[i][0]) {
+                return false;
+            }
+            self.dims[0] += 1;
+        } else {
+            if self.dims.len() == MAX_RANK {
+                return false;
+            }
+            self.dims.insert(0, 2);
+            (0..2).for_each(|i| self.strides[i].insert(0, far[i]));
+        }
+        let small = to_u32(OP, self.dims.iter().product()).is_ok();
+        let joins = small && distinct(&self.dims, &self.strides[1]);
+        match (joins, self.joined) {
+            (true, _) => self.joined = true,
+            (false, true) => self.dims[0] -= 1,
+            (false, false) => {
+                self.dims.remove(0);
+                for strides in &mut self.strides {
+                    strides.remove(0);
+                }
+            }
+        }
+        joins
+    }
+
+    /// Whether it does several.
+    pub fn is_joined(&self) -> bool {
+        self.joined
+    }
+
+    /// Dtype, sizes, strides of source and destination, and their offsets.
+    pub fn layout(&self) -> (DType, &[usize], [&[usize]; 2], [usize; 2]) {
+        let [x, y] = &self.strides;
+        (self.dtype, &self.dims, [x, y], self.offsets)
+    }
+
+    pub fn dispatch(&self) -> Result<(Specialization, Strided<2>, Grid)> {
+        let wide = Wide::new(self)?;
+        let e = wide.dtype;
+        let [x0, y0] = wide.offsets.map(|o| o as u32);
+        let params = Strided::new(to_u32(OP, wide.n)?, &wide.merged, [x0, y0, 0, 0]);
+        let (spec, grid) = if wide.rows_of(4) {
+            let operands = [(e, Access::Quads), (e, Access::Quads)];
+            (
+                Specialization::new(&COPY_QUADS, "", &operands),
+                quads(wide.n),
+            )
+        } else {
+            let operands = [(e, Access::Words), (e, Access::Set)];
+            (
+                Specialization::new(&COPY_ELEMS, "", &operands),
+                threads(wide.n),
+            )
+        };
+        Ok((spec, params, grid))
+    }
+}
+
+/// Whether the elements of a layout certainly are different ones: each stride steps over all that smaller strides reach.
+fn distinct(dims: &[usize], strides: &[usize]) -> bool {
+    let mut steps: SmallVec<[(usize, usize); 8]> = strides
+        .iter()
+        .copied()
+        .zip(dims.iter().copied())
+        .filter(|(_, dim)| *dim > 1)
+        .collect();
+    steps.sort_unstable();
+    let mut reach = 0;
+    steps.into_iter().all(|(stride, dim)| {
+        let over = stride > reach;
+        reach += stride * (dim - 1);
+        over
+    })
+}
+
+/// Strides, dims and offsets of a copy, in elements of the widest type that both sides can be moved in.
+struct Wide {
+    dtype: DType,
+    n: usize,
+    merged: Merged<2>,
+    offsets: [usize; 2],
+}
+
+impl Wide {
+    fn new(run: &Run) -> Result<Self> {
+        let [x, y] = &run.strides;
+        let mut wide = Wide {
+            dtype: run.dtype.bits(),
+            n: run.dims.iter().product(),
+            merged: merge(OP, &run.dims, [x, y])?,
+            offsets: run.offsets,
+        };
+        while wide.dtype.size() < 4 && wide.rows_of(2) {
+            wide.double();
+        }
+        Ok(wide)
+    }
+
+    /// Both sides are made of contiguous runs of `k` elements.
+    fn rows_of(&self, k: u32) -> bool {
+        let inner = self.merged.rank - 1;
+        self.merged.dims[inner].is_multiple_of(k)
+            && self.offsets.iter().all(|o| o % k as usize == 0)
+            && self
+                .merged
+                .strides
+                .iter()
+                .all(|s| s[inner] == 1 && s[..inner].iter().all(|s| s % k == 0))
+    }
+
+    fn double(&mut self) {
+        let inner = self.merged.rank - 1;
+        self.dtype = match self.dtype.size() {
+            1 => DType::U16,
+            _ => DType::U32,
+        };
+        self.n /= 2;
+        self.merged.dims[inner] /= 2;
+        for s in &mut self.merged.strides {
+            s[..inner].iter_mut().for_each(|s| *s /= 2);
+        }
+        self.offsets = self.offsets.map(|o| o / 2);
+    }
+}
+
+impl Device {
+    /// A value of `count` elements that all have the bits `bits`.
+    pub fn fill(&self, count: usize, dtype: DType, bits: u64) -> Result<Value> {
+        let y = self.output("fill", count, dtype)?;
+        self.fill_in(&y, count, dtype, bits)?;
+        Ok(y)
+    }
+
+    /// Overwrites the first `count` elements of a value; they have to be all of it.
+    pub fn fill_in(&self, y: &Value, count: usize, dtype: DType, bits: u64) -> Result<()> {
+        const OP: &str = "fill";
+        let dtype = dtype.bits();
+        self.each(OP, &[Part::all(y, dtype, &[count])], 1, &mut |parts| {
+            let line = parts[0].view();
+            let params = FillParams {
+                n: to_u32(OP, line.count())?,
+                pad: 0,
+                value: [bits as u32, (bits >> 32) as u32],
+            };
+            let spec = Specialization::new(&FILL, "", &[(dtype, Access::Put)]);
+            self.write(OP, line, |window| {
+                self.record(spec, &[window], &params, quads(line.count()))
+            })
+        })
+    }
+
+    /// `y = x` where both are views of the same dims and element size, and y's elements are distinct.
+    pub fn copy_into(&self, x: View<'_>, y: View<'_>) -> Result<()> {
+        if x.dims != y.dims || x.dtype.size() != y.dtype.size() {
+            return Err(Error::Invalid {
+                op: OP,
+                message: format!(
+                    "{:?} {} does not fit {:?} {}",
+                    x.dims, x.dtype, y.dims, y.dtype
+                ),
+            });
+        }
+        if x.count() == 0 {
+            return Ok(());
+        }
+        if self.fits(x) && self.fits(y) {
+            return self.copy_piece(x, y);
+        }
+        self.each(OP, &[x.into(), y.into()], x.dims.len(), &mut |parts| {
+            self.copy_piece(parts[0].view(), parts[1].view())
+        })
+    }
+
+    fn copy_piece(&self, x: View<'_>, y: View<'_>) -> Result<()> {
+        let (x_window, x) = self.window(OP, x)?;
+        let (y_window, y) = self.window(OP, y)?;
+        self.record_copy(Run::new(x, y), &[x_window, y_window])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(offsets: [usize; 2]) -> Run {
+        Run {
+            dtype: DType::F32,
+            dims: [2, 4].into_iter().collect(),
+            strides: [[4, 1], [40, 1]].map(|s| s.into_iter().collect()),
+            offsets,
+            joined: false,
+        }
+    }
+
+    #[test]
+    fn equal_steps_join() {
+        let mut three = run([4, 8]);
+        assert!(three.join(&run([4, 12])) && three.join(&run([4, 16])));
+        assert_eq!(three.dims.as_slice(), [3, 2, 4]);
+        assert_eq!(three.strides[0].as_slice(), [0, 4, 1]);
+        assert_eq!(three.strides[1].as_slice(), [4, 40, 1]);
+        assert!(!three.join(&run([4, 24])), "a step of two");
+        assert!(!three.join(&run([5, 20])), "another source");
+        assert_eq!(three.dims.as_slice(), [3, 2, 4]);
+    }
+
+    #[test]
+    fn what_overlaps_stays_apart() {
+        assert!(!run([0, 0]).join(&run([4, 2])), "half of a row");
+        assert!(!run([0, 0]).join(&run([4, 0])), "the same place");
+        assert!(!run([0, 0]).join(&run([4, 40])), "its second row");
+        assert!(!run([0, 8]).join(&run([4, 4])), "backwards");
+        assert!(run([0, 0]).join(&run([4, 80])));
+        let mut alone = run([0, 0]);
+        assert!(!alone.join(&run([4, 2])) && !alone.is_joined());
+        assert_eq!(alone.dims.as_slice(), [2, 4]);
+    }
+}

@@ -1,0 +1,190 @@
+//! map: `y = op(x)`, casts and contiguous copies.
+
+use crate::device::Device;
+use crate::dtype::f8e4m3;
+use crate::dtype::{Compute, DType, DTYPES};
+use crate::error::{Error, Result};
+use crate::kernel::{span_slot, spans, Strided, WORKGROUP};
+use crate::memory::buffer::Value;
+use crate::memory::split::Loops;
+use crate::memory::view::{merge, to_u32, View};
+use crate::op::{cast, short, Family, Op, CAST, OPS, SHORT};
+use crate::shader::{read, write, Access, Kernel, Specialization, Text};
+
+pub static UNARY: Kernel = Kernel {
+    name: "unary",
+    source: wgsl!("kernel/elementwise/unary.wgsl"),
+    bindings: &[read("x"), write("y")],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots,
+};
+
+/// Moves bits; the input and the output have the same dtype.
+pub(crate) const COPY: &str = "copy";
+/// Converts between dtypes.
+pub(crate) const CAST_OP: &str = "cast";
+
+/// How many scalars an op takes.
+pub(crate) fn scalars_of(op: &str) -> u8 {
+    match OPS.iter().find(|row| row.name == op).map(|row| row.family) {
+        Some(Family::Unary { scalars }) => scalars,
+        _ => 0,
+    }
+}
+
+/// The call of an op with a value and pairs of words that hold its scalars.
+pub(crate) fn apply(
+    op: &'static str,
+    (from, to): (DType, DType),
+    v: &str,
+    scalars: [&str; 2],
+) -> Result<String> {
+    let compute = from.info(op)?.compute;
+    if op == CAST_OP {
+        return Ok(match cast(from, to)? {
+            Some(f) => format!("{f}({v})"),
+            None => v.to_string(),
+        });
+    }
+    if let Some(op) = short(op, from) {
+        return Ok(format!("{op}({v})"));
+    }
+    let [a, b] = scalars.map(|s| match compute {
+        Compute::F32 => format!("bitcast<f32>({s}.x)"),
+        Compute::U32 => format!("{s}.x"),
+        Compute::I32 => format!("bitcast<i32>({s}.x)"),
+        Compute::I64 | Compute::F64 => s.to_string(),
+    });
+    Ok(match Op::find(op, from)?.family {
+        Family::Unary { scalars: 0 } => format!("{op}({v})"),
+        Family::Unary { scalars: 1 } => format!("{op}({v}, {a})"),
+        _ => format!("{op}({v}, {a}, {b})"),
+    })
+}
+
+fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
+    span_slot(spec, text);
+    let compute = spec.info(0)?.compute;
+    match spec.op {
+        COPY => {}
+        CAST_OP => text.file(CAST),
+        op if short(op, spec.dtype(0)).is_some() => text.file(SHORT),
+        _ => text.ops(compute),
+    }
+    let call = match spec.op {
+        COPY => "v".to_string(),
+        op => apply(op, (spec.dtype(0), spec.dtype(1)), "v", ["p.a", "p.b"])?,
+    };
+    text.line(format!("fn op(v: XV) -> YV {{ return {call}; }}"));
+    // Long operators are written out once, not four times.
+    text.line(if compute == Compute::F64 && spec.op != COPY {
+        "fn each(v: XL) -> YL {
+    var u = v;
+    var w: YL;
+    for (var i = 0u; i < 4u; i++) { w[i] = op(u[i]); }
+    return w;
+}"
+    } else {
+        "fn each(v: XL) -> YL { return YL(op(v[0]), op(v[1]), op(v[2]), op(v[3])); }"
+    });
+    Ok(())
+}
+
+const ACCESS: [Access; 3] = [Access::Flat, Access::Rows, Access::Strided];
+
+pub fn catalogue() -> Vec<Specialization> {
+    let spec = |op, x, access, y| Specialization::new(&UNARY, op, &[(x, access), (y, Access::Put)]);
+    let mut all = Vec::new();
+    for access in ACCESS {
+        for op in OPS {
+            if let Family::Unary { .. } = op.family {
+                all.extend(op.dtypes.iter().map(|&e| spec(op.name, e, access, e)));
+            }
+        }
+        for x in DTYPES {
+            if x.dtype == x.dtype.bits() {
+                all.push(spec(COPY, x.dtype, access, x.dtype));
+            }
+            let casts = DTYPES
+                .iter()
+                .filter(|y| x.dtype != y.dtype && x.dtype != DType::U16 && y.dtype != DType::U16);
+            all.extend(casts.map(|y| spec(CAST_OP, x.dtype, access, y.dtype)));
+        }
+    }
+    all
+}
+
+/// A scalar of Candle's API as the bits of a compute value, rounded to the dtype first as on the CPU.
+pub(crate) fn scalar(dtype: DType, v: f64) -> [u32; 2] {
+    let float = |v: f32| [v.to_bits(), 0];
+    let words = |bits: u64| [bits as u32, (bits >> 32) as u32];
+    match dtype {
+        DType::F16 => float(half::f16::from_f64(v).to_f32()),
+        DType::Bf16 => float(half::bf16::from_f64(v).to_f32()),
+        DType::F8E4M3 => float(f8e4m3::to_f32(f8e4m3::from_f64(v))),
+        DType::F64 => words(v.to_bits()),
+        DType::U8 => [u32::from(v as u8), 0],
+        DType::U32 => [v as u32, 0],
+        DType::I16 => [i32::from(v as i16) as u32, 0],
+        DType::I32 => [v as i32 as u32, 0],
+        DType::I64 => words(v as i64 as u64),
+        _ => float(v as f32),
+    }
+}
+
+impl Device {
+    /// `y = op(x)`: a row of OPS in the map family. `scalars` beyond those the op takes are ignored.
+    pub fn unary(&self, op: &'static str, x: View<'_>, scalars: [f64; 2]) -> Result<Value> {
+        let row = Op::find(op, x.dtype)?;
+        if !matches!(row.family, Family::Unary { .. }) {
+            return Err(Error::Invalid {
+                op,
+                message: "not an op of one operand".into(),
+            });
+        }
+        let [a, b] = scalars.map(|v| scalar(x.dtype, v));
+        self.unary_with(row.name, x, row.output(x.dtype), a, b)
+    }
+
+    /// `x` in another dtype, contiguous: Rust's `as`, ties to even.
+    pub fn cast(&self, x: View<'_>, to: DType) -> Result<Value> {
+        if x.dtype == to {
+            return self.contiguous(x);
+        }
+        cast(x.dtype, to)?;
+        self.unary_with(CAST_OP, x, to, [0; 2], [0; 2])
+    }
+
+    /// A contiguous copy, of any dtype.
+    pub fn contiguous(&self, x: View<'_>) -> Result<Value> {
+        let bits = x.dtype.bits();
+        self.unary_with(COPY, x.with_dtype(bits), bits, [0; 2], [0; 2])
+    }
+
+    fn unary_with(
+        &self,
+        op: &'static str,
+        x: View<'_>,
+        out: DType,
+        a: [u32; 2],
+        b: [u32; 2],
+    ) -> Result<Value> {
+        self.in_parts(op, [x], (out, x.dims), Loops::Elements, |[x], y| {
+            let (window, x) = self.window(op, x)?;
+            let n = x.count();
+            let merged = merge(op, x.dims, [x.strides])?;
+            let spec = Specialization::new(
+                &UNARY,
+                op,
+                &[(x.dtype, merged.access(0, x.offset)), (out, Access::Put)],
+            );
+            let offsets = [x.offset as u32, 0, a[0], a[1]];
+            let mut params = Strided::new(to_u32(op, n)?, &merged, offsets);
+            params.pad = b;
+            let grid = spans(&spec, n);
+            self.record(spec, &[window, y], &params, grid)
+        })
+    }
+}

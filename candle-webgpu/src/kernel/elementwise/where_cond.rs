@@ -1,0 +1,106 @@
+//! pick: `y = c ? t : f`, moving bits.
+
+use crate::device::Device;
+use crate::dtype::{Compute, DType};
+use crate::error::{Error, Result};
+use crate::kernel::{span_slot, spans, Strided, WORKGROUP};
+use crate::memory::buffer::Value;
+use crate::memory::split::Loops;
+use crate::memory::view::{merge, to_u32, View};
+use crate::shader::{read, write, Access, Kernel, Specialization, Text};
+
+pub static WHERE_COND: Kernel = Kernel {
+    name: "where_cond",
+    source: wgsl!("kernel/elementwise/where_cond.wgsl"),
+    bindings: &[read("c"), read("t"), read("f"), write("y")],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots,
+};
+
+/// Dtypes of a condition.
+const CONDITIONS: [DType; 5] = [DType::U8, DType::U32, DType::I16, DType::I32, DType::I64];
+
+fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
+    span_slot(spec, text);
+    let test = match spec.info(0)?.compute {
+        Compute::I64 => "(c.x | c.y) != 0u",
+        Compute::I32 => "c != 0i",
+        _ => "c != 0u",
+    };
+    text.line(format!("fn holds(c: CV) -> bool {{ return {test}; }}"));
+    Ok(())
+}
+
+pub fn catalogue() -> Vec<Specialization> {
+    let access = [Access::Flat, Access::Rows, Access::Strided];
+    let mut all = Vec::new();
+    for c in CONDITIONS {
+        for e in [DType::U8, DType::U16, DType::U32, DType::I64] {
+            for (ca, ta, fa) in access
+                .iter()
+                .flat_map(|c| access.iter().map(move |t| (c, t)))
+                .flat_map(|(c, t)| access.iter().map(move |f| (*c, *t, *f)))
+            {
+                all.push(Specialization::new(
+                    &WHERE_COND,
+                    "",
+                    &[(c, ca), (e, ta), (e, fa), (e, Access::Put)],
+                ));
+            }
+        }
+    }
+    all
+}
+
+impl Device {
+    /// `y = c != 0 ? t : f`, elementwise; the three views have the same dims.
+    pub fn where_cond(&self, c: View<'_>, t: View<'_>, f: View<'_>) -> Result<Value> {
+        const OP: &str = "where_cond";
+        if !CONDITIONS.contains(&c.dtype) {
+            return Err(Error::Unsupported {
+                op: OP,
+                dtype: c.dtype,
+            });
+        }
+        if t.dtype != f.dtype || c.dims != t.dims || c.dims != f.dims {
+            return Err(Error::Invalid {
+                op: OP,
+                message: format!(
+                    "operands differ: {:?}, {:?} {} and {:?} {}",
+                    c.dims, t.dims, t.dtype, f.dims, f.dtype
+                ),
+            });
+        }
+        let (reads, bits) = ([c, t, f], t.dtype.bits());
+        self.in_parts(
+            OP,
+            reads,
+            (bits, c.dims),
+            Loops::Elements,
+            |[c, t, f], y| {
+                let (c_window, c) = self.window(OP, c)?;
+                let (t_window, t) = self.window(OP, t)?;
+                let (f_window, f) = self.window(OP, f)?;
+                let n = c.count();
+                let merged = merge(OP, c.dims, [c.strides, t.strides, f.strides])?;
+                let spec = Specialization::new(
+                    &WHERE_COND,
+                    "",
+                    &[
+                        (c.dtype, merged.access(0, c.offset)),
+                        (bits, merged.access(1, t.offset)),
+                        (bits, merged.access(2, f.offset)),
+                        (bits, Access::Put),
+                    ],
+                );
+                let offsets = [c.offset as u32, t.offset as u32, f.offset as u32, 0];
+                let params = Strided::new(to_u32(OP, n)?, &merged, offsets);
+                let windows = [c_window, t_window, f_window, y];
+                let grid = spans(&spec, n);
+                self.record(spec, &windows, &params, grid)
+            },
+        )
+    }
+}

@@ -1,0 +1,285 @@
+//! index: gathering by ids that are tensors. An id out of range gives 0 and comes back as [`Error::IndexOutOfRange`] at the next readback or synchronize.
+
+pub mod scatter;
+
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::kernel::{quads, WORKGROUP};
+use crate::memory::binding_range::BindingRange;
+use crate::memory::buffer::Value;
+use crate::memory::split::{Dims, Loops, Part};
+use crate::memory::view::{merge, to_u32, View, MAX_RANK};
+use crate::shader::{read, write, Access, Kernel, Specialization, Text};
+
+pub static GATHER: Kernel = Kernel {
+    name: "gather",
+    source: wgsl!("kernel/index/gather.wgsl"),
+    bindings: &[read("src"), read("ids"), write("y"), write("fault")],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots: |spec, text| {
+        let dtype = spec.info(2)?.name;
+        text.line(format!(
+            "fn y_quad_get(q: u32) -> YL {{ return {dtype}_unpack(y[q]); }}"
+        ));
+        ids_slots(spec, text)
+    },
+};
+
+pub static GATHER_ROWS: Kernel = Kernel {
+    name: "gather_rows",
+    source: wgsl!("kernel/index/gather_rows.wgsl"),
+    bindings: &[read("src"), read("ids"), write("y"), write("fault")],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots: ids_slots,
+};
+
+/// Dtypes of ids.
+pub(crate) const IDS: [DType; 5] = [DType::U8, DType::U32, DType::I16, DType::I32, DType::I64];
+/// Dtypes that moves are reduced to.
+pub(crate) const BITS: [DType; 4] = [DType::U8, DType::U16, DType::U32, DType::I64];
+
+/// In these kernels and in scatter's ids are the second operand.
+pub(crate) fn ids_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
+    text.file(wgsl!("lib/index.wgsl"));
+    let ids = spec.info(1)?.name;
+    text.line(format!(
+        "fn id_get(at: u32) -> vec2<u32> {{ return id_of_{ids}(ids_get(at)); }}"
+    ));
+    Ok(())
+}
+
+pub(crate) const FAULT: (DType, Access) = (DType::U32, Access::Raw);
+
+fn gather_spec(dtype: DType, ids: DType) -> Specialization {
+    let [src, ids] = [(dtype, Access::Words), (ids, Access::Words)];
+    Specialization::new(&GATHER, "", &[src, ids, (dtype, Access::Put), FAULT])
+}
+
+fn rows_spec(dtype: DType, ids: DType) -> Specialization {
+    let [src, ids] = [(dtype, Access::Quads), (ids, Access::Words)];
+    Specialization::new(&GATHER_ROWS, "", &[src, ids, (dtype, Access::Put), FAULT])
+}
+
+pub fn catalogue() -> Vec<Specialization> {
+    let mut all = Vec::new();
+    for ids in IDS {
+        for dtype in BITS {
+            all.push(gather_spec(dtype, ids));
+            all.push(rows_spec(dtype, ids));
+        }
+    }
+    all
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct GatherParams {
+    n: u32,
+    rank: u32,
+    src_offset: u32,
+    ids_offset: u32,
+    size: u32,
+    step: u32,
+    op: u32,
+    first: u32,
+    shown: u32,
+    pad: [u32; 3],
+    dims: [u32; MAX_RANK],
+    strides: [[u32; MAX_RANK]; 2],
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct RowsParams {
+    n: u32,
+    row: u32,
+    count: u32,
+    ids_offset: u32,
+    ids_step: u32,
+    src_offset: u32,
+    src_outer: u32,
+    src_step: u32,
+    size: u32,
+    op: u32,
+    first: u32,
+    shown: u32,
+}
+
+pub(crate) fn invalid(op: &'static str, message: String) -> Error {
+    Error::Invalid { op, message }
+}
+
+pub(crate) fn check_ids(op: &'static str, ids: View<'_>) -> Result<()> {
+    if IDS.contains(&ids.dtype) {
+        Ok(())
+    } else {
+        Err(Error::Unsupported {
+            op,
+            dtype: ids.dtype,
+        })
+    }
+}
+
+impl Device {
+    /// `y[.., i, ..] = src[.., ids[i], ..]`: dim `dim` of `src` indexed by a row of ids. Moves bits.
+    pub fn index_select(&self, src: View<'_>, ids: View<'_>, dim: usize) -> Result<Value> {
+        const OP: &str = "index_select";
+        check_ids(OP, ids)?;
+        if dim >= src.dims.len() || ids.dims.len() != 1 {
+            let message = format!("ids {:?} on dim {dim} of {:?}", ids.dims, src.dims);
+            return Err(invalid(OP, message));
+        }
+        let mut dims = Dims::from(src.dims);
+        dims[dim] = ids.dims[0];
+        let mut strides = Dims::from_elem(0, dims.len());
+        strides[dim] = ids.strides[0];
+        let ids = View {
+            dims: &dims,
+            strides: &strides,
+            ..ids
+        };
+        self.gather_as(OP, src, ids, dim)
+    }
+
+    /// `y[.., i, ..] = src[.., ids[.., i, ..], ..]`, with the dims of `ids`. Moves bits.
+    pub fn gather(&self, src: View<'_>, ids: View<'_>, dim: usize) -> Result<Value> {
+        const OP: &str = "gather";
+        check_ids(OP, ids)?;
+        let fits = src.dims.len() == ids.dims.len()
+            && dim < ids.dims.len()
+            && (0..ids.dims.len()).all(|d| d == dim || ids.dims[d] <= src.dims[d]);
+        if !fits {
+            let message = format!("ids {:?} on dim {dim} of {:?}", ids.dims, src.dims);
+            return Err(invalid(OP, message));
+        }
+        self.gather_as(OP, src, ids, dim)
+    }
+
+    fn gather_as(
+        &self,
+        op: &'static str,
+        src: View<'_>,
+        ids: View<'_>,
+        dim: usize,
+    ) -> Result<Value> {
+        let dtype = src.dtype.bits();
+        let (size, step) = (src.dims[dim], src.step(dim));
+        // Along the loops src does not move in the dim that ids index.
+        let mut strides = Dims::from(src.strides);
+        strides[dim] = 0;
+        if size == 0 {
+            // What shows nothing may have any strides.
+            strides.fill(0);
+        }
+        let along = View {
+            dtype,
+            dims: ids.dims,
+            strides: &strides,
+            ..src
+        };
+        let loops = Loops::First(ids.dims.len());
+        self.in_parts(
+            op,
+            [along, ids],
+            (dtype, ids.dims),
+            loops,
+            |[along, ids], y| {
+                let mut src = Part::from(along);
+                (src.dims[dim], src.strides[dim]) = (size, step);
+                let (ids_window, ids) = self.window(op, ids)?;
+                // A table larger than one binding is gone through by runs of its rows.
+                for (first, shown) in self.ranges(&src, dim) {
+                    let shelf = src.clone().narrow(dim, first, shown);
+                    let (window, shelf) = self.window(op, shelf.view())?;
+                    let lookup = Lookup {
+                        op,
+                        src: shelf,
+                        ids,
+                        dim,
+                        size,
+                        first,
+                    };
+                    lookup.record(self, [window, ids_window, y, self.fault().into()])?;
+                }
+                Ok(())
+            },
+        )
+    }
+}
+
+/// One dispatch: src shows the indices of `dim` from `first` on, of `size` in all.
+struct Lookup<'a> {
+    op: &'static str,
+    src: View<'a>,
+    ids: View<'a>,
+    dim: usize,
+    size: usize,
+    first: usize,
+}
+
+impl Lookup<'_> {
+    fn record(&self, device: &Device, windows: [BindingRange<'_>; 4]) -> Result<()> {
+        let n = self.ids.count();
+        let (dtype, ids) = (self.src.dtype, self.ids.dtype);
+        if let Some(params) = self.rows(device)? {
+            return device.record(rows_spec(dtype, ids), &windows, &params, quads(n));
+        }
+        let mut strides = Dims::from(self.src.strides);
+        strides[self.dim] = 0;
+        let merged = merge(self.op, self.ids.dims, [&strides, self.ids.strides])?;
+        let params = GatherParams {
+            n: to_u32(self.op, n)?,
+            rank: merged.rank as u32,
+            src_offset: self.src.offset as u32,
+            ids_offset: self.ids.offset as u32,
+            size: to_u32(self.op, self.size)?,
+            step: to_u32(self.op, self.src.strides[self.dim])?,
+            op: device.note_fault(self.op),
+            first: self.first as u32,
+            shown: self.src.dims[self.dim] as u32,
+            pad: [0; 3],
+            dims: merged.dims,
+            strides: merged.strides,
+        };
+        device.record(gather_spec(dtype, ids), &windows, &params, quads(n))
+    }
+
+    /// The quick path: one row of ids, whole quads of contiguous rows of src.
+    fn rows(&self, device: &Device) -> Result<Option<RowsParams>> {
+        let (op, src, ids, dim) = (self.op, self.src, self.ids, self.dim);
+        let row: usize = ids.dims[dim + 1..].iter().product();
+        let outer = merge(op, &ids.dims[..dim], [&src.strides[..dim]])?;
+        let inner = View {
+            dims: &ids.dims[dim + 1..],
+            strides: &src.strides[dim + 1..],
+            ..src
+        };
+        let outer_stride = outer.strides[0][0] as usize;
+        let aligned = [row, src.offset, src.strides[dim], outer_stride]
+            .iter()
+            .all(|v| v % 4 == 0);
+        let one_row = (0..ids.dims.len()).all(|d| d == dim || ids.strides[d] == 0);
+        if !one_row || !aligned || outer.rank > 1 || !inner.is_contiguous() {
+            return Ok(None);
+        }
+        Ok(Some(RowsParams {
+            n: to_u32(op, ids.count())? / 4,
+            row: to_u32(op, row)? / 4,
+            count: to_u32(op, ids.dims[dim])?,
+            ids_offset: ids.offset as u32,
+            ids_step: to_u32(op, ids.step(dim))?,
+            src_offset: src.offset as u32 / 4,
+            src_outer: outer.strides[0][0] / 4,
+            src_step: to_u32(op, src.strides[dim])? / 4,
+            size: to_u32(op, self.size)?,
+            op: device.note_fault(op),
+            first: self.first as u32,
+            shown: src.dims[dim] as u32,
+        }))
+    }
+}

@@ -1,0 +1,266 @@
+//! scatter: writes into memory by ids that are tensors, setting or adding. An id out of range touches nothing
+//! and comes back as [`crate::Error::IndexOutOfRange`] at the next readback or synchronize.
+
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::kernel::index::{check_ids, ids_slots, invalid, BITS, FAULT, IDS};
+use crate::kernel::{threads, ROUNDS, WORKGROUP};
+use crate::memory::buffer::Value;
+use crate::memory::split::{contiguous_strides, Part};
+use crate::memory::view::{merge, to_u32, Merged, View, MAX_RANK};
+use crate::op::{Op, OPS};
+use crate::shader::{read, write, Access, Kernel, Specialization};
+
+pub static SCATTER: Kernel = Kernel {
+    name: "scatter",
+    source: wgsl!("kernel/index/scatter.wgsl"),
+    bindings: &[write("dst"), read("ids"), read("src"), write("fault")],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots: |spec, text| {
+        // Every `Set` operand has a `dst_add`, which adds with the dtype's `badd`.
+        text.ops(spec.info(0)?.compute);
+        let put = if spec.op == ADD { "dst_add" } else { "dst_set" };
+        text.line(format!("fn put(at: u32, v: SRCV) {{ {put}(at, v); }}"));
+        ids_slots(spec, text)
+    },
+};
+
+/// Ops of the scatter kernel.
+const SET: &str = "set";
+const ADD: &str = "add";
+
+fn scatter_spec(op: &'static str, dtype: DType, ids: DType) -> Specialization {
+    let [src, ids] = [(dtype, Access::Words), (ids, Access::Words)];
+    Specialization::new(&SCATTER, op, &[(dtype, Access::Set), ids, src, FAULT])
+}
+
+/// Dtypes that add.
+fn addable() -> &'static [DType] {
+    OPS.iter()
+        .find(|op| op.name == "badd")
+        .map_or(&[], |op| op.dtypes)
+}
+
+pub fn catalogue() -> Vec<Specialization> {
+    let mut all = Vec::new();
+    for ids in IDS {
+        all.extend(BITS.iter().map(|&e| scatter_spec(SET, e, ids)));
+        all.extend(addable().iter().map(|&e| scatter_spec(ADD, e, ids)));
+    }
+    all
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct ScatterParams {
+    n: u32,
+    rank: u32,
+    length: u32,
+    size: u32,
+    dst_offset: u32,
+    ids_offset: u32,
+    src_offset: u32,
+    dst_step: u32,
+    ids_step: u32,
+    src_step: u32,
+    op: u32,
+    first: u32,
+    shown: u32,
+    pad: [u32; 3],
+    dims: [u32; MAX_RANK],
+    strides: [[u32; MAX_RANK]; 3],
+}
+
+/// Dims with `dim` last, where no operand merges with it: `(dims, strides)` of the others.
+fn others<const N: usize>(
+    op: &'static str,
+    dims: &[usize],
+    strides: [&[usize]; N],
+    dim: usize,
+) -> Result<Merged<N>> {
+    let without = |s: &[usize]| -> Vec<usize> {
+        let kept = s.iter().enumerate().filter(|(d, _)| *d != dim);
+        kept.map(|(_, &v)| v).collect()
+    };
+    let kept = strides.map(without);
+    merge(op, &without(dims), std::array::from_fn(|k| &kept[k][..]))
+}
+
+impl Device {
+    /// `dst[.., ids[.., i, ..], ..] = src[.., i, ..]` in place, for i in order. `src` has the dims of `ids`.
+    pub fn scatter_set(
+        &self,
+        dst: View<'_>,
+        ids: View<'_>,
+        src: View<'_>,
+        dim: usize,
+    ) -> Result<()> {
+        self.scatter("scatter_set", SET, [dst, ids, src], dim)
+    }
+
+    /// `dst[.., ids[.., i, ..], ..] += src[.., i, ..]` in place, for i in order.
+    pub fn scatter_add(
+        &self,
+        dst: View<'_>,
+        ids: View<'_>,
+        src: View<'_>,
+        dim: usize,
+    ) -> Result<()> {
+        Op::find("badd", dst.dtype)?;
+        self.scatter("scatter_add", ADD, [dst, ids, src], dim)
+    }
+
+    /// A contiguous copy of `dst` with `y[.., ids[i], ..] += src[.., i, ..]`, for i in order.
+    pub fn index_add(
+        &self,
+        dst: View<'_>,
+        ids: View<'_>,
+        src: View<'_>,
+        dim: usize,
+    ) -> Result<Value> {
+        const OP: &str = "index_add";
+        Op::find("badd", dst.dtype)?;
+        if dim >= src.dims.len() || ids.dims != [src.dims[dim]] {
+            let message = format!("ids {:?} on dim {dim} of {:?}", ids.dims, src.dims);
+            return Err(invalid(OP, message));
+        }
+        let y = self.contiguous(dst)?;
+        let strides = contiguous_strides(dst.dims);
+        let sum = View {
+            value: &y,
+            strides: &strides,
+            offset: 0,
+            ..dst
+        };
+        let mut ids_strides = vec![0; src.dims.len()];
+        ids_strides[dim] = ids.strides[0];
+        let ids = View {
+            dims: src.dims,
+            strides: &ids_strides,
+            ..ids
+        };
+        self.scatter(OP, ADD, [sum, ids, src], dim)?;
+        Ok(y)
+    }
+
+    fn scatter(
+        &self,
+        op: &'static str,
+        how: &'static str,
+        [dst, ids, src]: [View<'_>; 3],
+        dim: usize,
+    ) -> Result<()> {
+        check_ids(op, ids)?;
+        let fits = dst.dims.len() == src.dims.len()
+            && ids.dims == src.dims
+            && dim < src.dims.len()
+            && dst.dtype == src.dtype
+            && (0..src.dims.len()).all(|d| d == dim || src.dims[d] <= dst.dims[d]);
+        if !fits {
+            let message = format!(
+                "{:?} {} by ids {:?} on dim {dim} of {:?} {}",
+                src.dims, src.dtype, ids.dims, dst.dims, dst.dtype
+            );
+            return Err(invalid(op, message));
+        }
+        // What only moves is bits.
+        let [dst, src] = match how {
+            SET => [dst, src].map(|v| v.with_dtype(v.dtype.bits())),
+            _ => [dst, src],
+        };
+        if src.count() == 0 {
+            return Ok(());
+        }
+        // A buffer cannot be read and written in one dispatch.
+        for (view, ids_alias) in [(src, false), (ids, true)] {
+            if view.value.same(dst.value) {
+                let copy = self.contiguous(view)?;
+                let strides = contiguous_strides(view.dims);
+                let view = View {
+                    value: &copy,
+                    strides: &strides,
+                    offset: 0,
+                    ..view
+                };
+                let views = if ids_alias {
+                    [dst, view, src]
+                } else {
+                    [dst, ids, view]
+                };
+                return self.scatter(op, how, views, dim);
+            }
+        }
+        let (size, step) = (dst.dims[dim], dst.step(dim));
+        // Along the loops dst does not move in the dim that ids index.
+        let mut along = Part {
+            dims: src.dims.into(),
+            ..dst.into()
+        };
+        along.strides[dim] = 0;
+        if size == 0 {
+            // What shows nothing may have any strides.
+            along.strides.fill(0);
+        }
+        let parts = [along, ids.into(), src.into()];
+        self.each(op, &parts, src.dims.len(), &mut |parts| {
+            let mut dst = parts[0].clone();
+            (dst.dims[dim], dst.strides[dim]) = (size, step);
+            // What is larger than one binding is gone through by runs of the dim.
+            for (first, shown) in self.ranges(&dst, dim) {
+                let shelf = dst.clone().narrow(dim, first, shown);
+                let length = parts[1].dims[dim];
+                for from in (0..length).step_by(ROUNDS) {
+                    let [ids, src] = [&parts[1], &parts[2]]
+                        .map(|part| part.clone().narrow(dim, from, ROUNDS.min(length - from)));
+                    let views = [shelf.view(), ids.view(), src.view()];
+                    self.scatter_piece(op, how, views, dim, (size, first))?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// One dispatch: dst shows the indices of `dim` from `first` on, of `size` in all.
+    fn scatter_piece(
+        &self,
+        op: &'static str,
+        how: &'static str,
+        [dst, ids, src]: [View<'_>; 3],
+        dim: usize,
+        (size, first): (usize, usize),
+    ) -> Result<()> {
+        let (dst_window, dst) = self.window(op, dst)?;
+        let (ids_window, ids) = self.window(op, ids)?;
+        let (src_window, src) = self.window(op, src)?;
+        let length = src.dims[dim];
+        let n = src.count() / length;
+        let merged = others(op, src.dims, [dst.strides, ids.strides, src.strides], dim)?;
+        let params = ScatterParams {
+            n: to_u32(op, n)?,
+            rank: merged.rank as u32,
+            length: to_u32(op, length)?,
+            size: to_u32(op, size)?,
+            dst_offset: dst.offset as u32,
+            ids_offset: ids.offset as u32,
+            src_offset: src.offset as u32,
+            dst_step: to_u32(op, dst.strides[dim])?,
+            ids_step: to_u32(op, ids.step(dim))?,
+            src_step: to_u32(op, src.step(dim))?,
+            op: self.note_fault(op),
+            first: first as u32,
+            shown: dst.dims[dim] as u32,
+            pad: [0; 3],
+            dims: merged.dims,
+            strides: merged.strides,
+        };
+        self.record(
+            scatter_spec(how, dst.dtype, ids.dtype),
+            &[dst_window, ids_window, src_window, self.fault().into()],
+            &params,
+            threads(n),
+        )
+    }
+}

@@ -1,0 +1,368 @@
+//! gemm_coop: products of f16 matrices with cooperative matrices, which are tensor cores where the adapter has them.
+
+use half::f16;
+
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::kernel::matmul::epilogue::y_put_by;
+use crate::kernel::matmul::plan::Plan;
+use crate::kernel::matmul::problem::Problem;
+use crate::memory::view::View;
+use crate::shader::{read, read_bound_rw, write, Access, Kernel, Specialization, Text};
+
+/// What the kernel cannot do without.
+pub(crate) const FEATURES: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
+    .union(wgpu::Features::SHADER_F16)
+    .union(wgpu::Features::SUBGROUP);
+
+macro_rules! kernel {
+    ($name:literal, $bindings:expr) => {
+        Kernel {
+            name: $name,
+            source: wgsl!("kernel/matmul/gemm_coop.wgsl"),
+            bindings: $bindings,
+            workgroup: THREADS,
+            shared: |spec| tile(spec).shared(),
+            features: FEATURES,
+            slots,
+        }
+    };
+}
+
+pub static GEMM_COOP: Kernel = kernel!(
+    "gemm_coop",
+    &[read_bound_rw("a"), read_bound_rw("b"), write("y")]
+);
+/// Lines of a and b are divided by what `scale` holds (`kernel/scaled.rs`).
+pub static GEMM_COOP_SCALED: Kernel = kernel!(
+    "gemm_coop_scaled",
+    &[
+        read_bound_rw("a"),
+        read_bound_rw("b"),
+        write("y"),
+        read("line_scales")
+    ]
+);
+
+/// Invocations of a workgroup.
+const THREADS: u32 = 128;
+
+/// Steps along k that a workgroup fetches at a time.
+pub(crate) const ROUND: u32 = 64;
+
+/// A tile of y: what a workgroup computes.
+#[derive(Debug)]
+pub(crate) struct Tile {
+    /// The `op` of the specialisation where the octets of both operands start at 16 bytes, and where only their quads do at 8; and
+    /// that of a convolution whose windows move by more than one place.
+    pub names: [&'static str; 3],
+    pub m: u32,
+    pub n: u32,
+    /// Steps along k that a workgroup holds at a time: a round, or half of one.
+    pub k: u32,
+    /// As many tiles keep a large adapter busy.
+    pub least: u64,
+    /// M, N and K of a cooperative matrix.
+    pub side: u32,
+    /// Invocations of a subgroup.
+    pub lanes: u32,
+}
+
+macro_rules! tile {
+    ($side:literal, $lanes:literal, $more:literal, $size:literal, $k:literal, $least:literal) => {
+        Tile {
+            names: [
+                concat!($size, "x", $size, $more),
+                concat!($size, "x", $size, ".quads", $more),
+                concat!($size, "x", $size, ".steps", $more),
+            ],
+            m: $size,
+            n: $size,
+            k: $k,
+            least: $least,
+            side: $side,
+            lanes: $lanes,
+        }
+    };
+}
+
+/// An NVIDIA H200 (Vulkan, driver 580) keeps two workgroups of at most 24 KiB of workgroup memory on a multiprocessor, and one of
+/// more: the large tile must stay below.
+macro_rules! large {
+    ($side:literal, $lanes:literal, $more:literal) => {
+        tile!($side, $lanes, $more, 128, 32, 128)
+    };
+}
+
+macro_rules! small {
+    ($side:literal, $lanes:literal, $more:literal) => {
+        tile!($side, $lanes, $more, 64, 64, 0)
+    };
+}
+
+/// A row for each kind of cooperative matrices, the first of which that an adapter lists and multiplies exactly by is its own:
+/// NVIDIA's; AMD's with subgroups of 64; Apple's; llvmpipe's from Mesa 26.2 on with vectors of 256 bits, which compiles the large
+/// tile for minutes. From the largest to the smallest tile.
+static TILES: [&[Tile]; 4] = [
+    &[large!(16, 32, ""), small!(16, 32, "")],
+    &[large!(16, 64, ".16x64"), small!(16, 64, ".16x64")],
+    &[large!(8, 32, ".8x32"), small!(8, 32, ".8x32")],
+    &[small!(8, 8, ".8x8")],
+];
+
+impl Tile {
+    /// Bytes of workgroup memory: both operands, each with its lines padded by 8 elements, and a piece of y for each subgroup.
+    pub fn shared(&self) -> u32 {
+        let of = |size: u32| 2 * (size * (self.k + 8)).max(self.k * (size + 8));
+        of(self.m) + of(self.n) + THREADS / self.lanes * self.side * self.side * 4
+    }
+
+    /// Whether the adapter has such matrices of f16, with sums in f32, and may have such subgroups.
+    fn suits(&self, listed: &[wgpu::CooperativeMatrixProperties], lanes: (u32, u32)) -> bool {
+        use wgpu::CooperativeScalarType::{F16, F32};
+        let mut listed = listed.iter();
+        (lanes.0..=lanes.1).contains(&self.lanes)
+            && listed.any(|c| {
+                let sides = [c.m_size, c.n_size, c.k_size] == [self.side; 3];
+                sides && c.ab_type == F16 && c.cr_type == F32
+            })
+    }
+
+    /// Rows and columns of a subgroup.
+    fn subgroup(&self) -> (u32, u32) {
+        let subgroups = THREADS / self.lanes;
+        let down = 1 << (subgroups.ilog2() / 2);
+        (self.m / down, self.n / (subgroups / down))
+    }
+}
+
+/// Every tile.
+pub(crate) fn all_tiles() -> impl Iterator<Item = &'static Tile> {
+    TILES.iter().copied().flatten()
+}
+
+pub(crate) fn tile(spec: &Specialization) -> &'static Tile {
+    all_tiles()
+        .find(|t| t.names.contains(&spec.op))
+        .unwrap_or(&TILES[0][1])
+}
+
+/// The specialisation for a tile, whether both operands are read by octets, the directions of the runs of `a` and `b`, and the
+/// dtype of y, which is made of whole quads with `Put`.
+pub(crate) fn spec(
+    tile: &Tile,
+    octets: bool,
+    along_k: [bool; 2],
+    whole_k: bool,
+    y: (DType, Access),
+    scaled: bool,
+) -> Specialization {
+    let raw = (DType::F16, Access::Raw);
+    let name = tile.names[usize::from(!octets)];
+    let spec = if scaled {
+        let scale = (DType::F32, Access::Raw);
+        Specialization::new(&GEMM_COOP_SCALED, name, &[raw, raw, y, scale])
+    } else {
+        Specialization::new(&GEMM_COOP, name, &[raw, raw, y])
+    };
+    spec.with("A_ALONG_K", along_k[0].into())
+        .with("B_ALONG_K", along_k[1].into())
+        .with("WHOLE_K", whole_k.into())
+}
+
+/// f16 has no bitcast in naga 30; NVIDIA's compiler drops the way there and back.
+pub(crate) const BY_OCTETS: &str = "alias Unit = vec4<u32>;
+alias Octet = vec4<u32>;
+const UNIT = 8u;
+fn a_octet(at: u32) -> Octet { return a[at]; }
+fn b_octet(at: u32) -> Octet { return b[at]; }
+fn quad(of8: Octet, high: bool) -> vec4<f16> {
+    let words = select(of8.xy, of8.zw, high);
+    return vec4<f16>(vec2<f16>(unpack2x16float(words.x)), vec2<f16>(unpack2x16float(words.y)));
+}
+fn within(of8: Octet, low: bool, high: bool) -> Octet { return select(Octet(), of8, vec4<bool>(low, low, high, high)); }";
+
+/// The second quad of the last octet may lie past the end.
+const BY_QUADS: &str = "alias Unit = vec4<f16>;
+struct Octet { low: vec4<f16>, high: vec4<f16> }
+const UNIT = 4u;
+fn a_octet(at: u32) -> Octet { return Octet(a[at], a[min(at + 1u, arrayLength(&a) - 1u)]); }
+fn b_octet(at: u32) -> Octet { return Octet(b[at], b[min(at + 1u, arrayLength(&b) - 1u)]); }
+fn quad(of8: Octet, high: bool) -> vec4<f16> { return select(of8.low, of8.high, high); }
+fn within(of8: Octet, low: bool, high: bool) -> Octet {
+    return Octet(select(vec4<f16>(), of8.low, low), select(vec4<f16>(), of8.high, high));
+}";
+
+fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
+    text.file(wgsl!("lib/batch.wgsl"));
+    text.file(wgsl!("kernel/matmul/gemm_coop_dense.wgsl"));
+    let tile = tile(spec);
+    tile_slots(tile, text);
+    text.line("alias BUnit = Unit;");
+    text.line(if spec.op == tile.names[0] {
+        BY_OCTETS
+    } else {
+        BY_QUADS
+    });
+    text.line(if spec.kernel.name == GEMM_COOP_SCALED.name {
+        "@group(0) @binding(4) var<storage, read> line_scales: array<f32>;
+fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> {
+    let by = p.m + n;
+    return v * line_scales[m] * vec4<f32>(line_scales[by], line_scales[by + 1u], line_scales[by + 2u], line_scales[by + 3u]);
+}"
+    } else {
+        "fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> { return v; }"
+    });
+    y_put_by(spec, 4, "p.more", text)
+}
+
+/// How a workgroup keeps tiles. In Metal's language a matrix is loaded from memory of its own scalars, and naga 30 does not convert
+/// pointers to vectors.
+const IN_QUADS: &str = "alias Cell = vec4<f16>;
+alias YCell = vec4<f32>;
+const CELL = 4u;
+fn a_put(at: u32, v: vec4<f16>) { a_tile[at] = v; }
+fn b_put(at: u32, v: vec4<f16>) { b_tile[at] = v; }
+fn y_quad(at: u32) -> vec4<f32> { return y_tile[at]; }";
+
+const IN_SCALARS: &str = "alias Cell = f16;
+alias YCell = f32;
+const CELL = 1u;
+fn a_put(at: u32, v: vec4<f16>) {
+    a_tile[4u * at] = v.x;
+    a_tile[4u * at + 1u] = v.y;
+    a_tile[4u * at + 2u] = v.z;
+    a_tile[4u * at + 3u] = v.w;
+}
+fn b_put(at: u32, v: vec4<f16>) {
+    b_tile[4u * at] = v.x;
+    b_tile[4u * at + 1u] = v.y;
+    b_tile[4u * at + 2u] = v.z;
+    b_tile[4u * at + 3u] = v.w;
+}
+fn y_quad(at: u32) -> vec4<f32> {
+    return vec4<f32>(y_tile[4u * at], y_tile[4u * at + 1u], y_tile[4u * at + 2u], y_tile[4u * at + 3u]);
+}";
+
+/// The sizes of a tile, and what is written out for them.
+pub(crate) fn tile_slots(tile: &Tile, text: &mut Text) {
+    let (wm, wn) = tile.subgroup();
+    let side = tile.side;
+    for (name, value) in [
+        ("BM", tile.m),
+        ("BN", tile.n),
+        ("BK", tile.k),
+        ("WM", wm),
+        ("WN", wn),
+        ("SIDE", side),
+        ("LANES", tile.lanes),
+    ] {
+        text.line(format!("const {name} = {value}u;"));
+    }
+    for (name, of) in [("Left", "f16, A"), ("Right", "f16, B"), ("Sum", "f32, C")] {
+        text.line(format!("alias {name} = coop_mat{side}x{side}<{of}>;"));
+    }
+    text.line(if side == 8 { IN_SCALARS } else { IN_QUADS });
+    let starts = |size: u32| (0..size).step_by(side as usize);
+    let sum = |m: u32, n: u32| format!("sums[{}]", m / side * (wn / side) + n / side);
+    text.line("fn multiply(row: u32, col: u32) {");
+    for k in starts(tile.k) {
+        for m in starts(wm) {
+            text.line(format!("    let a_{k}_{m} = left(row + {m}u, {k}u);"));
+        }
+        for n in starts(wn) {
+            text.line(format!("    let b_{k}_{n} = right({k}u, col + {n}u);"));
+            for m in starts(wm) {
+                let sum = sum(m, n);
+                text.line(format!(
+                    "    {sum} = coopMultiplyAdd(a_{k}_{m}, b_{k}_{n}, {sum});"
+                ));
+            }
+        }
+    }
+    text.line("}\nfn keep(at: Piece) {");
+    for m in starts(wm) {
+        for n in starts(wn) {
+            text.line(format!("    keep_piece({}, at, {m}u, {n}u);", sum(m, n)));
+        }
+    }
+    text.line("}");
+}
+
+pub fn catalogue() -> Vec<Specialization> {
+    let mut all = Vec::new();
+    let runs = [[true, true], [true, false], [false, true], [false, false]];
+    for (tile, octets) in all_tiles().flat_map(|t| [(t, true), (t, false)]) {
+        for (along_k, whole_k) in runs.iter().flat_map(|r| [(*r, true), (*r, false)]) {
+            // f32 is what the parts of a product cut along k have.
+            for access in [Access::Put, Access::Set] {
+                for dtype in [DType::F16, DType::F32] {
+                    let y = (dtype, access);
+                    all.push(spec(tile, octets, along_k, whole_k, y, false));
+                }
+                for dtype in [DType::F16, DType::Bf16, DType::F32] {
+                    let y = (dtype, access);
+                    all.push(spec(tile, octets, along_k, whole_k, y, true));
+                }
+            }
+        }
+    }
+    all
+}
+
+/// The tiles that suit the adapter and give the right numbers on it. A driver that fails at some is one to do without.
+pub(crate) fn trusted(device: &Device, adapter: &wgpu::Adapter) -> Option<&'static [Tile]> {
+    let lanes = device.subgroup()?;
+    let listed = adapter.cooperative_matrix_properties();
+    let trusted = |tile: &Tile| tile.suits(&listed, lanes) && exact(device, tile).unwrap_or(false);
+    let mut all = TILES.iter().copied();
+    all.find(|tiles| tiles.last().is_some_and(trusted))
+}
+
+/// Multiplies small multiples of 2^-15, subnormal ones among them, whose products are exact: an experimental feature is trusted once
+/// it has given the right numbers, with each matrix along k and across, by octets and by quads.
+fn exact(device: &Device, tile: &Tile) -> Result<bool> {
+    const SIDE: usize = 96;
+    let number = |i: usize| f16::from_f32(((i * 7 % 15) as f32 - 7.) / 32768.);
+    let values: Vec<f16> = (0..SIDE * SIDE).map(number).collect();
+    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let value = device.upload(&bytes)?;
+    let at = |i: usize, strides: [usize; 2]| {
+        let (row, col) = (i / SIDE, i % SIDE);
+        values[row * strides[0] + col * strides[1]].to_f32()
+    };
+    let ways = [([SIDE, 1], true), ([1, SIDE], true), ([SIDE, 1], false)];
+    for (strides, octets) in ways {
+        let view = View {
+            value: &value,
+            dtype: DType::F16,
+            dims: &[SIDE, SIDE],
+            strides: &strides,
+            offset: 0,
+        };
+        let problem = Problem::new(view, view, [1, SIDE, SIDE, SIDE], DType::F32)?;
+        let along_k = [strides[1] == 1, strides[0] == 1];
+        let y = (DType::F32, Access::Put);
+        let spec = spec(tile, octets, along_k, false, y, false);
+        let rows = SIDE.div_ceil(tile.m as usize) as u32;
+        let plan = Plan {
+            rows,
+            ..Plan::new(spec, rows * rows)
+        };
+        let y = device.output(plan.spec.op, SIDE * SIDE, DType::F32)?;
+        let windows = [(&value).into(), (&value).into(), (&y).into()];
+        let (params, grid) = (problem.params(&plan, 0), problem.grid(&plan));
+        device.record(plan.spec, &windows, &params, grid)?;
+        let got = device.read(&y, 0, y.bytes())?;
+        let right = got.chunks_exact(4).enumerate().all(|(i, bytes)| {
+            let terms = (0..SIDE)
+                .map(|k| at(i / SIDE * SIDE + k, strides) * at(k * SIDE + i % SIDE, strides));
+            bytemuck::pod_read_unaligned::<f32>(bytes) == terms.sum::<f32>()
+        });
+        if !right {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,197 @@
+//! matmul: a product of matrices of any strides and offsets, which are read where they lie: nothing is copied
+//! first.
+
+pub(crate) mod epilogue;
+pub(crate) mod f64;
+pub mod gemm;
+pub mod gemm_coop;
+pub mod gemv;
+pub mod gemv_dot;
+pub(crate) mod gemv_dot_slots;
+pub(crate) mod gemv_normed;
+pub(crate) mod gemv_projections;
+pub(crate) mod plan;
+pub(crate) mod problem;
+pub mod quantized;
+pub(crate) mod scaled;
+pub(crate) mod store;
+
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::kernel::matmul::f64::matmul_spec;
+use crate::kernel::matmul::plan::Plan;
+use crate::kernel::matmul::problem::{Problem, OP};
+use crate::kernel::matmul::scaled::Scaled;
+use crate::kernel::{threads, ROUNDS};
+use crate::memory::binding_range::BindingRange;
+use crate::memory::buffer::Value;
+use crate::memory::split::{Halves, Part};
+use crate::memory::view::View;
+
+/// The most terms of a sum that a kernel takes: a thread goes by sixteen of them, or more.
+const MOST_TERMS: usize = 64 * ROUNDS;
+
+impl Device {
+    /// `y[.., m, n] = sum over k of a[.., m, k] b[.., k, n]`, contiguous, added up in f32, or in f64 for f64. The dims of
+    /// `a` and `b` before the last two are `batch` matrices in all.
+    pub fn matmul(
+        &self,
+        a: View<'_>,
+        b: View<'_>,
+        (batch, m, n, k): (usize, usize, usize, usize),
+    ) -> Result<Value> {
+        if !matches!(a.dtype, DType::F32 | DType::F16 | DType::Bf16 | DType::F64) {
+            return Err(Error::Unsupported {
+                op: OP,
+                dtype: a.dtype,
+            });
+        }
+        check(a, b, [batch, m, n, k])?;
+        let sizes = batch.checked_mul(m).and_then(|rows| rows.checked_mul(n));
+        let count = sizes.unwrap_or(usize::MAX);
+        if count == usize::MAX {
+            return self.output(OP, count, a.dtype);
+        }
+        if count == 0 || k == 0 {
+            return self.fill(count, a.dtype, 0);
+        }
+        self.product(a, b, a.dtype)
+    }
+
+    /// A product that is not empty.
+    fn product(&self, a: View<'_>, b: View<'_>, out: DType) -> Result<Value> {
+        let outer = a.dims.len() - 2;
+        let batch = a.dims[..outer].iter().product();
+        let [m, k, n] = [a.dims[outer], a.dims[outer + 1], b.dims[outer + 1]];
+        let count: usize = batch * m * n;
+        if k > MOST_TERMS
+            || !self.fits(a)
+            || !self.fits(b)
+            || count.saturating_mul(out.size()) as u64 > self.binding_limit()
+        {
+            return self.product_in_halves(a, b, out);
+        }
+        let (a_window, a) = self.window(OP, a)?;
+        let (b_window, b) = self.window(OP, b)?;
+        let problem = Problem::new(a, b, [batch, m, n, k], out)?;
+        if a.dtype == DType::F64 {
+            let y = self.output(OP, count, a.dtype)?;
+            let windows = [a_window, b_window, (&y).into()];
+            let plan = Plan::new(matmul_spec(a.dtype), 1);
+            let params = problem.params(&plan, 0);
+            self.record(plan.spec, &windows, &params, threads(count))?;
+            return Ok(y);
+        }
+        self.multiply(problem, [a_window, b_window], count)
+    }
+
+    /// Plans and records a product of `count` elements.
+    pub(crate) fn multiply(
+        &self,
+        mut problem: Problem,
+        [a, b]: [BindingRange<'_>; 2],
+        count: usize,
+    ) -> Result<Value> {
+        let scaled = self.scale(&mut problem, [a, b])?;
+        let plan = problem.plan(self);
+        problem.cut(plan.parts);
+        let parts = plan.parts as usize;
+        let dtype = plan.spec.dtype(2);
+        let y = self.output(OP, parts * count, dtype)?;
+        let params = problem.params(&plan, 0);
+        let grid = problem.grid(&plan);
+        match &scaled {
+            Some(Scaled { a, b, scale }) => {
+                let windows = [a.into(), b.into(), (&y).into(), scale.into()];
+                self.record(plan.spec, &windows, &params, grid)?;
+            }
+            None => self.record(plan.spec, &[a, b, (&y).into()], &params, grid)?,
+        }
+        self.add_up(y, parts, problem.out)
+    }
+
+    /// The sum of as many `parts` as `y` holds, in the dtype of the result.
+    pub(crate) fn add_up(&self, y: Value, parts: usize, out: DType) -> Result<Value> {
+        if parts == 1 {
+            return Ok(y);
+        }
+        let dtype = DType::F32;
+        let count = y.bytes() as usize / dtype.size() / parts;
+        let dims = [parts, count];
+        let parts = View {
+            value: &y,
+            dtype,
+            dims: &dims,
+            strides: &[count, 1],
+            offset: 0,
+        };
+        self.sum_to(parts, &[0], out)
+    }
+
+    /// A sum in the dtype of the result.
+    fn sum_as(&self, sum: Value, dtype: DType, out: DType, count: usize) -> Result<Value> {
+        if dtype == out {
+            return Ok(sum);
+        }
+        self.cast(Part::all(&sum, dtype, &[count]).view(), out)
+    }
+
+    /// A product of matrices larger than one binding: cut along the batch, m, n or k.
+    fn product_in_halves(&self, a: View<'_>, b: View<'_>, out: DType) -> Result<Value> {
+        let outer = a.dims.len() - 2;
+        let [m_dim, n_dim, k_dim] = [outer, outer + 1, outer + 2];
+        let [m, k, n] = [a.dims[outer], a.dims[outer + 1], b.dims[outer + 1]];
+        let mut dims = a.dims.to_vec();
+        dims[n_dim] = n;
+        let count = dims.iter().product();
+        let y = self.output(OP, count, out)?;
+        let parts = [
+            Part::from(a).repeat(n_dim, n),
+            Part::from(b).transpose().repeat(m_dim, m),
+            Part::all(&y, out, &dims).repeat(k_dim, k),
+        ];
+        let halves = if k > MOST_TERMS {
+            Halves::new(&parts, k_dim, k / 2)
+        } else {
+            self.halve(OP, &parts, outer + 3)?
+        };
+        let product = |parts: &[Part<'_>], out: DType| {
+            let a = parts[0].clone().without(n_dim);
+            let b = parts[1].clone().without(m_dim).transpose();
+            self.product(a.view(), b.view(), out)
+        };
+        if halves.dim != k_dim {
+            for parts in halves.parts {
+                let piece = product(&parts, out)?;
+                self.paste(&piece, parts[2].clone().without(k_dim).view())?;
+            }
+            return Ok(y);
+        }
+        let wide = a.dtype.info(OP)?.compute.dtype();
+        let [first, second] = halves.parts;
+        let (first, second) = (product(&first, wide)?, product(&second, wide)?);
+        let [first, second] = [&first, &second].map(|v| Part::all(v, wide, &[count]));
+        let sum = self.binary("badd", first.view(), second.view())?;
+        self.sum_as(sum, wide, out, count)
+    }
+}
+
+fn check(a: View<'_>, b: View<'_>, [batch, m, n, k]: [usize; 4]) -> Result<()> {
+    let fits = |v: View<'_>, rows, cols| {
+        v.dims.len() == v.strides.len()
+            && v.dims.ends_with(&[rows, cols])
+            && v.dims[..v.dims.len() - 2].iter().product::<usize>() == batch
+    };
+    let same_batch = || a.dims[..a.dims.len() - 2] == b.dims[..b.dims.len() - 2];
+    if a.dtype == b.dtype && fits(a, m, k) && fits(b, k, n) && same_batch() {
+        return Ok(());
+    }
+    Err(Error::Invalid {
+        op: OP,
+        message: format!(
+            "{:?} {} times {:?} {} is not {batch} products ({m}, {k}) ({k}, {n})",
+            a.dims, a.dtype, b.dims, b.dtype
+        ),
+    })
+}

@@ -1,0 +1,319 @@
+//! Picks a kernel for a product from its shape, its strides and the adapter.
+
+use crate::device::Device;
+use crate::dtype::quant::Quant;
+use crate::dtype::DType;
+use crate::kernel::matmul::gemm;
+use crate::kernel::matmul::gemm::{Reading, TILES};
+use crate::kernel::matmul::gemm_coop;
+use crate::kernel::matmul::gemv;
+use crate::kernel::matmul::gemv::{Sums, GEMV_EXPERT_SUB32, GEMV_N_COLS, MAX_ROWS};
+use crate::kernel::matmul::gemv_dot;
+use crate::kernel::matmul::gemv_dot::Ask;
+use crate::kernel::matmul::problem::{Problem, Side, BATCH_DIMS};
+use crate::kernel::matmul::scaled::{Lines, SCALE_LINES};
+use crate::shader::{Access, Kernel, Specialization};
+
+/// Tiles that keep a large adapter busy: with fewer, smaller tiles are better, or cutting along k.
+const BUSY: u64 = 256;
+
+/// Rows from which on it pays to write the operands anew for cooperative matrices.
+const MANY_ROWS: u32 = 64;
+
+/// The most parts that k is cut into, and the least k of a part.
+const MAX_PARTS: u32 = 8;
+const MIN_PART: u32 = 128;
+
+/// Whether a kernel computes a product of two tensors by [`Params`].
+pub(crate) fn is_product(spec: &Specialization) -> bool {
+    let dense = !matches!(spec.operands[1].1, Access::Quant(_));
+    dense
+        && PRODUCTS
+            .iter()
+            .any(|kernel| std::ptr::eq(*kernel, spec.kernel))
+}
+
+const PRODUCTS: [&Kernel; 8] = [
+    &gemm::GEMM,
+    &gemm::GEMM_128,
+    &gemm_coop::GEMM_COOP,
+    &gemv::GEMV_K,
+    &gemv::GEMV_K_SUB32,
+    &gemv::GEMV_K_SUB128,
+    &gemv::GEMV_K_ALONE,
+    &gemv::GEMV_N,
+];
+
+/// A kernel, and how many workgroups it takes: `groups` for each of `blocks` blocks of rows of a matrix of the batch.
+pub(crate) struct Plan {
+    pub spec: Specialization,
+    pub groups: u32,
+    pub blocks: u32,
+    /// Tiles along m; in a mixture of experts, how many there are.
+    pub rows: u32,
+    /// Turns of a workgroup.
+    pub rounds: u32,
+    /// Parts that k is cut into, whose products are still to be added up.
+    pub parts: u32,
+}
+
+impl Plan {
+    pub fn new(spec: Specialization, groups: u32) -> Self {
+        Plan {
+            spec,
+            groups,
+            blocks: 1,
+            rows: 1,
+            rounds: 1,
+            parts: 1,
+        }
+    }
+}
+
+/// Into how many parts of whole `step`s to cut k, so that `tiles` that are too few for the adapter become enough and their
+/// `outputs` stay within `limit` bytes of f32.
+pub(crate) fn parts([k, step]: [u32; 2], tiles: u64, outputs: u64, limit: u64) -> u32 {
+    let fits = |parts: u32| {
+        k.is_multiple_of(step * parts)
+            && k / parts >= MIN_PART
+            && tiles * u64::from(parts) <= BUSY
+            && u64::from(parts) * outputs * 4 <= limit
+    };
+    let mut parts = MAX_PARTS;
+    while parts > 1 && !fits(parts) {
+        parts /= 2;
+    }
+    parts
+}
+
+impl Problem {
+    /// The table of variants, from the most to the least particular.
+    pub fn plan(&self, device: &Device) -> Plan {
+        let dtype = self.dtype;
+        if let Some(plan) = self.plan_dot(device, false) {
+            return plan;
+        }
+        if self.m <= MAX_ROWS || self.quant.is_some() && self.m <= gemv_dot::MAX_ROWS {
+            return self.plan_gemv(device);
+        }
+        let readings = [
+            self.a.reading(self.k),
+            match self.quant {
+                Some(quant) => Reading {
+                    access: Access::Quant(quant),
+                    along_k: true,
+                },
+                None => self.b.reading(self.k),
+            },
+        ];
+        if let Some(plan) = self.plan_coop(device, readings) {
+            return plan;
+        }
+        let limit = device.limits().max_compute_workgroup_storage_size;
+        let count = |t: &gemm::Tile| self.tiles(t.m(), t.n());
+        let depth = gemm::Tile::depth(readings[1].access);
+        let parts = |t: &gemm::Tile| self.parts(count(t), depth, device.binding_limit());
+        let last = TILES.len() - 1;
+        let allowed = |t: &&gemm::Tile| !device.denies(t.kernel);
+        let tile = TILES[..last]
+            .iter()
+            .filter(allowed)
+            .find(|t| {
+                self.m > t.m() / 2
+                    && self.n > t.n() / 2
+                    && count(t) * u64::from(parts(t)) >= t.least
+                    && t.shared(readings[1].access, 0) <= limit
+            })
+            .or_else(|| TILES.iter().rev().find(allowed))
+            .unwrap_or(&TILES[last]);
+        let rows = self.m.div_ceil(tile.m());
+        let parts = parts(tile);
+        let out = if parts == 1 { self.out } else { DType::F32 };
+        let y = (out, self.stores());
+        let whole_k = self.k.is_multiple_of(depth * parts);
+        let spec = gemm::spec(dtype, tile, readings, whole_k, y, limit);
+        Plan {
+            rows,
+            parts,
+            ..Plan::new(spec, rows * self.n.div_ceil(tile.n()))
+        }
+    }
+
+    /// The same product of lines of f16, and the lines that are to be written for it, where cooperative matrices can take
+    /// those and not what is there: bf16, or a quantized matrix.
+    pub fn scaled(&self, device: &Device) -> Option<(Problem, [Lines; 2])> {
+        let other = self.quant.is_some() || self.dtype == DType::Bf16;
+        let able = device.cooperative() && !device.denies(&SCALE_LINES);
+        if !(able && other && self.batch == 1 && self.m >= MANY_ROWS) {
+            return None;
+        }
+        let lines = |side: &Side, x: (DType, Access), along: bool, count: u32| Lines {
+            x,
+            along,
+            count,
+            k: self.k,
+            offset: side.offset,
+            strides: [side.k, side.other],
+        };
+        let dense = |side: &Side, count: u32| {
+            let reading = side.reading(self.k);
+            (reading.access == Access::Quads)
+                .then(|| lines(side, (self.dtype, Access::Quads), reading.along_k, count))
+        };
+        let a = dense(&self.a, self.m)?;
+        let b = match self.quant {
+            Some(quant) => lines(&self.b, (DType::U32, Access::Quant(quant)), true, self.n),
+            None => dense(&self.b, self.n)?,
+        };
+        if a.bytes().max(b.bytes()) > device.binding_limit() {
+            return None;
+        }
+        let packed = |lines: &Lines| {
+            let [k, other] = lines.packed();
+            Side {
+                offset: 0,
+                k,
+                other,
+                size: lines.count,
+                batch: [0; BATCH_DIMS],
+            }
+        };
+        let problem = Problem {
+            dtype: DType::F16,
+            out: self.out,
+            quant: None,
+            scaled: true,
+            batch: 1,
+            dims: self.dims,
+            a: packed(&a),
+            b: packed(&b),
+            ..*self
+        };
+        let readings = [&problem.a, &problem.b].map(|side| side.reading(self.k));
+        problem.plan_coop(device, readings)?;
+        Some((problem, [a, b]))
+    }
+
+    /// With cooperative matrices, where the adapter has them and both matrices lie in whole quads of f16.
+    fn plan_coop(&self, device: &Device, readings: [Reading; 2]) -> Option<Plan> {
+        let quads = readings.iter().all(|r| r.access == Access::Quads);
+        if !(self.dtype == DType::F16 && quads) {
+            return None;
+        }
+        let limit = device.limits().max_compute_workgroup_storage_size;
+        let count = |t: &gemm_coop::Tile| self.tiles(t.m, t.n);
+        let mut tiles = device.coop_tiles()?.iter();
+        let tile = tiles.find(|t| count(t) >= t.least && t.shared() <= limit)?;
+        let round = gemm_coop::ROUND;
+        let parts = self.parts(count(tile), round, device.binding_limit());
+        let out = if parts == 1 { self.out } else { DType::F32 };
+        let y = (out, self.stores());
+        let along_k = readings.map(|r| r.along_k);
+        let whole_k = self.k.is_multiple_of(round * parts);
+        let rows = self.m.div_ceil(tile.m);
+        let octets = [(&self.a, along_k[0]), (&self.b, along_k[1])];
+        let octets = octets.iter().all(|(s, along)| s.aligned(8, *along, self.k));
+        let spec = gemm_coop::spec(tile, octets, along_k, whole_k, y, self.scaled);
+        if device.denies(spec.kernel) {
+            return None;
+        }
+        Some(Plan {
+            rows,
+            parts,
+            ..Plan::new(spec, rows * self.n.div_ceil(tile.n))
+        })
+    }
+
+    /// Tiles of `m` rows and `n` columns in all.
+    fn tiles(&self, m: u32, n: u32) -> u64 {
+        u64::from(self.m.div_ceil(m)) * u64::from(self.n.div_ceil(n)) * u64::from(self.batch)
+    }
+
+    /// How y is written: by whole quads where rows are made of them.
+    fn stores(&self) -> Access {
+        if self.n.is_multiple_of(4) {
+            Access::Put
+        } else {
+            Access::Set
+        }
+    }
+
+    /// A few rows, in blocks of as many as a thread keeps.
+    fn plan_gemv(&self, device: &Device) -> Plan {
+        let dtypes = (self.dtype, self.out);
+        let wide = self.wide();
+        let by_k = self.b.k == 1 && (self.m == 1 || wide == [true, true]);
+        if !by_k && self.quant.is_none() {
+            let quads = self.b.aligned(4, false, self.k);
+            let whole = self.n.is_multiple_of(4);
+            let spec = gemv::spec_n(dtypes, self.m, quads, whole);
+            return Plan::new(spec, self.n.div_ceil(GEMV_N_COLS));
+        }
+        let size = (self.m, self.n, self.k);
+        let batch = u64::from(self.batch);
+        let share = |sums| gemv::share(dtypes, self.quant, size, wide, batch, sums);
+        let usual = match device.subgroup() {
+            _ if device.software() => share(Sums::Alone),
+            Some(_) => share(Sums::Subgroups),
+            None => share(Sums::Memory),
+        };
+        let share = match device.denies(usual.spec.kernel) {
+            true => share(Sums::Memory),
+            false => usual,
+        };
+        Plan {
+            blocks: self.m.div_ceil(share.rows),
+            ..Plan::new(share.spec, self.n.div_ceil(share.cols))
+        }
+    }
+
+    /// A few rows times a quantized matrix in integers, where the adapter is fast at it.
+    fn plan_dot(&self, device: &Device, experts: bool) -> Option<Plan> {
+        let quant = self.quant.filter(|_| device.dot4())?;
+        let mut ask = Ask {
+            dtype: self.dtype,
+            quant,
+            quads: self.a.aligned(4, true, self.k),
+            limit: device.limits().max_compute_workgroup_storage_size,
+            subgroup: device.subgroup().map(|(least, _)| least),
+            experts,
+        };
+        let size = (self.m, self.n, self.k);
+        let mut share = gemv_dot::share(&ask, size)?;
+        if device.denies(share.spec.kernel) {
+            ask.subgroup = None;
+            share = gemv_dot::share(&ask, size).filter(|s| !device.denies(s.spec.kernel))?;
+        }
+        Some(Plan {
+            blocks: self.m.div_ceil(share.rows),
+            rounds: share.rounds,
+            ..Plan::new(share.spec, self.n.div_ceil(share.cols))
+        })
+    }
+
+    /// A row times one of a stack of quantized matrices.
+    pub fn plan_expert(&self, device: &Device, quant: Quant) -> Plan {
+        if let Some(plan) = self.plan_dot(device, true) {
+            return plan;
+        }
+        let subgroups = device.subgroup().is_some() && !device.denies(&GEMV_EXPERT_SUB32);
+        let share = gemv::share_expert(self.dtype, quant, self.k, self.wide()[0], subgroups);
+        Plan::new(share.spec, self.n.div_ceil(share.cols))
+    }
+
+    /// Which of the two matrices can be read by 16 bytes along k.
+    fn wide(&self) -> [bool; 2] {
+        let by_16_bytes = 16 / self.dtype.size() as u32;
+        [&self.a, &self.b].map(|s| self.k.is_multiple_of(8) && s.aligned(by_16_bytes, true, self.k))
+    }
+
+    /// As [`parts`], for one matrix.
+    fn parts(&self, tiles: u64, step: u32, limit: u64) -> u32 {
+        let outputs = u64::from(self.m) * u64::from(self.n);
+        if self.batch == 1 {
+            parts([self.k, step], tiles, outputs, limit)
+        } else {
+            1
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! A product of two matrices, or a batch of them: sizes and strides, and the parameters of the kernels that compute it.
+
+use crate::dtype::quant::Quant;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::kernel::matmul::gemm::Reading;
+use crate::kernel::matmul::plan::Plan;
+use crate::memory::view::{merge, to_u32, View};
+use crate::recorder::op::Grid;
+use crate::shader::Access;
+
+pub(crate) const OP: &str = "matmul";
+
+/// Dims of the batch that the kernels' parameters hold, once merged.
+pub(crate) const BATCH_DIMS: usize = 4;
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+pub(crate) struct Params {
+    pub m: u32,
+    pub n: u32,
+    pub k: u32,
+    pub batch: u32,
+    pub groups: u32,
+    pub rows: u32,
+    pub a_offset: u32,
+    pub b_offset: u32,
+    pub a_m: u32,
+    pub a_k: u32,
+    pub b_k: u32,
+    pub b_n: u32,
+    pub dims: [u32; BATCH_DIMS],
+    pub a_batch: [u32; BATCH_DIMS],
+    pub b_batch: [u32; BATCH_DIMS],
+    pub op: u32,
+    pub blocks: u32,
+    pub rounds: u32,
+}
+
+/// One of the two matrices: strides along k, along the other dim and of the batch.
+pub(crate) struct Side {
+    pub offset: u32,
+    pub k: u32,
+    pub other: u32,
+    /// Size of the other dim.
+    pub size: u32,
+    pub batch: [u32; BATCH_DIMS],
+}
+
+impl Side {
+    /// `n` neighbours along k, or along the other dim, always start at a multiple of `n`.
+    pub fn aligned(&self, n: u32, along_k: bool, k: u32) -> bool {
+        let (step, run, across) = if along_k {
+            (self.k, k, self.other)
+        } else {
+            (self.other, self.size, self.k)
+        };
+        step == 1
+            && [run, across, self.offset]
+                .iter()
+                .chain(&self.batch)
+                .all(|v| v.is_multiple_of(n))
+    }
+
+    pub fn reading(&self, k: u32) -> Reading {
+        for along_k in [true, false] {
+            if self.aligned(4, along_k, k) {
+                let access = Access::Quads;
+                return Reading { access, along_k };
+            }
+        }
+        Reading {
+            access: Access::Words,
+            along_k: self.k <= self.other,
+        }
+    }
+}
+
+pub(crate) struct Problem {
+    pub dtype: DType,
+    /// Dtype of y.
+    pub out: DType,
+    /// The format of `b` where it is quantized; its offset and strides count elements all the same.
+    pub quant: Option<Quant>,
+    /// The operands are lines of f16 that are divided by what [`Scaled`](crate::kernel::matmul::scaled::Scaled) holds.
+    pub scaled: bool,
+    pub batch: u32,
+    pub m: u32,
+    pub n: u32,
+    pub k: u32,
+    pub dims: [u32; BATCH_DIMS],
+    pub a: Side,
+    pub b: Side,
+}
+
+/// Refuses views whose last element a kernel cannot address.
+fn address(v: View<'_>) -> Result<()> {
+    let steps = v.dims.iter().zip(v.strides).map(|(d, s)| (d - 1) * s);
+    to_u32(OP, v.offset + steps.sum::<usize>()).map(|_| ())
+}
+
+impl Problem {
+    pub fn new(a: View<'_>, b: View<'_>, size: [usize; 4], out: DType) -> Result<Self> {
+        let mut problem = Self::batched(a, b, size, out)?;
+        // One b for the whole batch, and rows of a that follow each other across it: one matrix.
+        let outer = a.dims.len() - 2;
+        let mut repeats = b.strides[..outer].iter().zip(b.dims);
+        if repeats.all(|(s, d)| *s == 0 || *d == 1) {
+            let rows = merge(OP, &a.dims[..=outer], [&a.strides[..=outer]])?;
+            if rows.rank == 1 {
+                problem.batch = 1;
+                problem.dims = [1; BATCH_DIMS];
+                problem.m = rows.dims[0];
+                problem.a.other = if rows.dims[0] == 1 {
+                    0
+                } else {
+                    rows.strides[0][0]
+                };
+                problem.a.size = rows.dims[0];
+                problem.a.batch = [0; BATCH_DIMS];
+            }
+        }
+        Ok(problem)
+    }
+
+    /// The same where each matrix of the batch stays a product of its own.
+    pub fn batched(
+        a: View<'_>,
+        b: View<'_>,
+        [batch, m, n, k]: [usize; 4],
+        out: DType,
+    ) -> Result<Self> {
+        address(a)?;
+        address(b)?;
+        to_u32(OP, batch * m * n)?;
+        let outer = a.dims.len() - 2;
+        let (a_batch, b_batch) = (&a.strides[..outer], &b.strides[..outer]);
+        let side = |v: View<'_>, k_dim: usize, other: usize| Side {
+            offset: v.offset as u32,
+            k: stride(v, k_dim),
+            other: stride(v, other),
+            size: v.dims[other] as u32,
+            batch: [0; BATCH_DIMS],
+        };
+        let mut problem = Problem {
+            dtype: a.dtype,
+            out,
+            quant: None,
+            scaled: false,
+            batch: batch as u32,
+            m: m as u32,
+            n: n as u32,
+            k: k as u32,
+            dims: [1; BATCH_DIMS],
+            a: side(a, outer + 1, outer),
+            b: side(b, outer, outer + 1),
+        };
+
+        let merged = merge(OP, &a.dims[..outer], [a_batch, b_batch])?;
+        if merged.rank > BATCH_DIMS {
+            return Err(Error::Invalid {
+                op: OP,
+                message: format!("more than {BATCH_DIMS} batch dims that do not merge"),
+            });
+        }
+        // The kernels take the digits of a batch index from the innermost dim on.
+        for d in 0..merged.rank {
+            let from = merged.rank - 1 - d;
+            problem.dims[d] = merged.dims[from];
+            problem.a.batch[d] = merged.strides[0][from];
+            problem.b.batch[d] = merged.strides[1][from];
+        }
+        Ok(problem)
+    }
+
+    /// The same product with `b` in blocks of a quantized dtype.
+    pub fn quantized(mut self, quant: Quant) -> Self {
+        self.quant = Some(quant);
+        self
+    }
+
+    /// Takes the parts along k for a batch.
+    pub fn cut(&mut self, parts: u32) {
+        if parts > 1 {
+            self.batch = parts;
+            self.k /= parts;
+            self.dims[0] = parts;
+            for side in [&mut self.a, &mut self.b] {
+                side.batch[0] = side.k * self.k;
+            }
+        }
+    }
+
+    /// `op` names the op in the fault record.
+    pub fn params(&self, plan: &Plan, op: u32) -> Params {
+        Params {
+            m: self.m,
+            n: self.n,
+            k: self.k,
+            batch: self.batch,
+            groups: plan.groups,
+            rows: plan.rows,
+            a_offset: self.a.offset,
+            b_offset: self.b.offset,
+            a_m: self.a.other,
+            a_k: self.a.k,
+            b_k: self.b.k,
+            b_n: self.b.other,
+            dims: self.dims,
+            a_batch: self.a.batch,
+            b_batch: self.b.batch,
+            op,
+            blocks: plan.blocks,
+            rounds: plan.rounds,
+        }
+    }
+
+    pub fn grid(&self, plan: &Plan) -> Grid {
+        Grid::Linear(u64::from(plan.groups) * u64::from(plan.blocks) * u64::from(self.batch))
+    }
+}
+
+/// The stride of a dim; 0 where there is no step to take, which counts as aligned.
+fn stride(v: View<'_>, dim: usize) -> u32 {
+    if v.dims[dim] == 1 {
+        0
+    } else {
+        v.strides[dim] as u32
+    }
+}

@@ -1,0 +1,377 @@
+//! quantized: operands in blocks of GGUF. Elements are unpacked in the kernels, where they are used; products add up in
+//! f32 from activations as they are.
+
+use crate::device::Device;
+use crate::dtype::quant::{Quant, QUANTS};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::kernel::matmul::problem::Problem;
+use crate::kernel::matmul::store::FLOATS;
+use crate::kernel::{threads, WORKGROUP};
+use crate::memory::binding_range::BindingRange;
+use crate::memory::buffer::{Value, GRAIN};
+use crate::memory::split::Part;
+use crate::memory::view::{to_u32, View};
+use crate::shader::{read, write, Access, Kernel, Specialization};
+
+pub static DEQUANTIZE: Kernel = Kernel {
+    name: "dequantize",
+    source: wgsl!("kernel/matmul/dequantize.wgsl"),
+    bindings: &[read("x"), write("y")],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots: |_, _| Ok(()),
+};
+
+pub static DEQUANTIZE_ROWS: Kernel = Kernel {
+    name: "dequantize_rows",
+    source: wgsl!("kernel/matmul/dequantize_rows.wgsl"),
+    bindings: &[read("x"), read("ids"), write("y"), write("fault")],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots: |_, _| Ok(()),
+};
+
+/// Elements that are unpacked at a time.
+const UNIT: usize = 32;
+
+const RAW: (DType, Access) = (DType::U32, Access::Raw);
+
+fn dequantize_spec(quant: Quant, to: DType) -> Specialization {
+    let x = (DType::U32, Access::Quant(quant));
+    Specialization::new(&DEQUANTIZE, "", &[x, (to, Access::Put)])
+}
+
+fn rows_spec(quant: Quant, to: DType) -> Specialization {
+    let x = (DType::U32, Access::Quant(quant));
+    Specialization::new(&DEQUANTIZE_ROWS, "", &[x, RAW, (to, Access::Put), RAW])
+}
+
+pub fn catalogue() -> Vec<Specialization> {
+    let mut all = Vec::new();
+    for row in QUANTS {
+        for to in FLOATS {
+            all.push(dequantize_spec(row.quant, to));
+            all.push(rows_spec(row.quant, to));
+        }
+    }
+    all
+}
+
+/// A matrix, or a stack of them, in blocks along its last dim, which lie one after the other.
+#[derive(Debug, Clone, Copy)]
+pub struct Blocks<'a> {
+    pub value: &'a Value,
+    pub quant: Quant,
+}
+
+fn float(op: &'static str, dtype: DType) -> Result<()> {
+    if FLOATS.contains(&dtype) {
+        return Ok(());
+    }
+    Err(Error::Unsupported { op, dtype })
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    match b {
+        0 => a,
+        _ => gcd(b, a % b),
+    }
+}
+
+impl Blocks<'_> {
+    /// What to bind for `count` elements from element `from` on, the first of a group.
+    fn window(&self, from: usize, count: usize) -> BindingRange<'_> {
+        let row = self.quant.info();
+        let group = row.group * row.block_len;
+        let start = from / group * row.group * row.bytes;
+        BindingRange {
+            value: self.value,
+            start: start as u64,
+            bytes: (count.div_ceil(group) * row.group * row.bytes) as u64,
+        }
+    }
+
+    /// Runs of `rows` rows of `row` elements, as `(first, size)`: the bytes of each fit in a window, as do `out` bytes
+    /// for each of its rows, and a window can start where it starts.
+    fn runs(
+        &self,
+        device: &Device,
+        rows: usize,
+        row: usize,
+        out: usize,
+    ) -> impl ExactSizeIterator<Item = (usize, usize)> {
+        let format = self.quant.info();
+        let limit = device.binding_limit() as usize;
+        // As many elements are whole groups, and a multiple of the bytes at which windows start.
+        let group = format.group * format.bytes;
+        let aligned = GRAIN as usize / gcd(GRAIN as usize, group) * format.group * format.block_len;
+        let step = aligned / gcd(aligned, row);
+        let bytes = (row * format.bytes)
+            .div_ceil(format.block_len)
+            .max(out)
+            .max(1);
+        let most = if rows * bytes <= limit {
+            rows
+        } else {
+            (limit / bytes / step * step).max(step)
+        };
+        (0..rows)
+            .step_by(most.max(1))
+            .map(move |first| (first, most.min(rows - first)))
+    }
+
+    /// Refuses fewer blocks than `count` elements take, and rows that are not whole blocks.
+    fn check(&self, op: &'static str, count: usize, row: usize) -> Result<()> {
+        let format = self.quant.info();
+        let blocks = count / format.block_len;
+        if row.is_multiple_of(format.block_len)
+            && self.value.bytes() >= format.device_bytes(blocks) as u64
+        {
+            return Ok(());
+        }
+        let message = format!(
+            "{count} elements in rows of {row} are not what {} bytes of {} hold",
+            self.value.bytes(),
+            format.name
+        );
+        Err(Error::Invalid { op, message })
+    }
+}
+
+impl Device {
+    /// Copies blocks as a file holds them to the device.
+    pub fn upload_blocks(&self, quant: Quant, bytes: &[u8]) -> Result<Value> {
+        self.upload(&quant.info().pack(bytes))
+    }
+
+    /// `blocks` blocks as a file would hold them. Waits for everything recorded before.
+    pub fn read_blocks(&self, x: Blocks<'_>, blocks: usize) -> Result<Vec<u8>> {
+        let row = x.quant.info();
+        let bytes = self.read(x.value, 0, row.device_bytes(blocks) as u64)?;
+        Ok(row.unpack(bytes, blocks))
+    }
+
+    /// The same without blocking: the copy is made by this call, awaiting gives its bytes.
+    pub fn read_blocks_async(
+        &self,
+        x: Blocks<'_>,
+        blocks: usize,
+    ) -> Result<impl std::future::Future<Output = Result<Vec<u8>>> + use<>> {
+        let row = x.quant.info();
+        let reading = self.read_async(x.value, 0, row.device_bytes(blocks) as u64)?;
+        Ok(async move { Ok(row.unpack(reading.bytes().await?, blocks)) })
+    }
+
+    /// The first `count` elements as f32, f16 or bf16.
+    pub fn dequantize(&self, x: Blocks<'_>, count: usize, to: DType) -> Result<Value> {
+        const OP: &str = "dequantize";
+        float(OP, to)?;
+        x.check(OP, count, count)?;
+        let y = self.output(OP, count, to)?;
+        for (from, size) in x.runs(self, count, 1, to.size()) {
+            let units = to_u32(OP, size / UNIT)?;
+            let piece = BindingRange {
+                value: &y,
+                start: (from * to.size()) as u64,
+                bytes: (size * to.size()) as u64,
+            };
+            let spec = dequantize_spec(x.quant, to);
+            let operands = [x.window(from, size), piece];
+            self.record(spec, &operands, &[units], threads(size / UNIT))?;
+        }
+        Ok(y)
+    }
+
+    /// `y[i, :] = x[ids[i], :]` of a matrix with `rows` rows of `row` elements, for a vector of u32 ids. An id out of
+    /// range is an [`Error::IndexOutOfRange`] at the next readback or synchronize.
+    pub fn dequantize_rows(
+        &self,
+        x: Blocks<'_>,
+        (rows, row): (usize, usize),
+        ids: View<'_>,
+        to: DType,
+    ) -> Result<Value> {
+        const OP: &str = "embedding";
+        float(OP, to)?;
+        x.check(OP, rows * row, row)?;
+        if ids.dtype != DType::U32 || ids.dims.len() != 1 {
+            let message = format!("ids {:?} {} are not a vector of u32", ids.dims, ids.dtype);
+            return Err(Error::Invalid { op: OP, message });
+        }
+        let count = ids.dims[0].saturating_mul(row);
+        let y = self.output(OP, count, to)?;
+        if count == 0 {
+            return Ok(y);
+        }
+        if rows == 0 {
+            let message = "ids of a matrix without rows".into();
+            return Err(Error::Invalid { op: OP, message });
+        }
+        let (ids_window, ids) = self.window(OP, ids)?;
+        let op = self.note_fault(OP);
+        // Each run of rows of x fills the rows of y whose ids lie in it.
+        for (first, run) in x.runs(self, rows, row, 0) {
+            let params = [
+                to_u32(OP, count / UNIT)?,
+                to_u32(OP, row / UNIT)?,
+                to_u32(OP, ids.offset)?,
+                to_u32(OP, ids.step(0))?,
+                to_u32(OP, rows)?,
+                op,
+                to_u32(OP, first)?,
+                to_u32(OP, run)?,
+            ];
+            let operands = [
+                x.window(first * row, run * row),
+                ids_window,
+                (&y).into(),
+                self.fault().into(),
+            ];
+            let spec = rows_spec(x.quant, to);
+            self.record(spec, &operands, &params, threads(count / UNIT))?;
+        }
+        Ok(y)
+    }
+
+    /// `y[.., m, n] = sum over k of a[.., m, k] w[n, k]`, contiguous, of the dtype of `a` (f32, f16 or bf16), added up
+    /// in f32. The dims of `a` before the last are rows.
+    pub fn matmul_blocks(
+        &self,
+        a: View<'_>,
+        w: Blocks<'_>,
+        (n, k): (usize, usize),
+    ) -> Result<Value> {
+        const OP: &str = "matmul";
+        float(OP, a.dtype)?;
+        w.check(OP, n * k, k)?;
+        if a.dims.len() < 2 || !a.dims.ends_with(&[k]) {
+            let message = format!("{:?} times the transpose of ({n}, {k})", a.dims);
+            return Err(Error::Invalid { op: OP, message });
+        }
+        let outer = a.dims.len() - 2;
+        let (batch, m) = (a.dims[..outer].iter().product::<usize>(), a.dims[outer]);
+        if batch * m * n == 0 || k == 0 {
+            return self.fill(batch * m * n, a.dtype, 0);
+        }
+        if !self.fits(a) {
+            return self.rows_in_halves(a, w, (n, k));
+        }
+        let (a_window, a) = self.window(OP, a)?;
+        let product = |first: usize, run: usize| {
+            let mut dims = a.dims.to_vec();
+            dims[outer] = k;
+            dims[outer + 1] = run;
+            let mut strides = vec![0; dims.len()];
+            strides[outer] = 1;
+            strides[outer + 1] = k;
+            let b = View {
+                value: w.value,
+                dtype: a.dtype,
+                dims: &dims,
+                strides: &strides,
+                offset: 0,
+            };
+            let problem = Problem::new(a, b, [batch, m, run, k], a.dtype)?.quantized(w.quant);
+            let windows = [a_window, w.window(first * k, run * k)];
+            self.multiply(problem, windows, batch * m * run)
+        };
+        let mut runs = w.runs(self, n, k, batch * m * a.dtype.size());
+        if runs.len() == 1 {
+            return product(0, n);
+        }
+        let y = self.output(OP, batch * m * n, a.dtype)?;
+        runs.try_for_each(|(first, run)| {
+            let piece = product(first, run)?;
+            let whole = Part::all(&y, a.dtype, &[batch * m, n]);
+            self.paste(&piece, whole.narrow(1, first, run).view())
+        })?;
+        Ok(y)
+    }
+
+    /// A product whose rows are larger than one binding.
+    fn rows_in_halves(&self, a: View<'_>, w: Blocks<'_>, size: (usize, usize)) -> Result<Value> {
+        const OP: &str = "matmul";
+        let loops = a.dims.len() - 1;
+        let mut dims = a.dims.to_vec();
+        dims[loops] = size.0;
+        let y = self.output(OP, dims.iter().product(), a.dtype)?;
+        let parts = [Part::from(a), Part::all(&y, a.dtype, &dims)];
+        for half in self.halve(OP, &parts, loops)?.parts {
+            let piece = self.matmul_blocks(half[0].view(), w, size)?;
+            self.paste(&piece, half[1].view())?;
+        }
+        Ok(y)
+    }
+
+    /// `y[t, e, n] = sum over k of a[t, e, k] w[ids[t, e], n, k]`, contiguous, of the dtype of `a`: the layers of a
+    /// mixture of experts, each token with those that a router has picked. `a` may have one row for all experts of a
+    /// token; `ids` are u32. An id out of range is an [`Error::IndexOutOfRange`] at the next readback or synchronize.
+    pub fn matmul_experts(
+        &self,
+        a: View<'_>,
+        w: Blocks<'_>,
+        [experts, n, k]: [usize; 3],
+        ids: View<'_>,
+    ) -> Result<Value> {
+        const OP: &str = "indexed_moe_forward";
+        float(OP, a.dtype)?;
+        w.check(OP, experts * n * k, k)?;
+        let fits = match (a.dims, ids.dims) {
+            (&[tokens, rows, size], &[id_tokens, picked]) => {
+                tokens == id_tokens && (rows == picked || rows == 1) && size == k
+            }
+            _ => false,
+        };
+        if !fits || ids.dtype != DType::U32 {
+            let message = format!(
+                "{:?} by ids {:?} {} of ({experts}, {n}, {k})",
+                a.dims, ids.dims, ids.dtype
+            );
+            return Err(Error::Invalid { op: OP, message });
+        }
+        let (tokens, picked) = (ids.dims[0], ids.dims[1]);
+        let products = tokens * picked;
+        if products * n == 0 || k == 0 {
+            return self.fill(products * n, a.dtype, 0);
+        }
+        let ids = self.contiguous(ids)?;
+        let (a_window, a) = self.window(OP, a)?;
+        let row_step = if a.dims[1] == 1 { 0 } else { a.strides[1] };
+        let a_strides = [a.strides[0], row_step, 0, a.strides[2]];
+        let a_rows = View {
+            dims: &[tokens, picked, 1, k],
+            strides: &a_strides,
+            ..a
+        };
+        let b = View {
+            value: w.value,
+            dtype: a.dtype,
+            dims: &[tokens, picked, k, n],
+            strides: &[0, 0, 1, k],
+            offset: 0,
+        };
+        to_u32(OP, experts * n * k)?;
+        let problem = Problem::batched(a_rows, b, [products, 1, n, k], a.dtype)?.quantized(w.quant);
+        let mut plan = problem.plan_expert(self, w.quant);
+        plan.rows = to_u32(OP, experts)?;
+        let y = self.output(OP, products * n, a.dtype)?;
+        let params = problem.params(&plan, self.note_fault(OP));
+        let grid = problem.grid(&plan);
+        self.record(
+            plan.spec,
+            &[
+                a_window,
+                w.value.into(),
+                (&y).into(),
+                (&ids).into(),
+                self.fault().into(),
+            ],
+            &params,
+            grid,
+        )?;
+        Ok(y)
+    }
+}

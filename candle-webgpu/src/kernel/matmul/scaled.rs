@@ -1,0 +1,165 @@
+//! scaled: operands of other dtypes for cooperative matrices of f16. Each line along k is divided by a power of two, so that no
+//! range is lost; what bf16 holds is then exact. Products are multiplied again where they are stored.
+
+use crate::device::Device;
+use crate::dtype::quant::QUANTS;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::kernel::matmul::problem::{Problem, OP};
+use crate::kernel::matmul::store::FLOATS;
+use crate::memory::binding_range::BindingRange;
+use crate::memory::buffer::Value;
+use crate::recorder::op::Grid;
+use crate::shader::{read, write, Access, Kernel, Specialization, Text};
+
+const WORKGROUP: u32 = 256;
+
+pub static SCALE_LINES: Kernel = Kernel {
+    name: "scale_lines",
+    source: wgsl!("kernel/matmul/scale_lines.wgsl"),
+    bindings: &[read("x"), write("y"), write("line_scales")],
+    workgroup: WORKGROUP,
+    shared: |_| WORKGROUP * 16,
+    features: wgpu::Features::empty(),
+    slots,
+};
+
+/// How lines lie: the `op` of the specialisation.
+const ALONG: &str = "along";
+const ACROSS: &str = "across";
+
+/// Lines that a workgroup owns where they lie across: four pieces of four, 32 bytes of a row of 16 bits.
+const LINES_ACROSS: u32 = 16;
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct Params {
+    lines: u32,
+    k: u32,
+    x_offset: u32,
+    x_line: u32,
+    x_k: u32,
+    y_line: u32,
+    y_k: u32,
+    first: u32,
+}
+
+/// Lines of an operand: as many, along k or across, with strides along k and from line to line.
+pub(crate) struct Lines {
+    pub x: (DType, Access),
+    pub along: bool,
+    pub count: u32,
+    pub k: u32,
+    pub offset: u32,
+    pub strides: [u32; 2],
+}
+
+/// Both operands in f16, and the scale of each of their lines, those of `a` first.
+pub(crate) struct Scaled {
+    pub a: Value,
+    pub b: Value,
+    pub scale: Value,
+}
+
+fn spec(along: bool, x: (DType, Access)) -> Specialization {
+    let op = if along { ALONG } else { ACROSS };
+    let operands = [x, (DType::F16, Access::Put), (DType::F32, Access::Raw)];
+    Specialization::new(&SCALE_LINES, op, &operands)
+}
+
+fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
+    let quantized = matches!(spec.operands[0].1, Access::Quant(_));
+    let (thread_groups, wide) = if spec.op == ALONG {
+        (1, 1)
+    } else {
+        (LINES_ACROSS / 4, 4)
+    };
+    let quads = if quantized { 8 } else { 1 };
+    text.line(format!("const TEAMS = {thread_groups}u;"));
+    text.line(format!("const WIDE = {wide}u;"));
+    text.line(format!("const QUADS = {quads}u;"));
+    text.line(if quantized {
+        "fn x_piece(at: u32) -> array<vec4<f32>, QUADS> {
+    let unit = w_unit(at / 32u);
+    var piece: array<vec4<f32>, QUADS>;
+    for (var i = 0u; i < 4u; i++) {
+        piece[i] = unit.scale.x * unit_four(unit.low[i]) + unit.shift.x;
+        piece[i + 4u] = unit.scale.y * unit_four(unit.high[i]) + unit.shift.y;
+    }
+    return piece;
+}"
+    } else {
+        "fn x_piece(at: u32) -> array<vec4<f32>, QUADS> { return array<vec4<f32>, QUADS>(x_get4(at / 4u)); }"
+    });
+    Ok(())
+}
+
+pub fn catalogue() -> Vec<Specialization> {
+    let dense = FLOATS.into_iter().map(|dtype| (dtype, Access::Quads));
+    let blocks = QUANTS
+        .iter()
+        .map(|row| (DType::U32, Access::Quant(row.quant)));
+    let across = dense.clone().map(|x| spec(false, x));
+    across
+        .chain(dense.chain(blocks).map(|x| spec(true, x)))
+        .collect()
+}
+
+impl Device {
+    /// Records the operands of `problem` in f16 where that makes it one for cooperative matrices, and makes it so.
+    pub(crate) fn scale(
+        &self,
+        problem: &mut Problem,
+        [a, b]: [BindingRange<'_>; 2],
+    ) -> Result<Option<Scaled>> {
+        let Some((scaled, [a_lines, b_lines])) = problem.scaled(self) else {
+            return Ok(None);
+        };
+        let scale = self.output(OP, (a_lines.count + b_lines.count) as usize, DType::F32)?;
+        let a = self.scale_lines(a, &a_lines, (&scale, 0))?;
+        let b = self.scale_lines(b, &b_lines, (&scale, a_lines.count))?;
+        *problem = scaled;
+        Ok(Some(Scaled { a, b, scale }))
+    }
+
+    fn scale_lines(
+        &self,
+        x: BindingRange<'_>,
+        lines: &Lines,
+        scale: (&Value, u32),
+    ) -> Result<Value> {
+        let y = self.output(OP, lines.count as usize * lines.k as usize, DType::F16)?;
+        let [y_k, y_line] = lines.packed();
+        let params = Params {
+            lines: lines.count,
+            k: lines.k,
+            x_offset: lines.offset,
+            x_line: lines.strides[1],
+            x_k: lines.strides[0],
+            y_line,
+            y_k,
+            first: scale.1,
+        };
+        let lines_each = if lines.along { 1 } else { LINES_ACROSS };
+        let grid = Grid::Linear(u64::from(lines.count.div_ceil(lines_each)));
+        let windows = [x, (&y).into(), scale.0.into()];
+        self.record(spec(lines.along, lines.x), &windows, &params, grid)?;
+        Ok(y)
+    }
+}
+
+impl Lines {
+    /// Strides along k and from line to line where nothing lies between.
+    pub fn packed(&self) -> [u32; 2] {
+        if self.along {
+            [1, self.k]
+        } else {
+            [self.count, 1]
+        }
+    }
+
+    /// Bytes of its elements in f16.
+    pub fn bytes(&self) -> u64 {
+        2 * u64::from(self.count) * u64::from(self.k)
+    }
+}

@@ -1,0 +1,74 @@
+//! Slots for four values at a time where rows end anywhere.
+
+use crate::error::Result;
+use crate::shader::{Access, Specialization, Text};
+
+/// Float dtypes: the operands of matmul and of the fused ops of neural networks.
+pub(crate) const FLOATS: [crate::dtype::DType; 3] = [
+    crate::dtype::DType::F32,
+    crate::dtype::DType::F16,
+    crate::dtype::DType::Bf16,
+];
+
+/// `y_put(at, count, v)` writes the first `count` (1 to 4) of four values from element `at` on. With
+/// `Put` the place and the count are those of whole quads. With `Set`, words that lie inside the run
+/// are stored whole and the others lane by lane, so that neighbours may write at the same time.
+pub(crate) fn y_put(spec: &Specialization, operand: usize, text: &mut Text) -> Result<()> {
+    put(spec, operand, "y", text)
+}
+
+/// The same of an operand named `n`.
+pub(crate) fn put(spec: &Specialization, operand: usize, n: &str, text: &mut Text) -> Result<()> {
+    put_as(spec, operand, n, &format!("{n}_put"), text)
+}
+
+/// The same with another name.
+pub(crate) fn put_as(
+    spec: &Specialization,
+    operand: usize,
+    n: &str,
+    name: &str,
+    text: &mut Text,
+) -> Result<()> {
+    let row = spec.info(operand)?;
+    if spec.operands[operand].1 == Access::Put {
+        text.line(format!(
+            "fn {name}(at: u32, count: u32, v: vec4<f32>) {{ {n}_quad_put(at / 4u, v); }}"
+        ));
+        return Ok(());
+    }
+    text.ops(row.compute); // `y_add`, which every Set operand has, adds with it
+    if row.lanes == 1 {
+        text.line(format!(
+            "fn {name}(at: u32, count: u32, v: vec4<f32>) {{
+    {n}_set(at, v.x);
+    if count > 1u {{ {n}_set(at + 1u, v.y); }}
+    if count > 2u {{ {n}_set(at + 2u, v.z); }}
+    if count > 3u {{ {n}_set(at + 3u, v.w); }}
+}}"
+        ));
+        return Ok(());
+    }
+    let word = format!("{}_word", row.name);
+    text.line(format!(
+        "fn {n}_pair(at: u32, count: u32, v: vec2<f32>) {{
+    if count > 1u && at % 2u == 0u {{
+        atomicStore(&{n}[at / 2u], {word}(v.xyxy));
+    }} else {{
+        if count > 0u {{ {n}_set(at, v.x); }}
+        if count > 1u {{ {n}_set(at + 1u, v.y); }}
+    }}
+}}
+fn {name}(at: u32, count: u32, v: vec4<f32>) {{
+    if at % 2u == 0u {{
+        {n}_pair(at, min(count, 2u), v.xy);
+        {n}_pair(at + 2u, max(count, 2u) - 2u, v.zw);
+    }} else {{
+        {n}_set(at, v.x);
+        {n}_pair(at + 1u, min(count, 3u) - 1u, v.yz);
+        if count > 3u {{ {n}_set(at + 3u, v.w); }}
+    }}
+}}"
+    ));
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! pool: means and maxima of windows.
+
+pub mod upsample;
+
+use crate::device::Device;
+use crate::dtype::{Compute, DType};
+use crate::error::{Error, Result};
+use crate::kernel::conv::image::{count, Image, NUMBERS};
+use crate::kernel::elementwise::unary::scalar;
+use crate::kernel::{threads, WORKGROUP};
+use crate::memory::buffer::Value;
+use crate::memory::split::Loops;
+use crate::memory::view::View;
+use crate::shader::{read, write, Access, Kernel, Specialization, Text};
+
+pub static POOL: Kernel = Kernel {
+    name: "pool",
+    source: wgsl!("kernel/pool/pool.wgsl"),
+    bindings: &[read("x"), write("y")],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots,
+};
+
+const AVG: &str = "avg_pool2d";
+const MAX: &str = "max_pool2d";
+
+fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
+    let compute = spec.info(0)?.compute;
+    text.ops(compute);
+    if spec.op == MAX {
+        // A NaN stays if it comes first and is dropped later on, as on the CPU.
+        text.line("fn join(a: XV, b: XV) -> XV { return bmaximum(a, b); }");
+        text.line("fn finish(a: XV) -> XV { return a; }");
+        return Ok(());
+    }
+    let scale = match compute {
+        Compute::F32 => "bitcast<f32>(p.scale.x)",
+        Compute::U32 => "p.scale.x",
+        Compute::I32 => "bitcast<i32>(p.scale.x)",
+        Compute::I64 | Compute::F64 => "p.scale",
+    };
+    text.line("fn join(a: XV, b: XV) -> XV { return badd(a, b); }");
+    text.line(format!(
+        "fn finish(a: XV) -> XV {{ return bmul(a, {scale}); }}"
+    ));
+    Ok(())
+}
+
+fn spec(op: &'static str, dtype: DType) -> Specialization {
+    Specialization::new(
+        &POOL,
+        op,
+        &[(dtype, Access::Words), (dtype, Access::PutWord)],
+    )
+}
+
+pub fn catalogue() -> Vec<Specialization> {
+    let of = |op| NUMBERS.map(|e| spec(op, e));
+    [of(AVG), of(MAX)].concat()
+}
+
+#[repr(C)]
+#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct Params {
+    n: u32,
+    channels: u32,
+    x_offset: u32,
+    pad: u32,
+    out: [u32; 2],
+    taps: [u32; 2],
+    stride: [u32; 2],
+    scale: [u32; 2],
+    x_strides: [u32; 4],
+}
+
+impl Device {
+    /// Means of the windows of `x` (b, c, h, w), contiguous.
+    pub fn avg_pool2d(&self, x: View<'_>, taps: [usize; 2], stride: [usize; 2]) -> Result<Value> {
+        self.pool(AVG, x, taps, stride)
+    }
+
+    /// Maxima of the windows of `x` (b, c, h, w), contiguous.
+    pub fn max_pool2d(&self, x: View<'_>, taps: [usize; 2], stride: [usize; 2]) -> Result<Value> {
+        self.pool(MAX, x, taps, stride)
+    }
+
+    fn pool(
+        &self,
+        op: &'static str,
+        x: View<'_>,
+        taps: [usize; 2],
+        stride: [usize; 2],
+    ) -> Result<Value> {
+        if !NUMBERS.contains(&x.dtype) {
+            return Err(Error::Unsupported { op, dtype: x.dtype });
+        }
+        let image = Image::new(op, x)?;
+        let [b, c, h, w] = image.dims;
+        let fits = |size: usize, taps: usize, stride: usize| {
+            let room = size.checked_sub(taps).filter(|_| taps > 0)?;
+            Some(room.checked_div(stride)? + 1)
+        };
+        let (Some(out_h), Some(out_w)) = (fits(h, taps[0], stride[0]), fits(w, taps[1], stride[1]))
+        else {
+            return Err(Error::Invalid {
+                op,
+                message: format!("a window {taps:?} by steps of {stride:?} over {:?}", x.dims),
+            });
+        };
+        // A window that does not move may have a stride of any size.
+        let step = |out: usize, stride: usize| if out == 1 { 0 } else { stride };
+        // Each row of the result has its rows of x, which overlap.
+        let [s_b, s_c, s_h, s_w] = image.strides;
+        let rows = View {
+            dims: &[b, c, out_h, taps[0], w],
+            strides: &[s_b, s_c, step(out_h, stride[0]) * s_h, s_h, s_w],
+            ..x
+        };
+        let out = (x.dtype, &[b, c, out_h, out_w][..]);
+        self.in_parts(op, [rows], out, Loops::First(3), |[rows], y| {
+            let (window, rows) = self.window(op, rows)?;
+            let [b, c, out_h] = [0, 1, 2].map(|d| rows.dims[d]);
+            let n = count(op, [b, c, out_h, out_w])?;
+            let image = Image {
+                value: x.value,
+                dims: [b, c, (out_h - 1) * stride[0] + taps[0], w],
+                strides: image.strides,
+                offset: rows.offset,
+            };
+            let (x_offset, x_strides) = image.steps(op)?;
+            let params = Params {
+                n: n as u32,
+                channels: c as u32,
+                x_offset,
+                pad: 0,
+                out: [out_h as u32, out_w as u32],
+                taps: taps.map(|v| v as u32),
+                stride: [step(out_h, stride[0]) as u32, step(out_w, stride[1]) as u32],
+                // In the dtype, as on the CPU: 0 for integers, unless the window has one element.
+                scale: scalar(x.dtype, 1.0 / (taps[0] as f64 * taps[1] as f64)),
+                x_strides,
+            };
+            let words = n.div_ceil(x.dtype.info(op)?.lanes as usize);
+            self.record(spec(op, x.dtype), &[window, y], &params, threads(words))
+        })
+    }
+}

@@ -1,0 +1,279 @@
+//! rng: uniform and normal numbers from a counter-based generator.
+
+use half::{bf16, f16};
+
+use crate::device::Device;
+use crate::dtype::f8e4m3;
+use crate::dtype::{Compute, DType};
+use crate::error::{Error, Result};
+use crate::kernel::{quads, WORKGROUP};
+use crate::memory::binding_range::BindingRange;
+use crate::memory::buffer::Value;
+use crate::memory::split::Loops;
+use crate::memory::view::to_u32;
+use crate::shader::{write, Access, Kernel, Specialization};
+
+pub static RANDOM: Kernel = Kernel {
+    name: "random",
+    source: wgsl!("kernel/random/random.wgsl"),
+    bindings: &[write("y")],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots: |spec, text| {
+        text.file(wgsl!("lib/philox.wgsl"));
+        if spec.op == UNIFORM {
+            text.line("fn draw(bits: vec4<u32>) -> vec4<f32> { return unit(bits); }");
+            return Ok(());
+        }
+        text.ops(Compute::F32);
+        // Box and Muller: pairs of a radius from (0, 1] and an angle.
+        text.line(
+            "fn draw(bits: vec4<u32>) -> vec4<f32> {
+    let u = unit(bits);
+    let a = sqrt(max(-2.0 * ulog(u.x + 5.9604645e-8), 0.0));
+    let b = sqrt(max(-2.0 * ulog(u.z + 5.9604645e-8), 0.0));
+    let angle = u.yw * 6.2831855;
+    return vec4<f32>(a * ucos(angle.x), a * usin(angle.x), b * ucos(angle.y), b * usin(angle.y));
+}",
+        );
+        Ok(())
+    },
+};
+
+/// f64: two numbers a draw.
+pub static RANDOM_F64: Kernel = Kernel {
+    name: "random_f64",
+    source: wgsl!("kernel/random/random_f64.wgsl"),
+    bindings: &[write("y")],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots: |spec, text| {
+        text.file(wgsl!("lib/philox.wgsl"));
+        text.ops(Compute::F64);
+        text.line(
+            "// Multiples of 2^-53 from 0 up to, but not, 1.
+fn unit(bits: vec2<u32>) -> YV {
+    let m = bits & vec2<u32>(0xfffff800u, 0xffffffffu);
+    if (m.x | m.y) == 0u { return m; }
+    let zeros = f64_zeros(m);
+    return f64_round(0u, 1022i - i32(zeros), f64_up(m, zeros));
+}
+fn finish(u: YV) -> YV { return bminimum(bmaximum(badd(bmul(u, p.b), p.a), p.least), p.most); }",
+        );
+        text.line(if spec.op == UNIFORM {
+            "fn draw(bits: vec4<u32>) -> array<YV, 2> { return array<YV, 2>(unit(bits.xy), unit(bits.zw)); }"
+        } else {
+            // Box and Muller: a radius from (0, 1] and an angle.
+            "fn draw(bits: vec4<u32>) -> array<YV, 2> {
+    let u = badd(unit(bits.xy), vec2<u32>(0u, 0x3ca00000u));
+    let radius = usqrt(uabs(f64_scaled(ulog(u), 1i)));
+    let angle = bmul(unit(bits.zw), vec2<u32>(0x54442d18u, 0x401921fbu));
+    let turn = f64_turn(angle);
+    let cosine = f64_sin_quarter(turn, turn.quarter + 1u);
+    return array<YV, 2>(bmul(radius, cosine), bmul(radius, f64_sin_quarter(turn, turn.quarter)));
+}"
+        });
+        Ok(())
+    },
+};
+
+const UNIFORM: &str = "rand_uniform";
+const NORMAL: &str = "rand_normal";
+const DTYPES: [DType; 5] = [
+    DType::F32,
+    DType::F16,
+    DType::Bf16,
+    DType::F8E4M3,
+    DType::F64,
+];
+
+fn spec(op: &'static str, dtype: DType) -> Specialization {
+    let kernel = match dtype {
+        DType::F64 => &RANDOM_F64,
+        _ => &RANDOM,
+    };
+    Specialization::new(kernel, op, &[(dtype, Access::Put)])
+}
+
+pub fn catalogue() -> Vec<Specialization> {
+    let both = |e| [spec(UNIFORM, e), spec(NORMAL, e)];
+    DTYPES.into_iter().flat_map(both).collect()
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct Params {
+    n: u32,
+    zero: u32,
+    seed: [u32; 2],
+    counter: [u32; 2],
+    a: f32,
+    b: f32,
+    least: f32,
+    most: f32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct WideParams {
+    n: u32,
+    pad: u32,
+    seed: [u32; 2],
+    counter: [u32; 2],
+    a: f64,
+    b: f64,
+    least: f64,
+    most: f64,
+    end: [u32; 2],
+}
+
+/// Nearest value of a dtype.
+fn nearest(dtype: DType, v: f64) -> f32 {
+    match dtype {
+        DType::F16 => f16::from_f64(v).to_f32(),
+        DType::Bf16 => bf16::from_f64(v).to_f32(),
+        DType::F8E4M3 => f8e4m3::to_f32(f8e4m3::from_f64(v)),
+        _ => v as f32,
+    }
+}
+
+/// Least value of a dtype that is not below `v`.
+fn not_below(dtype: DType, v: f64) -> f32 {
+    let near = nearest(dtype, v);
+    if f64::from(near) >= v {
+        near
+    } else {
+        -step_down(dtype, -near)
+    }
+}
+
+/// Greatest value of a dtype below `v`.
+fn below(dtype: DType, v: f64) -> f32 {
+    let near = nearest(dtype, v);
+    if f64::from(near) < v {
+        near
+    } else {
+        step_down(dtype, near)
+    }
+}
+
+/// The value of a dtype before `v`, which is one too. Subnormal steps are skipped: adapters flush them.
+fn step_down(dtype: DType, v: f32) -> f32 {
+    if v == 0.0 {
+        return -match dtype {
+            DType::F16 => f16::MIN_POSITIVE.to_f32(),
+            DType::F8E4M3 => f8e4m3::to_f32(1),
+            _ => f32::MIN_POSITIVE,
+        };
+    }
+    if dtype == DType::F8E4M3 {
+        let bits = f8e4m3::from_f64(v.into());
+        let least = bits == f8e4m3::from_f64(-f8e4m3::MAX);
+        return f8e4m3::to_f32(if v > 0.0 {
+            bits - 1
+        } else {
+            bits + u8::from(!least)
+        });
+    }
+    // Floats of one sign are ordered as their bits, and a narrow float is an f32 with zeros at the end.
+    let step = match dtype {
+        DType::Bf16 => 1 << 16,
+        DType::F16 => 1 << 13,
+        _ => 1,
+    };
+    let bits = v.to_bits();
+    f32::from_bits(if v > 0.0 { bits - step } else { bits + step })
+}
+
+/// The first element of a piece of a line, which starts a window, and their number.
+fn line(y: &BindingRange<'_>, dtype: DType) -> (u64, usize) {
+    let size = dtype.size() as u64;
+    (y.start / size, (y.bytes / size) as usize)
+}
+
+/// Low word first.
+fn words(v: u64) -> [u32; 2] {
+    [v as u32, (v >> 32) as u32]
+}
+
+impl Device {
+    /// `count` numbers from [lo, hi), contiguous. Equal seeds give equal bits on every adapter.
+    pub fn rand_uniform(&self, count: usize, dtype: DType, lo: f64, hi: f64) -> Result<Value> {
+        if dtype == DType::F64 {
+            let most = hi.next_down().max(lo);
+            return self.random_wide(UNIFORM, count, [lo, hi - lo, lo, most]);
+        }
+        let least = not_below(dtype, lo);
+        let most = below(dtype, hi).max(least);
+        self.random(
+            UNIFORM,
+            count,
+            dtype,
+            [lo as f32, (hi - lo) as f32, least, most],
+        )
+    }
+
+    /// `count` normally distributed numbers, contiguous.
+    pub fn rand_normal(&self, count: usize, dtype: DType, mean: f64, std: f64) -> Result<Value> {
+        if dtype == DType::F64 {
+            return self.random_wide(NORMAL, count, [mean, std, f64::MIN, f64::MAX]);
+        }
+        let [mean, std] = [mean as f32, std as f32];
+        self.random(NORMAL, count, dtype, [mean, std, f32::MIN, f32::MAX])
+    }
+
+    fn random_wide(
+        &self,
+        op: &'static str,
+        count: usize,
+        [a, b, least, most]: [f64; 4],
+    ) -> Result<Value> {
+        let out = (DType::F64, &[count][..]);
+        let (seed, counter) = self.rng_next(2 * count.div_ceil(4) as u64);
+        self.in_parts(op, [], out, Loops::Elements, |[], y| {
+            let (first, n) = line(&y, DType::F64);
+            let params = WideParams {
+                n: to_u32(op, n)?,
+                pad: 0,
+                seed: words(seed),
+                counter: words(counter.wrapping_add(first / 2)),
+                a,
+                b,
+                least,
+                most,
+                end: [0; 2],
+            };
+            self.record(spec(op, DType::F64), &[y], &params, quads(n))
+        })
+    }
+
+    fn random(
+        &self,
+        op: &'static str,
+        count: usize,
+        dtype: DType,
+        [a, b, least, most]: [f32; 4],
+    ) -> Result<Value> {
+        if !DTYPES.contains(&dtype) {
+            return Err(Error::Unsupported { op, dtype });
+        }
+        let (seed, counter) = self.rng_next(count.div_ceil(4) as u64);
+        let out = (dtype, &[count][..]);
+        self.in_parts(op, [], out, Loops::Elements, |[], y| {
+            let (first, n) = line(&y, dtype);
+            let params = Params {
+                n: to_u32(op, n)?,
+                zero: 0,
+                seed: words(seed),
+                counter: words(counter.wrapping_add(first / 4)),
+                a,
+                b,
+                least,
+                most,
+            };
+            self.record(spec(op, dtype), &[y], &params, quads(n))
+        })
+    }
+}

@@ -1,0 +1,237 @@
+//! fold: sums, minima, maxima and their positions along dims.
+
+pub(crate) mod nonfinite;
+pub(crate) mod plan;
+pub(crate) mod specialization;
+
+use smallvec::SmallVec;
+
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::kernel::reduce::plan::{Params, Plan};
+use crate::kernel::reduce::specialization::{wide, Way, REDUCE_ARG};
+use crate::kernel::threads;
+use crate::memory::binding_range::BindingRange;
+use crate::memory::buffer::Value;
+use crate::memory::split::Part;
+use crate::memory::view::{merge, to_u32, View};
+use crate::op::{Family, Op, Output};
+use crate::shader::{Access, Specialization};
+
+impl Device {
+    /// Folds `dims` of `x` by a row of OPS in the fold family. The result is contiguous over the other
+    /// dims. Only sums take several dims, or none that hold elements.
+    pub fn reduce(&self, op: &'static str, x: View<'_>, dims: &[usize]) -> Result<Value> {
+        let row = Op::find(op, x.dtype)?;
+        let invalid = |message: String| Error::Invalid { op, message };
+        if row.family != Family::Reduce {
+            return Err(invalid("not a reduction".into()));
+        }
+        if let Some(d) = dims.iter().find(|&&d| d >= x.dims.len()) {
+            return Err(invalid(format!(
+                "dim {d} of a tensor with {} dims",
+                x.dims.len()
+            )));
+        }
+        if op != "sum" && dims.len() != 1 {
+            return Err(invalid(format!("takes one dim, not {}", dims.len())));
+        }
+        self.reduce_into(row, x, dims, row.output(x.dtype), false)
+    }
+
+    /// The sums over `dims`, in another dtype: of f32, rounded once where they are stored.
+    pub(crate) fn sum_to(&self, x: View<'_>, dims: &[usize], out: DType) -> Result<Value> {
+        self.reduce_into(Op::find("sum", x.dtype)?, x, dims, out, false)
+    }
+
+    /// `later`: other parts of the fold come before this one, so that its first element is none of the fold.
+    fn reduce_into(
+        &self,
+        row: &'static Op,
+        x: View<'_>,
+        dims: &[usize],
+        out: DType,
+        later: bool,
+    ) -> Result<Value> {
+        let op = row.name;
+        let split = |folded: bool| -> (SmallVec<[usize; 8]>, SmallVec<[usize; 8]>) {
+            (0..x.dims.len())
+                .filter(|d| dims.contains(d) == folded)
+                .map(|d| (x.dims[d], x.strides[d]))
+                .unzip()
+        };
+        let (kept_dims, kept_strides) = split(false);
+        let (m_dims, m_strides) = split(true);
+        let n: usize = kept_dims.iter().product();
+        let m: usize = m_dims.iter().product();
+        if n * m == 0 && op != "sum" {
+            return Err(Error::Invalid {
+                op,
+                message: "nothing to fold".into(),
+            });
+        }
+        if n == 0 {
+            return self.output(op, 0, out);
+        }
+        if m == 0 {
+            return self.fill(n, out, 0);
+        }
+        if !self.fits(x) || n.saturating_mul(out.size()) as u64 > self.binding_limit() {
+            return self.reduce_in_halves(row, x, dims, out, later);
+        }
+        let (window, x) = self.window(op, x)?;
+        let kept = merge(op, &kept_dims, [&kept_strides[..]])?;
+        let folded = merge(op, &m_dims, [&m_strides[..]])?;
+        let mut params = Params {
+            n: to_u32(op, n)?,
+            m: to_u32(op, m)?,
+            chunks: 1,
+            chunk: 0,
+            x_offset: x.offset as u32,
+            rank: kept.rank as u32,
+            m_rank: folded.rank as u32,
+            later: later.into(),
+            dims: kept.dims,
+            strides: kept.strides[0],
+            m_dims: folded.dims,
+            m_strides: folded.strides[0],
+        };
+        let lanes = |y: DType| y.info(op).map(|row| row.lanes as usize);
+        let plan = Plan::new(self, &params, lanes(out)?);
+        params.chunks = to_u32(op, plan.chunks)?;
+        params.chunk = to_u32(op, plan.chunk)?;
+        if plan.chunks == 1 {
+            return self.reduce_pass(row, (window, x.dtype), out, &params, plan.way);
+        }
+        let wide = match row.output {
+            Output::Index => DType::U32,
+            _ => wide(x.dtype)?,
+        };
+        let Plan { way, .. } = Plan::new(self, &params, lanes(wide)?);
+        let partial = self.reduce_pass(row, (window, x.dtype), wide, &params, way)?;
+        if row.output == Output::Index {
+            return self.reduce_winners(row, (window, x.dtype), &partial, &params);
+        }
+        let partial = View {
+            value: &partial,
+            dtype: wide,
+            dims: &[params.chunks as usize, n],
+            strides: &[n, 1],
+            offset: 0,
+        };
+        self.reduce_into(row, partial, &[0], out, later)
+    }
+
+    /// A fold of what is larger than one binding, or that gives such a value.
+    fn reduce_in_halves(
+        &self,
+        row: &'static Op,
+        x: View<'_>,
+        dims: &[usize],
+        out: DType,
+        later: bool,
+    ) -> Result<Value> {
+        let op = row.name;
+        let mut kept = x.dims.to_vec();
+        dims.iter().for_each(|d| kept[*d] = 1);
+        let n = kept.iter().product();
+        let y = self.output(op, n, out)?;
+        let mut y_part = Part::all(&y, out, &kept);
+        for &d in dims {
+            (y_part.dims[d], y_part.strides[d]) = (x.dims[d], 0);
+        }
+        let halves = self.halve(op, &[x.into(), y_part], x.dims.len())?;
+        if !dims.contains(&halves.dim) {
+            for mut parts in halves.parts {
+                let piece = self.reduce_into(row, parts[0].view(), dims, out, later)?;
+                dims.iter().for_each(|d| parts[1].dims[*d] = 1);
+                self.paste(&piece, parts[1].view())?;
+            }
+            return Ok(y);
+        }
+        let [first, second] = halves.parts.map(|mut parts| parts.swap_remove(0));
+        if row.output == Output::Index {
+            return self.winner_of(row, [first, second], (halves.dim, halves.mid), later);
+        }
+        let wide = wide(x.dtype)?;
+        // Side by side, so that they can be cut, too.
+        let both = self.output(op, 2 * n, wide)?;
+        let both = Part::all(&both, wide, &[n, 2]);
+        for (i, half) in [first, second].iter().enumerate() {
+            let piece = self.reduce_into(row, half.view(), dims, wide, later || i > 0)?;
+            self.paste(&piece, both.clone().narrow(1, i, 1).view())?;
+        }
+        self.reduce_into(row, both.view(), &[1], out, later)
+    }
+
+    /// The winners along a dim that was cut: those of the halves, and which of the two wins.
+    fn winner_of(
+        &self,
+        row: &'static Op,
+        halves: [Part<'_>; 2],
+        (dim, mid): (usize, usize),
+        later: bool,
+    ) -> Result<Value> {
+        let op = row.name;
+        let dtype = halves[0].dtype;
+        let mut kept = halves[0].dims.clone();
+        kept[dim] = 1;
+        let n = kept.iter().product();
+        let values = self.output(op, 2 * n, dtype)?;
+        let values = Part::all(&values, dtype, &[n, 2]);
+        let places = self.output(op, 2 * n, DType::U32)?;
+        let places = Part::all(&places, DType::U32, &[n, 2]);
+        for (i, half) in halves.iter().enumerate() {
+            let won = self.reduce_into(row, half.view(), &[dim], DType::U32, later || i > 0)?;
+            let won = Part::all(&won, DType::U32, &kept);
+            let value = self.gather(half.view(), won.view(), dim)?;
+            self.paste(&value, values.clone().narrow(1, i, 1).view())?;
+            let place = self.unary("affine", won.view(), [1.0, (i * mid) as f64])?;
+            self.paste(&place, places.clone().narrow(1, i, 1).view())?;
+        }
+        let best = self.reduce_into(row, values.view(), &[1], DType::U32, later)?;
+        self.gather(
+            places.view(),
+            Part::all(&best, DType::U32, &[n, 1]).view(),
+            1,
+        )
+    }
+
+    /// One dispatch: `chunks` results for each output.
+    fn reduce_pass(
+        &self,
+        row: &'static Op,
+        (x, dtype): (BindingRange<'_>, DType),
+        out: DType,
+        params: &Params,
+        way: Way,
+    ) -> Result<Value> {
+        let (n, chunks) = (params.n as usize, params.chunks as usize);
+        let y = self.output(row.name, n * chunks, out)?;
+        let lanes = out.info(row.name)?.lanes as usize;
+        let (spec, grid) = (way.spec(row.name, dtype, out), way.grid(n, lanes, chunks));
+        self.record(spec, &[x, (&y).into()], params, grid)?;
+        Ok(y)
+    }
+
+    fn reduce_winners(
+        &self,
+        row: &'static Op,
+        (x, dtype): (BindingRange<'_>, DType),
+        won: &Value,
+        params: &Params,
+    ) -> Result<Value> {
+        let n = params.n as usize;
+        let y = self.output(row.name, n, DType::U32)?;
+        let operands = [
+            (dtype, Access::Words),
+            (DType::U32, Access::Words),
+            (DType::U32, Access::PutWord),
+        ];
+        let spec = Specialization::new(&REDUCE_ARG, row.name, &operands);
+        let windows = [x, won.into(), (&y).into()];
+        self.record(spec, &windows, params, threads(n))?;
+        Ok(y)
+    }
+}

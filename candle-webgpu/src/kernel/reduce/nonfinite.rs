@@ -1,0 +1,99 @@
+//! nonfinite: which op was the first to make a NaN or an infinity of numbers (`CANDLE_WEBGPU_CHECK_NAN`).
+
+use crate::dtype::DType;
+use crate::kernel::WORKGROUP;
+use crate::shader::{read, write, Access, Kernel, Specialization};
+
+pub static NONFINITE: Kernel = Kernel {
+    name: "nonfinite",
+    source: wgsl!("kernel/reduce/nonfinite.wgsl"),
+    bindings: &[read("x"), write("seen"), write("fault")],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots: |_, _| Ok(()),
+};
+
+/// Words of a thread.
+const SPAN: u64 = 16;
+/// Numbers of ops that fit into the fault record.
+pub(crate) const NUMBERS: u32 = 1 << 30;
+
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+pub(crate) struct Params {
+    words: u32,
+    last: u32,
+    lanes: u32,
+    infinity: u32,
+    pub slot: u32,
+    pub behind: u32,
+    pub number: u32,
+    pad: u32,
+}
+
+const RAW: (DType, Access) = (DType::U32, Access::Raw);
+
+pub(crate) fn spec() -> Specialization {
+    Specialization::new(&NONFINITE, "", &[RAW, RAW, RAW])
+}
+
+pub fn catalogue() -> Vec<Specialization> {
+    vec![spec()]
+}
+
+impl Params {
+    /// For `bytes` bytes of a float dtype. Those of f8e4m3 have no infinity: NaN is what is greater than the greatest number.
+    pub fn new(dtype: DType, bytes: u64) -> Self {
+        let (lanes, infinity) = match dtype {
+            DType::F64 => (0, 0x7ff0_0000),
+            DType::F16 => (2, 0x7c00),
+            DType::Bf16 => (2, 0x7f80),
+            DType::F8E4M3 => (4, 0x7f),
+            _ => (1, 0x7f80_0000),
+        };
+        let rest = bytes % 4;
+        Params {
+            words: bytes.div_ceil(4) as u32,
+            last: match rest {
+                0 => u32::MAX,
+                rest => (1 << (8 * rest)) - 1,
+            },
+            lanes,
+            infinity,
+            slot: 0,
+            behind: 0,
+            number: 0,
+            pad: 0,
+        }
+    }
+
+    /// Workgroups.
+    pub fn groups(&self) -> u64 {
+        u64::from(self.words).div_ceil(SPAN * u64::from(WORKGROUP))
+    }
+}
+
+/// What word 5 of the fault record says: the number of the first op, and what it made.
+pub(crate) fn found(word: u32) -> Option<(u32, &'static str)> {
+    let what = match word & 3 {
+        0 => return None,
+        1 => "an infinity",
+        2 => "NaN",
+        _ => "NaN and infinities",
+    };
+    Some((NUMBERS - 1 - (word >> 2), what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_op_wins() {
+        let word = |number: u32, kinds: u32| (NUMBERS - 1 - number) << 2 | kinds;
+        assert!(word(3, 1) > word(4, 3));
+        assert_eq!(found(word(7, 2)), Some((7, "NaN")));
+        assert_eq!(found(0), None);
+    }
+}

@@ -1,0 +1,287 @@
+//! sort: the order of the elements of rows, by bitonic sorting: blocks in shared memory, then merges.
+
+pub mod merge;
+
+use crate::device::Device;
+use crate::dtype::{Compute, DType};
+use crate::error::{Error, Result};
+use crate::memory::buffer::Value;
+use crate::memory::buffer::GRAIN;
+use crate::memory::split::Part;
+use crate::memory::view::{to_u32, View};
+use crate::recorder::op::Grid;
+use crate::shader::{read, write, Access, Kernel, Specialization, Text};
+
+pub(crate) const OP: &str = "argsort";
+
+/// Elements that one workgroup sorts: `BLOCK` of the shaders.
+const BLOCK: usize = 1024;
+pub(crate) const SORT_WORKGROUP: u32 = 256;
+
+pub static SORT_BLOCK: Kernel = Kernel {
+    name: "sort_block",
+    source: wgsl!("kernel/sort/sort_block.wgsl"),
+    bindings: &[read("x"), write("keys"), write("ids")],
+    workgroup: SORT_WORKGROUP,
+    shared: |spec| shared(spec.info(0).map(|row| row.compute)),
+    features: wgpu::Features::empty(),
+    slots: |spec, text| {
+        let compute = spec.info(0)?.compute;
+        text.ops(compute);
+        key_slots(compute, text);
+        Ok(())
+    },
+};
+
+pub static SORT_MERGE: Kernel = Kernel {
+    name: "sort_merge",
+    source: wgsl!("kernel/sort/sort_merge.wgsl"),
+    bindings: &[write("keys"), write("ids")],
+    workgroup: SORT_WORKGROUP,
+    shared: |spec| shared(Ok(keys_of(spec))),
+    features: wgpu::Features::empty(),
+    slots: |spec, text| {
+        key_slots(keys_of(spec), text);
+        Ok(())
+    },
+};
+
+pub static SORT_STEP: Kernel = Kernel {
+    name: "sort_step",
+    source: wgsl!("kernel/sort/sort_step.wgsl"),
+    bindings: &[write("keys"), write("ids")],
+    workgroup: SORT_WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots: |spec, text| {
+        key_slots(keys_of(spec), text);
+        Ok(())
+    },
+};
+
+/// Keys of the merging kernels, which see no elements: the op names them.
+pub(crate) const NARROW: &str = "u32";
+pub(crate) const WIDE: &str = "i64";
+
+pub(crate) fn keys_of(spec: &Specialization) -> Compute {
+    if spec.op == WIDE {
+        Compute::I64
+    } else {
+        Compute::U32
+    }
+}
+
+fn shared(keys: Result<Compute>) -> u32 {
+    let key = if matches!(keys, Ok(Compute::I64 | Compute::F64)) {
+        8
+    } else {
+        4
+    };
+    BLOCK as u32 * (key + 4)
+}
+
+pub(crate) fn key_slots(compute: Compute, text: &mut Text) {
+    text.line(match compute {
+        Compute::I64 | Compute::F64 => {
+            "alias K = vec2<u32>;
+fn key_less(a: K, b: K) -> bool { return a.y < b.y || (a.y == b.y && a.x < b.x); }"
+        }
+        _ => {
+            "alias K = u32;
+fn key_less(a: K, b: K) -> bool { return a < b; }"
+        }
+    });
+}
+
+const DTYPES: [DType; 10] = [
+    DType::F32,
+    DType::F16,
+    DType::Bf16,
+    DType::F8E4M3,
+    DType::F64,
+    DType::U8,
+    DType::U32,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+];
+pub(crate) const RAW: (DType, Access) = (DType::U32, Access::Raw);
+
+fn block_spec(dtype: DType) -> Specialization {
+    Specialization::new(&SORT_BLOCK, "", &[(dtype, Access::Words), RAW, RAW])
+}
+
+pub fn catalogue() -> Vec<Specialization> {
+    let mut all: Vec<Specialization> = DTYPES.into_iter().map(block_spec).collect();
+    for kernel in [&SORT_MERGE, &SORT_STEP] {
+        all.extend([NARROW, WIDE].map(|keys| Specialization::new(kernel, keys, &[RAW, RAW])));
+    }
+    all
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct Params {
+    items: u32,
+    length: u32,
+    padded: u32,
+    block: u32,
+    k: u32,
+    j: u32,
+    x_offset: u32,
+    descending: u32,
+    base: u32,
+}
+
+impl Device {
+    /// Elements whose keys and ids a window shows.
+    pub(crate) fn sortable(&self, dtype: DType) -> usize {
+        (self.binding_limit() - GRAIN) as usize / dtype.size().max(4)
+    }
+
+    /// The order (u32) of the elements of each row of `length` elements. Equal ones keep their order; NaN
+    /// counts as the greatest.
+    pub fn argsort(&self, x: View<'_>, length: usize, ascending: bool) -> Result<Value> {
+        if !DTYPES.contains(&x.dtype) {
+            return Err(Error::Unsupported {
+                op: OP,
+                dtype: x.dtype,
+            });
+        }
+        let count = x.count();
+        if count == 0 {
+            return self.output(OP, 0, DType::U32);
+        }
+        if length == 0 || !count.is_multiple_of(length) {
+            return Err(Error::Invalid {
+                op: OP,
+                message: format!("{count} elements in rows of {length}"),
+            });
+        }
+        if !x.is_contiguous() {
+            let copy = self.contiguous(x)?;
+            let row = View {
+                value: &copy,
+                dims: &[count],
+                strides: &[1],
+                offset: 0,
+                ..x
+            };
+            return self.argsort(row, length, ascending);
+        }
+        let (rows, padded) = (count / length, length.next_power_of_two().max(2));
+        let most = self.sortable(x.dtype) / padded;
+        if most == 0 {
+            return self.argsort_long(x, (rows, length, padded), ascending);
+        }
+        if rows > most {
+            let y = self.output(OP, count, DType::U32)?;
+            let line = Part {
+                dims: [rows, length][..].into(),
+                strides: [length, 1][..].into(),
+                ..x.into()
+            };
+            for from in (0..rows).step_by(most) {
+                let some = most.min(rows - from);
+                let order =
+                    self.argsort(line.clone().narrow(0, from, some).view(), length, ascending)?;
+                let to = Part::all(&y, DType::U32, &[rows, length]).narrow(0, from, some);
+                self.paste(&order, to.view())?;
+            }
+            return Ok(y);
+        }
+        let runs = Runs::new(self, x, (rows, length, padded), 0, ascending)?;
+        if runs.in_one_block() || padded == length {
+            return Ok(runs.ids);
+        }
+        let ids = Part::all(&runs.ids, DType::U32, &[rows, padded]);
+        self.contiguous(ids.narrow(1, 0, length).view())
+    }
+}
+
+/// Rows, or runs of a row, that are sorted on their own: keys and ids, padded to a power of two.
+pub(crate) struct Runs {
+    pub keys: Value,
+    pub ids: Value,
+    /// Elements of all rows, padding included.
+    all: usize,
+    /// Names the merging kernels' keys.
+    pub op: &'static str,
+    params: Params,
+}
+
+impl Runs {
+    /// Sorts `rows` rows of `length` elements, or, of one row, the run of `padded` elements from `base` on,
+    /// which is what x shows.
+    pub fn new(
+        device: &Device,
+        x: View<'_>,
+        (rows, length, padded): (usize, usize, usize),
+        base: usize,
+        ascending: bool,
+    ) -> Result<Self> {
+        let (window, x) = device.window(OP, x)?;
+        let (block, all) = (padded.min(BLOCK), rows * padded);
+        let wide = x.dtype.size() == 8;
+        // A row of one block is written without the padding, and nobody needs its keys.
+        let (keys, ids) = if padded == block {
+            (1, rows * length)
+        } else {
+            (all, all)
+        };
+        let runs = Runs {
+            keys: device.output(OP, keys, if wide { DType::I64 } else { DType::U32 })?,
+            ids: device.output(OP, ids, DType::U32)?,
+            all,
+            op: if wide { WIDE } else { NARROW },
+            params: Params {
+                items: to_u32(OP, all / block)?,
+                length: to_u32(OP, length)?,
+                padded: to_u32(OP, padded)?,
+                block: block as u32,
+                k: 0,
+                j: 0,
+                x_offset: x.offset as u32,
+                descending: u32::from(!ascending),
+                base: to_u32(OP, base)?,
+            },
+        };
+        let windows = [window, (&runs.keys).into(), (&runs.ids).into()];
+        let blocks = Grid::Linear((all / block) as u64);
+        device.record(block_spec(x.dtype), &windows, &runs.params, blocks)?;
+        let mut k = 2 * block;
+        while k <= padded {
+            runs.merge(device, k)?;
+            k *= 2;
+        }
+        Ok(runs)
+    }
+
+    fn in_one_block(&self) -> bool {
+        self.params.padded == self.params.block
+    }
+
+    /// Merges runs of half of `k` to runs of k. With twice the padded length, which is no direction's bit, all
+    /// of a row that is bitonic is put in order.
+    pub fn merge(&self, device: &Device, k: usize) -> Result<()> {
+        let block = self.params.block as usize;
+        let windows = [(&self.keys).into(), (&self.ids).into()];
+        let mut params = Params {
+            k: to_u32(OP, k)?,
+            items: (self.all / 2) as u32,
+            ..self.params
+        };
+        let mut j = (k / 2).min(self.params.padded as usize / 2);
+        while j >= block {
+            params.j = j as u32;
+            let spec = Specialization::new(&SORT_STEP, self.op, &[RAW, RAW]);
+            let pairs = (self.all as u64 / 2).div_ceil(u64::from(SORT_WORKGROUP));
+            device.record(spec, &windows, &params, Grid::Linear(pairs))?;
+            j /= 2;
+        }
+        params.items = (self.all / block) as u32;
+        let spec = Specialization::new(&SORT_MERGE, self.op, &[RAW, RAW]);
+        let blocks = Grid::Linear((self.all / block) as u64);
+        device.record(spec, &windows, &params, blocks)
+    }
+}

@@ -1,0 +1,6 @@
+//! Values, the memory behind them, and how kernels see them.
+
+pub(crate) mod binding_range;
+pub(crate) mod buffer;
+pub(crate) mod split;
+pub(crate) mod view;

@@ -1,0 +1,175 @@
+//! Views of values, and the layouts that kernels see: adjacent dims merged, at most eight left.
+
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::memory::buffer::Value;
+use crate::shader::Access;
+
+/// Dims that a kernel's parameters hold. Candle tensors may have more as long as they merge.
+pub const MAX_RANK: usize = 8;
+
+/// A strided view of a value. `dims`, `strides` and `offset` count elements; stride 0 repeats.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    pub(crate) value: &'a Value,
+    pub(crate) dtype: DType,
+    pub(crate) dims: &'a [usize],
+    pub(crate) strides: &'a [usize],
+    pub(crate) offset: usize,
+}
+
+impl<'a> View<'a> {
+    /// What `dims` and `strides` show of a value from `offset` on. All of it has to be there, since kernels run without
+    /// bounds checks; `op` is for the error.
+    pub fn new(
+        op: &'static str,
+        value: &'a Value,
+        dtype: DType,
+        (dims, strides, offset): (&'a [usize], &'a [usize], usize),
+    ) -> Result<Self> {
+        let empty = dims.contains(&0);
+        let view = View {
+            value,
+            dtype,
+            dims,
+            strides,
+            offset: if empty { 0 } else { offset },
+        };
+        // No product of some of the dims is too large either.
+        let mut sizes = dims.iter().map(|d| (*d).max(1));
+        let counted = sizes.try_fold(1usize, |n, d| n.checked_mul(d)).is_some();
+        if counted && dims.len() == strides.len() && view.span().1 <= value.bytes() {
+            return Ok(view);
+        }
+        let there = value.bytes() / dtype.size() as u64;
+        Err(Error::Invalid {
+            op,
+            message: format!(
+                "dims {dims:?} by strides {strides:?} from {offset} on reach past {there} elements"
+            ),
+        })
+    }
+
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    pub fn dims(&self) -> &'a [usize] {
+        self.dims
+    }
+
+    /// The stride along a dim; 0 along one of a single index, where it may be anything.
+    pub(crate) fn step(&self, dim: usize) -> usize {
+        match self.dims[dim] {
+            0 | 1 => 0,
+            _ => self.strides[dim],
+        }
+    }
+
+    /// Number of elements that the view shows.
+    pub fn count(&self) -> usize {
+        self.dims.iter().product()
+    }
+
+    /// Row-major without gaps; dims of size 1 do not count.
+    pub fn is_contiguous(&self) -> bool {
+        let mut expected = 1;
+        for (&dim, &stride) in self.dims.iter().zip(self.strides).rev() {
+            if dim > 1 && stride != expected {
+                return false;
+            }
+            expected *= dim;
+        }
+        true
+    }
+
+    /// The same view seen as elements of another dtype of the same size.
+    pub fn with_dtype(mut self, dtype: DType) -> Self {
+        self.dtype = dtype;
+        self
+    }
+}
+
+/// Dims shared by `N` operands and each operand's strides, as a kernel's parameters hold them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Merged<const N: usize> {
+    pub rank: usize,
+    pub dims: [u32; MAX_RANK],
+    pub strides: [[u32; MAX_RANK]; N],
+}
+
+/// Drops dims of size 1 and merges neighbours that every operand walks in one stride.
+pub fn merge<const N: usize>(
+    op: &'static str,
+    dims: &[usize],
+    strides: [&[usize]; N],
+) -> Result<Merged<N>> {
+    let mut out = Merged {
+        rank: 0,
+        dims: [1; MAX_RANK],
+        strides: [[0; MAX_RANK]; N],
+    };
+    for (d, &size) in dims.iter().enumerate() {
+        if size == 1 {
+            continue;
+        }
+        let last = out.rank.wrapping_sub(1);
+        if out.rank > 0 && (0..N).all(|k| out.strides[k][last] as usize == strides[k][d] * size) {
+            out.dims[last] = to_u32(op, out.dims[last] as usize * size)?;
+            for (merged, stride) in out.strides.iter_mut().zip(strides) {
+                merged[last] = to_u32(op, stride[d])?;
+            }
+            continue;
+        }
+        if out.rank == MAX_RANK {
+            return Err(Error::Invalid {
+                op,
+                message: format!("more than {MAX_RANK} dims that do not merge"),
+            });
+        }
+        out.dims[out.rank] = to_u32(op, size)?;
+        for (merged, stride) in out.strides.iter_mut().zip(strides) {
+            merged[out.rank] = to_u32(op, stride[d])?;
+        }
+        out.rank += 1;
+    }
+    if out.rank == 0 {
+        out.rank = 1;
+    }
+    Ok(out)
+}
+
+impl<const N: usize> Merged<N> {
+    /// The cheapest access that reads operand `k` of this layout, from `offset`.
+    pub fn access(&self, k: usize, offset: usize) -> Access {
+        let (dims, strides) = (&self.dims[..self.rank], &self.strides[k][..self.rank]);
+        let inner = self.rank - 1;
+        let flat = {
+            let mut expected = 1;
+            dims.iter().zip(strides).rev().all(|(&d, &s)| {
+                let ok = d == 1 || s == expected;
+                expected *= d;
+                ok
+            })
+        };
+        if offset.is_multiple_of(4) && flat {
+            Access::Flat
+        } else if offset.is_multiple_of(4)
+            && strides[inner] == 1
+            && dims[inner] % 4 == 0
+            && strides[..inner].iter().all(|s| s % 4 == 0)
+        {
+            Access::Rows
+        } else {
+            Access::Strided
+        }
+    }
+}
+
+/// Kernels address with 32 bits.
+pub fn to_u32(op: &'static str, n: usize) -> Result<u32> {
+    u32::try_from(n).map_err(|_| Error::Invalid {
+        op,
+        message: format!("{n} elements are more than a kernel can address"),
+    })
+}

@@ -1,0 +1,131 @@
+//! What is recorded of an op. It is plain data until it is encoded.
+
+use smallvec::SmallVec;
+
+use crate::kernel::copy::Run;
+use crate::memory::binding_range::BindingRange;
+use crate::memory::buffer::Value;
+use crate::shader::{Kernel, Specialization};
+
+/// Bytes of parameters an op may have: one slot of the uniform buffer, and the largest dynamic-offset
+/// alignment that WebGPU allows an adapter to ask for.
+pub(crate) const PARAMS_SLOT: u64 = 256;
+
+/// How many workgroups.
+#[derive(Debug, Clone, Copy)]
+pub enum Grid {
+    /// Split into x and y: a kernel numbers its workgroups `wid.y * num_workgroups.x + wid.x` and
+    /// guards, since the split rounds up.
+    Linear(u64),
+    Xyz([u32; 3]),
+}
+
+/// Values, and the byte from which each is bound. As many as most ops have lie in place.
+pub(crate) type Operands = SmallVec<[(Value, u64); 7]>;
+
+/// A recorded op: plain data.
+pub(crate) struct Op {
+    pub spec: Specialization,
+    pub operands: Operands,
+    /// The first `filled` bytes count, the others are zeros to its kernel.
+    params: [u8; PARAMS_SLOT as usize],
+    filled: usize,
+    pub grid: [u32; 3],
+    /// What it copies, if a copy is all that it does.
+    pub run: Option<Run>,
+}
+
+/// An op that is about to be recorded.
+pub(crate) struct New<'a> {
+    pub spec: Specialization,
+    pub operands: &'a [BindingRange<'a>],
+    pub params: &'a [u8],
+    pub grid: [u32; 3],
+    pub run: Option<Run>,
+}
+
+impl New<'_> {
+    /// As an op, in a box that is not needed any more if there is one. What another thread has touched last takes long to get, so no
+    /// more of it is written than there is to say.
+    pub fn boxed(self, spare: &mut Ops) -> Box<Op> {
+        let mut op = match spare.pop() {
+            Some(mut op) => {
+                op.spec = self.spec;
+                op.operands.clear();
+                op.grid = self.grid;
+                op
+            }
+            None => Box::new(Op::new(self.spec, Operands::new(), &(), self.grid)),
+        };
+        op.operands
+            .extend(self.operands.iter().map(BindingRange::bound));
+        op.set_params(self.params);
+        op.run = self.run;
+        op
+    }
+}
+
+/// Boxed, since they are large, and moved often while they are rewritten.
+pub(crate) type Ops = Vec<Box<Op>>;
+
+/// An op in a box that is not needed any more, if there is one: allocators are slow where threads free what others allocate.
+pub(crate) fn boxed(op: Op, spare: &mut Ops) -> Box<Op> {
+    match spare.pop() {
+        Some(mut place) => {
+            *place = op;
+            place
+        }
+        None => Box::new(op),
+    }
+}
+
+impl Op {
+    pub fn new(
+        spec: Specialization,
+        operands: Operands,
+        params: &impl bytemuck::NoUninit,
+        grid: [u32; 3],
+    ) -> Self {
+        let mut op = Op {
+            spec,
+            operands,
+            params: [0; PARAMS_SLOT as usize],
+            filled: 0,
+            grid,
+            run: None,
+        };
+        op.set_params(bytemuck::bytes_of(params));
+        op
+    }
+
+    pub fn set_params(&mut self, bytes: &[u8]) {
+        self.params[..bytes.len()].copy_from_slice(bytes);
+        self.filled = bytes.len();
+    }
+
+    /// Sets the first of them; the others stay.
+    pub fn set_first(&mut self, params: &impl bytemuck::NoUninit) {
+        let bytes = bytemuck::bytes_of(params);
+        self.params[..bytes.len()].copy_from_slice(bytes);
+        self.filled = self.filled.max(bytes.len());
+    }
+
+    /// The parameters as its kernel sees them.
+    pub fn slot(&self) -> [u8; PARAMS_SLOT as usize] {
+        let mut slot = [0; PARAMS_SLOT as usize];
+        slot[..self.filled].copy_from_slice(&self.params[..self.filled]);
+        slot
+    }
+
+    /// The first of them.
+    pub fn params<P: bytemuck::Pod>(&self) -> P {
+        let mut params = P::zeroed();
+        let filled = self.filled.min(size_of::<P>());
+        bytemuck::bytes_of_mut(&mut params)[..filled].copy_from_slice(&self.params[..filled]);
+        params
+    }
+
+    pub fn is_of(&self, kernel: &'static Kernel) -> bool {
+        std::ptr::eq(self.spec.kernel, kernel)
+    }
+}

@@ -1,0 +1,233 @@
+//! From a specialisation to a pipeline: its text, its layout, and the limits that are checked before. Any thread may do it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
+
+use crate::error::{Error, Result};
+use crate::recorder::op::PARAMS_SLOT;
+use crate::shader::{link_for, Specialization, Target, Traits};
+use crate::util::lock;
+use crate::util::scoped;
+
+/// Runs shaders with all of wgpu's runtime checks on.
+pub const CHECKED_VAR: &str = "CANDLE_WEBGPU_CHECKED";
+
+/// Number of storage buffers, and which of them are written: one bind group layout each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Signature {
+    pub count: u8,
+    pub writes: u16,
+}
+
+impl Signature {
+    fn of(spec: &Specialization) -> Self {
+        let writes = spec
+            .kernel
+            .bindings
+            .iter()
+            .enumerate()
+            .fold(0, |mask, (i, b)| mask | (u16::from(b.write) << i));
+        Signature {
+            count: spec.kernel.bindings.len() as u8,
+            writes,
+        }
+    }
+}
+
+pub(crate) struct Pipeline {
+    pub pipeline: wgpu::ComputePipeline,
+    pub signature: Signature,
+}
+
+/// What pipelines of a signature share.
+#[derive(Clone)]
+pub(crate) struct Layout {
+    pub bind_group: wgpu::BindGroupLayout,
+    pipeline: wgpu::PipelineLayout,
+}
+
+pub(crate) struct Compiler {
+    device: wgpu::Device,
+    adapter: String,
+    checked: bool,
+    /// Shaders pack f16 by `pack2x16float`.
+    packs: AtomicBool,
+    /// Parameters come with the dispatch, not in a buffer.
+    immediates: bool,
+    layouts: Mutex<HashMap<Signature, Layout>>,
+    cache: Option<wgpu::PipelineCache>,
+}
+
+impl Compiler {
+    /// A compiler that keeps what it makes in `cache`, too.
+    pub fn new(device: wgpu::Device, adapter: String, cache: Option<wgpu::PipelineCache>) -> Self {
+        Compiler {
+            immediates: immediates(&device),
+            device,
+            adapter,
+            checked: std::env::var(CHECKED_VAR).is_ok_and(|v| v != "0" && !v.is_empty()),
+            packs: AtomicBool::new(false),
+            layouts: Mutex::default(),
+            cache,
+        }
+    }
+
+    /// Whether shaders pack f16 by `pack2x16float` from now on; gives what it was.
+    pub fn pack_f16(&self, packs: bool) -> bool {
+        self.packs.swap(packs, Ordering::Relaxed)
+    }
+
+    fn traits(&self) -> Traits {
+        Traits {
+            packs: self.packs.load(Ordering::Relaxed),
+            immediates: self.immediates,
+        }
+    }
+
+    pub fn layout(&self, signature: Signature) -> Layout {
+        let mut layouts = lock(&self.layouts);
+        let made = layouts.entry(signature);
+        made.or_insert_with(|| layout(&self.device, signature, self.immediates))
+            .clone()
+    }
+
+    /// wgpu does not check workgroup storage before it hands a kernel to the driver, and a kernel over
+    /// the limit hung an NVIDIA H200 (driver 580, Vulkan): check here.
+    fn check(&self, spec: &Specialization) -> Result<()> {
+        let limits = self.device.limits();
+        let over = |what, needed: u64, limit: u64| {
+            if needed <= limit {
+                return Ok(());
+            }
+            Err(Error::OverLimit {
+                kernel: spec.name(),
+                what,
+                needed,
+                limit,
+                adapter: self.adapter.clone(),
+            })
+        };
+        over(
+            "bytes of workgroup storage",
+            (spec.kernel.shared)(spec).into(),
+            limits.max_compute_workgroup_storage_size.into(),
+        )?;
+        over(
+            "invocations in a workgroup",
+            spec.kernel.workgroup.into(),
+            limits.max_compute_invocations_per_workgroup.into(),
+        )?;
+        over(
+            "storage buffers",
+            spec.kernel.bindings.len() as u64,
+            limits.max_storage_buffers_per_shader_stage.into(),
+        )
+    }
+
+    pub fn compile(&self, spec: &Specialization) -> Result<Pipeline> {
+        self.check(spec)?;
+        let name = spec.name();
+        let text = link_for(spec, TARGET, self.traits())?;
+        let checks = if self.checked {
+            wgpu::ShaderRuntimeChecks::checked()
+        } else {
+            wgpu::ShaderRuntimeChecks::unchecked()
+        };
+        let signature = Signature::of(spec);
+        let device = &self.device;
+        let layout = self.layout(signature);
+        let mut constants: Vec<(&str, f64)> = vec![("WORKGROUP", f64::from(spec.kernel.workgroup))];
+        constants.extend(spec.overrides.iter().map(|(k, v)| (*k, f64::from(*v))));
+        let make = || {
+            // SAFETY: kernels guard their grids and every index that comes from a tensor, and their loops
+            // end; the suite also runs with all checks on (CANDLE_WEBGPU_CHECKED=1).
+            let module = unsafe {
+                device.create_shader_module_trusted(
+                    wgpu::ShaderModuleDescriptor {
+                        label: Some(&name),
+                        source: wgpu::ShaderSource::Wgsl(text.into()),
+                    },
+                    checks,
+                )
+            };
+            device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+                label: Some(&name),
+                layout: Some(&layout.pipeline),
+                module: &module,
+                entry_point: Some("main"),
+                compilation_options: wgpu::PipelineCompilationOptions {
+                    constants: &constants,
+                    zero_initialize_workgroup_memory: false,
+                },
+                cache: self.cache.as_ref(),
+            })
+        };
+        let (pipeline, error) = scoped(device, wgpu::ErrorFilter::Validation, make);
+        if let Some(error) = error {
+            return Err(Error::Shader {
+                name,
+                message: error.to_string(),
+            });
+        }
+        Ok(Pipeline {
+            pipeline,
+            signature,
+        })
+    }
+}
+
+/// Whether all parameters of any kernel come with its dispatch: where the device holds as many bytes for it. A buffer of them would
+/// have to be written before each submit, which keeps the device from working on.
+pub(crate) fn immediates(device: &wgpu::Device) -> bool {
+    let there = device.features().contains(wgpu::Features::IMMEDIATES);
+    there && u64::from(device.limits().max_immediate_size) >= PARAMS_SLOT
+}
+
+fn layout(device: &wgpu::Device, signature: Signature, immediates: bool) -> Layout {
+    let params = wgpu::BindGroupLayoutEntry {
+        binding: 0,
+        visibility: wgpu::ShaderStages::COMPUTE,
+        ty: wgpu::BindingType::Buffer {
+            ty: wgpu::BufferBindingType::Uniform,
+            has_dynamic_offset: true,
+            min_binding_size: wgpu::BufferSize::new(PARAMS_SLOT),
+        },
+        count: None,
+    };
+    let storage = (0..signature.count).map(|i| wgpu::BindGroupLayoutEntry {
+        binding: u32::from(i) + 1,
+        visibility: wgpu::ShaderStages::COMPUTE,
+        ty: wgpu::BindingType::Buffer {
+            ty: wgpu::BufferBindingType::Storage {
+                read_only: signature.writes >> i & 1 == 0,
+            },
+            has_dynamic_offset: false,
+            min_binding_size: None,
+        },
+        count: None,
+    });
+    let params = Some(params).filter(|_| !immediates);
+    let entries: Vec<_> = params.into_iter().chain(storage).collect();
+    let bind_group = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+        label: None,
+        entries: &entries,
+    });
+    let pipeline = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+        label: None,
+        bind_group_layouts: &[Some(&bind_group)],
+        immediate_size: if immediates { PARAMS_SLOT as u32 } else { 0 },
+    });
+    Layout {
+        bind_group,
+        pipeline,
+    }
+}
+
+/// Who reads shader text on this target. In a browser it is the browser, whose reader is taken to be
+/// as strict as Tint.
+const TARGET: Target = if cfg!(target_arch = "wasm32") {
+    Target::Tint
+} else {
+    Target::Naga
+};

@@ -1,0 +1,195 @@
+//! The slot linker: the only place that builds shader text. See `wgsl/README.md` for the contract.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use crate::dtype::Compute;
+use crate::error::{Error, Result};
+use crate::shader::operand::{operand, quantized, strided_at};
+use crate::shader::{Access, Binding, Specialization};
+
+/// Who reads the text: naga refuses headers that Tint requires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    Naga,
+    Tint,
+}
+
+const F16: &str = wgsl!("dtype/f16.wgsl");
+const F16_PACKS: &str = wgsl!("dtype/f16_packs.wgsl");
+
+/// What the shaders of an adapter may use beside what all have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traits {
+    /// `pack2x16float` is known to round to f16 as it should.
+    pub packs: bool,
+    /// Parameters come with the dispatch, not in a buffer.
+    pub immediates: bool,
+}
+
+/// How a kernel's file declares its parameters, and how it does where they are immediates.
+const PARAMS: [&str; 2] = [
+    "@group(0) @binding(0) var<uniform> p: Params;",
+    "var<immediate> p: Params;",
+];
+
+/// The text under construction.
+pub struct Text {
+    slots: String,
+    pub(crate) files: Vec<&'static str>,
+    renamed: Vec<String>,
+}
+
+impl Text {
+    /// Adds a line to the slot block.
+    pub fn line(&mut self, line: impl AsRef<str>) {
+        self.slots.push_str(line.as_ref());
+        self.slots.push('\n');
+    }
+
+    /// Links a file of functions, once.
+    pub fn file(&mut self, source: &'static str) {
+        if !self.files.iter().any(|f| std::ptr::eq(*f, source)) {
+            self.files.push(source);
+        }
+    }
+
+    /// Links a file of functions once more, for another operand: with other names.
+    pub fn file_of(&mut self, source: &str, names: &[(&str, &str)]) {
+        self.renamed.push(renamed(&without_slots(source), names));
+    }
+
+    /// Declares the operands from one on, for a kernel whose file does not.
+    pub fn bindings(&mut self, spec: &Specialization, first: usize) {
+        for (at, binding) in (1..).zip(spec.kernel.bindings).skip(first) {
+            self.binding(at, binding);
+        }
+    }
+
+    /// Declares one of them.
+    pub fn binding(&mut self, at: usize, binding: &Binding) {
+        let (n, up) = (binding.name, binding.name.to_uppercase());
+        let access = if binding.write { "read_write" } else { "read" };
+        self.line(format!(
+            "@group(0) @binding({at}) var<storage, {access}> {n}: array<{up}>;"
+        ));
+    }
+
+    /// Adds `{n}_at(i)` for an operand that does its own stores.
+    pub fn strided_at(&mut self, n: &str) {
+        self.line(strided_at(n));
+    }
+
+    /// Links the operators of a compute type.
+    pub fn ops(&mut self, compute: Compute) {
+        self.file(crate::op::op_source(compute));
+    }
+}
+
+/// The text of a specialisation, for any adapter.
+pub fn link(spec: &Specialization, target: Target) -> Result<String> {
+    link_for(spec, target, Traits::default())
+}
+
+/// The same for an adapter with these traits.
+pub fn link_for(spec: &Specialization, target: Target, traits: Traits) -> Result<String> {
+    let kernel = spec.kernel;
+    let mut text = Text {
+        slots: String::new(),
+        files: Vec::new(),
+        renamed: Vec::new(),
+    };
+    for (binding, (dtype, access)) in kernel.bindings.iter().zip(&spec.operands) {
+        if let Access::Quant(quant) = access {
+            quantized(&mut text, binding.name, *quant);
+        } else if *access != Access::Raw {
+            let row = dtype.info(if spec.op.is_empty() {
+                kernel.name
+            } else {
+                spec.op
+            })?;
+            text.file(row.source);
+            operand(&mut text, binding.name, row, *access);
+        }
+    }
+    (kernel.slots)(spec, &mut text)?;
+
+    let lost = |what: &str| Error::Shader {
+        name: spec.name(),
+        message: format!("the kernel file has no {what}"),
+    };
+    let (head, rest) = kernel
+        .source
+        .split_once("// slots:")
+        .ok_or_else(|| lost("slot block"))?;
+    let (_, tail) = rest
+        .split_once("// end slots")
+        .ok_or_else(|| lost("end of slots"))?;
+    let mut out = String::new();
+    if target == Target::Tint && kernel.features.contains(wgpu::Features::SUBGROUP) {
+        out.push_str("enable subgroups;\n");
+    }
+    let _ = writeln!(out, "// {}", spec.name());
+    out.push_str(head);
+    out.push_str(&text.slots);
+    if traits.immediates {
+        let [uniform, immediate] = PARAMS;
+        let (before, behind) = tail.split_once(uniform).ok_or_else(|| lost("parameters"))?;
+        out.extend([before, immediate, behind]);
+    } else {
+        out.push_str(tail);
+    }
+    for file in &text.files {
+        let file = match *file {
+            F16 if traits.packs => F16_PACKS,
+            file => file,
+        };
+        out.push('\n');
+        out.push_str(&without_slots(file));
+    }
+    for file in &text.renamed {
+        out.push('\n');
+        out.push_str(file);
+    }
+    Ok(out)
+}
+
+/// Text with other identifiers in the place of some.
+pub(crate) fn renamed(text: &str, names: &[(&str, &str)]) -> String {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let end = rest.find(|c| is_part(c) != is_part(first));
+        let (word, after) = rest.split_at(end.unwrap_or(rest.len()));
+        let new = names.iter().find(|(old, _)| *old == word);
+        out.push_str(new.map_or(word, |(_, new)| new));
+        rest = after;
+    }
+    out
+}
+
+/// One function of a file, which ends with the first brace at the start of a line or with its only line.
+pub(crate) fn function<'a>(file: &'a str, name: &str) -> &'a str {
+    let Some(start) = file.find(&format!("fn {name}(")) else {
+        return "";
+    };
+    let rest = &file[start..];
+    let line = rest.find('\n').unwrap_or(rest.len());
+    if rest[..line].ends_with('}') {
+        return &rest[..line];
+    }
+    let end = rest.find("\n}").map_or(rest.len(), |at| at + 2);
+    &rest[..end]
+}
+
+/// A linked file without its slot block, which stands for what its user brings.
+fn without_slots(file: &str) -> Cow<'_, str> {
+    match file.split_once("// slots:") {
+        Some((head, rest)) => match rest.split_once("// end slots") {
+            Some((_, tail)) => Cow::Owned([head, tail].concat()),
+            None => Cow::Borrowed(file),
+        },
+        None => Cow::Borrowed(file),
+    }
+}

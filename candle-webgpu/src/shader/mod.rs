@@ -1,0 +1,13 @@
+//! Shader text, and the pipelines that are made of it.
+
+pub(crate) mod compile;
+pub(crate) mod disk_cache;
+mod link;
+mod operand;
+pub(crate) mod pipeline_cache;
+pub(crate) mod precompile;
+mod specialization;
+
+pub(crate) use link::{function, renamed};
+pub use link::{link, link_for, Target, Text, Traits};
+pub use specialization::{read, read_bound_rw, write, Access, Binding, Kernel, Specialization};

@@ -1,0 +1,233 @@
+// y[b, m, n] = sum over k of a[b, m, k] w[n, k] for few rows m and a quantized w, in integers. A workgroup rounds its rows
+// of a to 16 bits a block of W_BLOCK units, as two bytes that dot4I8Packed takes, and keeps them. A thread_group of THREAD_GROUP threads owns
+// ROWS rows of OWN neighbouring columns of y at a time, p.rounds times; a thread adds up every THREAD_GROUP-th span of W_SPAN units
+// of 32.
+
+override WORKGROUP: u32 = 256u;
+override THREAD_GROUP: u32 = 32u; // a power of two; with subgroups at most as many as the smallest has
+override CHUNK: u32 = 192u; // units of a row that are kept, a multiple of THREAD_GROUP * W_SPAN
+
+// slots: as it stands this file is the f32 case of eight-bit q with one scale and no subgroups.
+alias A = vec4<f32>;
+alias B = vec4<u32>;
+alias Y = f32;
+const ROWS = 1u;
+const COLS = 2u;
+const OWN = 2u; // columns of y; of a pair half of COLS, the first of b and the others of c
+const W_SPAN = 1u; // neighbours that are loaded together
+const TREE = true;
+const W_SHIFTED = false;
+const W_HALVES = false; // each has a scale of its own
+const W_WHOLE = false;  // sums over a span are integers
+struct Ids { @builtin(local_invocation_index) thread: u32 }
+struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
+struct Raw { q: array<vec4<u32>, 2> }
+fn thread_group_sum(v: vec4<f32>, lane: u32) -> vec4<f32> { return v; }
+fn place(group: u32) -> Place {
+    return Place(0u, 0u, 0u, group, p.a_offset, Matrix(p.b_offset, p.n, p.b_n));
+}
+fn load(which: u32, w: Matrix, n: u32, s: u32) -> Spans {
+    var spans: Spans;
+    for (var c = 0u; c < COLS; c++) { spans[c] = w_load(unit_of(w, n, c, s)); }
+    return spans;
+}
+fn keep(thread: u32, first: u32, count: u32, rows: array<u32, ROWS>) {
+    for (var h = thread; h < 2u * count; h += WORKGROUP) {
+        let at = rows[0] / 4u + 8u * first + 4u * h;
+        let q = array<vec4<i32>, 4>(vec4<i32>(a[at]), vec4<i32>(a[at + 1u]), vec4<i32>(a[at + 2u]), vec4<i32>(a[at + 3u]));
+        put(0u, h / 2u, h % 2u, q);
+        act_scale[slot(0u, h / 2u)] = 1.0;
+    }
+}
+fn w_load(u: u32) -> Raw { return Raw(array<vec4<u32>, 2>(b[2u * u], b[2u * u + 1u])); }
+fn w_unpack(r: Raw, u: u32, j: u32) -> Parts {
+    return Parts(r.q[0], r.q[1], vec2<i32>(1i), vec2<i32>(), vec2<f32>(1.0));
+}
+fn add_span(acc: ptr<function, array<vec4<f32>, ROWS>>, now: Spans, w: Matrix, n: u32, s: u32, at_s: u32) {
+    var sums = Sums();
+    let factors = add_unit(&sums, now, w, n, s, at_s, 0u);
+    add_sums(acc, sums, factors, s * W_SPAN);
+}
+fn unit_of(w: Matrix, n: u32, c: u32, s: u32) -> u32 { return unit_at(w, n + c, s); }
+fn y_put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {
+    for (var i = 0u; i < count; i++) { y[at + i] = v[i]; }
+}
+// end slots
+
+// What a rule puts in for steps behind the product; zero without.
+struct Epilogue {
+    zero: u32,
+    step: u32, // of a pair, elements from where b starts to where c starts
+    scalars: array<vec4<u32>, 2>,
+    reads: array<vec4<u32>, 2>, // of an operand: where it starts, after how many elements it repeats, the last element of y
+}
+struct Params {
+    m: u32,
+    n: u32,
+    k: u32,
+    batch: u32,
+    groups: u32, // workgroups of one matrix
+    rows: u32, // of experts, matrices of b
+    a_offset: u32,
+    b_offset: u32,
+    a_m: u32,
+    a_k: u32,
+    b_k: u32,
+    b_n: u32,
+    dims: vec4<u32>, // of the batch
+    a_batch: vec4<u32>,
+    b_batch: vec4<u32>,
+    op: u32,
+    blocks: u32, // of ROWS rows
+    rounds: u32, // of a workgroup
+    epilogue: Epilogue,
+    // Of projections, products with the same a: the first workgroup of each, and how many there are; of each the workgroups of a
+    // block, n, b_offset and b_n.
+    starts: vec4<u32>,
+    products: array<vec4<u32>, 3>,
+}
+@group(0) @binding(0) var<uniform> p: Params;
+@group(0) @binding(1) var<storage, read> a: array<A>;
+@group(0) @binding(2) var<storage, read> b: array<B>;
+@group(0) @binding(3) var<storage, read_write> y: array<Y>;
+
+// A matrix of b: where it starts, its rows, and how far they are apart.
+struct Matrix { start: u32, n: u32, stride: u32 }
+// What a workgroup owns: of product `which` of projections and `batch` of a batch, the rows of a from m0 on, and which of the
+// workgroups of those rows it is. `a` is where that product's a starts.
+struct Place { which: u32, batch: u32, m0: u32, group: u32, a: u32, w: Matrix }
+
+const W_BLOCK = select(1u, W_SPAN, W_WHOLE); // units that are rounded to the same steps
+
+// Halves of units, high bytes then low bytes; the value of one step of the 16 bits; the sums of the halves, in steps.
+var<workgroup> halves: array<vec4<u32>, 4u * ROWS * CHUNK>;
+var<workgroup> act_scale: array<f32, ROWS * CHUNK>;
+var<workgroup> totals: array<i32, 2u * ROWS * CHUNK>;
+var<workgroup> part: array<vec4<f32>, WORKGROUP>;
+
+// Where unit u of row r is kept: those that the threads of a thread_group take at the same time are neighbours.
+fn slot(r: u32, u: u32) -> u32 { return r * CHUNK + u % W_SPAN * (CHUNK / W_SPAN) + u / W_SPAN; }
+
+// Keeps half a unit of row r.
+fn put(r: u32, u: u32, half: u32, q: array<vec4<i32>, 4>) {
+    let at = half * ROWS * CHUNK + slot(r, u);
+    halves[at] = vec4<u32>(high_bytes(q[0]), high_bytes(q[1]), high_bytes(q[2]), high_bytes(q[3]));
+    halves[2u * ROWS * CHUNK + at] = vec4<u32>(pack4xI8(q[0]), pack4xI8(q[1]), pack4xI8(q[2]), pack4xI8(q[3]));
+    let sum = q[0] + q[1] + q[2] + q[3];
+    totals[at] = sum.x + sum.y + sum.z + sum.w;
+}
+
+// What is left without the low bytes, which are signed.
+fn high_bytes(q: vec4<i32>) -> u32 { return pack4xI8((q + vec4<i32>(128i)) >> vec4<u32>(8u)); }
+
+fn dot_half(q: vec4<u32>, x: vec4<u32>) -> i32 {
+    return dot4I8Packed(q.x, x.x) + dot4I8Packed(q.y, x.y) + dot4I8Packed(q.z, x.z) + dot4I8Packed(q.w, x.w);
+}
+
+alias Spans = array<Raw, COLS>;
+
+// The first unit of span s of row n of b; rows past the last repeat it.
+fn unit_at(w: Matrix, n: u32, s: u32) -> u32 {
+    return ((w.start + min(n, w.n - 1u) * w.stride) / (32u * W_SPAN) + s) * W_SPAN;
+}
+
+// Of COLS columns: products with high bytes, which count 256 times, and with low ones; shifts times sums of a.
+struct Sums { high: array<vec4<i32>, ROWS>, low: array<vec4<i32>, ROWS>, shift: array<vec4<i32>, ROWS> }
+
+// Adds unit j of span s of what is kept, span at_s of its rows of b; the factors of the columns.
+fn add_unit(sums: ptr<function, Sums>, now: Spans, w: Matrix, n: u32, s: u32, at_s: u32, j: u32) -> array<vec2<f32>, COLS> {
+    var right: array<Parts, COLS>;
+    var factors: array<vec2<f32>, COLS>;
+    for (var c = 0u; c < COLS; c++) {
+        right[c] = w_unpack(now[c], unit_of(w, n, c, at_s), j);
+        factors[c] = right[c].factor;
+    }
+    for (var r = 0u; r < ROWS; r++) {
+        let low = slot(r, s * W_SPAN + j);
+        let high = ROWS * CHUNK + low;
+        let below = 2u * ROWS * CHUNK;
+        let total = vec2<i32>(totals[low], totals[high]);
+        for (var c = 0u; c < COLS; c++) {
+            let q = right[c];
+            if W_HALVES {
+                (*sums).high[r][c] += q.scale.x * dot_half(q.low, halves[low]) + q.scale.y * dot_half(q.high, halves[high]);
+                (*sums).low[r][c] += q.scale.x * dot_half(q.low, halves[below + low])
+                    + q.scale.y * dot_half(q.high, halves[below + high]);
+                if W_SHIFTED { (*sums).shift[r][c] += q.shift.x * total.x + q.shift.y * total.y; }
+            } else {
+                (*sums).high[r][c] += q.scale.x * (dot_half(q.low, halves[low]) + dot_half(q.high, halves[high]));
+                (*sums).low[r][c] += q.scale.x * (dot_half(q.low, halves[below + low]) + dot_half(q.high, halves[below + high]));
+                if W_SHIFTED { (*sums).shift[r][c] += q.shift.x * (total.x + total.y); }
+            }
+        }
+    }
+    return factors;
+}
+
+// Adds sums over a block of a that begins with unit u of what is kept.
+fn add_sums(acc: ptr<function, array<vec4<f32>, ROWS>>, sums: Sums, factors: array<vec2<f32>, COLS>, u: u32) {
+    for (var r = 0u; r < ROWS; r++) {
+        let step = act_scale[slot(r, u)];
+        for (var c = 0u; c < COLS; c++) {
+            var v: f32;
+            if W_WHOLE {
+                v = 256.0 * f32(sums.high[r][c]) + f32(sums.low[r][c]);
+            } else {
+                v = f32(256i * sums.high[r][c] + sums.low[r][c]);
+            }
+            v *= factors[c].x;
+            if W_SHIFTED { v += factors[c].y * f32(sums.shift[r][c]); }
+            (*acc)[r][c] += step * v;
+        }
+    }
+}
+
+@compute @workgroup_size(WORKGROUP)
+fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+    let at = place(id.y * groups.x + id.x);
+    if at.batch >= p.batch { return; }
+    // Rows and columns past the edge repeat the last one and are not written.
+    var rows: array<u32, ROWS>;
+    for (var r = 0u; r < ROWS; r++) { rows[r] = at.a + min(at.m0 + r, p.m - 1u) * p.a_m; }
+
+    let stride = WORKGROUP / THREAD_GROUP * OWN;
+    let lane = ids.thread % THREAD_GROUP;
+    let units = p.k / 32u;
+    var n0 = at.group * p.rounds * stride + ids.thread / THREAD_GROUP * OWN;
+    keep(ids.thread, 0u, min(CHUNK, units), rows);
+    workgroupBarrier();
+    for (var round = 0u; round < p.rounds; round++) {
+        var acc = array<vec4<f32>, ROWS>(); // of COLS columns
+        for (var first = 0u; first < units; first += CHUNK) {
+            let count = min(CHUNK, units - first);
+            if first > 0u || (round > 0u && units > CHUNK) {
+                workgroupBarrier();
+                keep(ids.thread, first, count, rows);
+                workgroupBarrier();
+            }
+            for (var s = lane; s < count / W_SPAN; s += THREAD_GROUP) {
+                let at_s = first / W_SPAN + s;
+                let now = load(at.which, at.w, n0, at_s);
+                add_span(&acc, now, at.w, n0, s, at_s);
+            }
+        }
+
+        for (var r = 0u; r < ROWS; r++) {
+            var sum = thread_group_sum(acc[r], lane);
+            if TREE {
+                workgroupBarrier();
+                part[ids.thread] = sum;
+                workgroupBarrier();
+                for (var half = THREAD_GROUP / 2u; half > 0u; half /= 2u) {
+                    if lane < half { part[ids.thread] += part[ids.thread + half]; }
+                    workgroupBarrier();
+                }
+                sum = part[ids.thread];
+            }
+            if lane == 0u && at.m0 + r < p.m && n0 < at.w.n {
+                y_put_of(at.which, (at.batch * p.m + at.m0 + r) * at.w.n + n0, min(OWN, at.w.n - n0), sum);
+            }
+        }
+        n0 += stride;
+    }
+}

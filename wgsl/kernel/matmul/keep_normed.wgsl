@@ -1,0 +1,46 @@
+// What gemv_dot does besides rounding x alpha where it norms its one row: the squares of x, and the factor of the sums.
+
+// slots: what gemv_dot.wgsl and its linker bring.
+const TREE = true;
+const WORKGROUP = 256u;
+const THREAD_GROUP = 32u;
+struct Params { k: u32, a_batch: vec4<u32> }
+@group(0) @binding(0) var<uniform> p: Params;
+fn x_four(row: u32, k: u32) -> vec4<f32> { return vec4<f32>(); }
+fn one_of_thread_group(v: f32) -> f32 { return v; }
+fn keep_units(thread: u32, first: u32, count: u32, rows: array<u32, 1>) {}
+// end slots
+
+var<workgroup> square: array<f32, WORKGROUP>; // sums of teams; without subgroups of all in the first
+
+fn keep(thread: u32, first: u32, count: u32, rows: array<u32, 1>) {
+    // Once: that of all of the row.
+    if first == 0u {
+        var sum = vec4<f32>();
+        for (var k = thread * 4u; k < p.k; k += WORKGROUP * 4u) {
+            let x = x_four(rows[0], k);
+            sum += x * x;
+        }
+        let mine = one_of_thread_group((sum.x + sum.y) + (sum.z + sum.w));
+        if TREE {
+            square[thread] = mine;
+            workgroupBarrier();
+            for (var half = WORKGROUP / 2u; half > 0u; half /= 2u) {
+                if thread < half { square[thread] += square[thread + half]; }
+                workgroupBarrier();
+            }
+        } else if thread % THREAD_GROUP == 0u {
+            square[thread / THREAD_GROUP] = mine;
+        }
+    }
+    keep_units(thread, first, count, rows);
+}
+
+// 1 / sqrt(mean x^2 + eps), behind the barrier that follows.
+fn factor() -> f32 {
+    var sum = square[0];
+    if !TREE {
+        for (var i = 1u; i < WORKGROUP / THREAD_GROUP; i++) { sum += square[i]; }
+    }
+    return 1.0 / sqrt(sum * bitcast<f32>(p.a_batch.z) + bitcast<f32>(p.a_batch.y));
+}

@@ -1,0 +1,79 @@
+// y[l, k] = x[l, k] / s[l] in f16, and s, where s[l] is the power of two that brings the greatest magnitude of line l to 2^14
+// and more. A workgroup owns TEAMS pieces of lines that lie side by side; its threads stride along k.
+
+override WORKGROUP: u32 = 256u;
+
+// slots: as it stands this file is the f32 case of lines along k, to f32.
+alias X = vec4<f32>;
+alias Y = vec4<f32>;
+alias YL = vec4<f32>;
+const TEAMS = 1u; // pieces side by side
+const WIDE = 1u;  // lines of a piece: 1, or 4 where lines lie across
+const QUADS = 1u; // quads of a piece
+fn x_piece(at: u32) -> array<vec4<f32>, QUADS> { return array<vec4<f32>, QUADS>(x[at / 4u]); }
+fn y_quad_put(q: u32, v: YL) { y[q] = v; }
+// end slots
+
+struct Params {
+    lines: u32,
+    k: u32,
+    x_offset: u32,
+    x_line: u32, // strides of x and of y
+    x_k: u32,
+    y_line: u32,
+    y_k: u32,
+    first: u32, // where s begins in `line_scales`
+}
+@group(0) @binding(0) var<uniform> p: Params;
+@group(0) @binding(1) var<storage, read> x: array<X>;
+@group(0) @binding(2) var<storage, read_write> y: array<Y>;
+@group(0) @binding(3) var<storage, read_write> line_scales: array<f32>;
+var<workgroup> part: array<vec4<u32>, WORKGROUP>;
+
+// The bits of finite magnitudes: what is infinite or NaN stays so, whatever the others are divided by.
+fn magnitudes(v: vec4<f32>) -> vec4<u32> {
+    let bits = bitcast<vec4<u32>>(v) & vec4<u32>(0x7fffffffu);
+    return select(bits, vec4<u32>(), bits >= vec4<u32>(0x7f800000u));
+}
+
+@compute @workgroup_size(WORKGROUP)
+fn main(
+    @builtin(local_invocation_index) thread: u32,
+    @builtin(workgroup_id) id: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+) {
+    let first = (id.y * groups.x + id.x) * TEAMS * WIDE;
+    if first >= p.lines { return; }
+    let line = first + thread % TEAMS * WIDE;
+    let live = line < p.lines;
+    let step = select(4u * QUADS, 1u, WIDE == 4u);
+    let start = thread / TEAMS * step;
+    let stride = WORKGROUP / TEAMS * step;
+    let source = p.x_offset + min(line, p.lines - WIDE) * p.x_line;
+    var most = vec4<u32>();
+    for (var k = start; k < p.k; k += stride) {
+        let piece = x_piece(source + k * p.x_k);
+        for (var q = 0u; q < QUADS; q++) { most = max(most, magnitudes(piece[q])); }
+    }
+    part[thread] = most;
+    workgroupBarrier();
+    for (var half = WORKGROUP / 2u; half >= TEAMS; half /= 2u) {
+        if thread < half { part[thread] = max(part[thread], part[thread + half]); }
+        workgroupBarrier();
+    }
+    most = part[thread % TEAMS];
+    if WIDE == 1u { most = vec4<u32>(max(max(most.x, most.y), max(most.z, most.w))); }
+
+    let exponent = max(most >> vec4<u32>(23u), vec4<u32>(15u)) - vec4<u32>(14u);
+    let by = bitcast<vec4<f32>>((vec4<u32>(254u) - exponent) << vec4<u32>(23u));
+    if !live { return; }
+    for (var k = start; k < p.k; k += stride) {
+        let piece = x_piece(source + k * p.x_k);
+        let to = (line * p.y_line + k * p.y_k) / 4u;
+        for (var q = 0u; q < QUADS; q++) { y_quad_put(to + q, piece[q] * by); }
+    }
+    if thread < TEAMS {
+        let s = bitcast<vec4<f32>>(exponent << vec4<u32>(23u));
+        for (var i = 0u; i < WIDE; i++) { line_scales[p.first + line + i] = s[i]; }
+    }
+}
