@@ -93,7 +93,41 @@ fn check(spec: &Specialization) -> Result<()> {
         "its entry point is not main"
     );
     bindings(spec, &module)?;
+    params(spec, &module)?;
     shared(spec, module)
+}
+
+/// The fields of a kernel's parameters lie in Rust where WGSL looks for them.
+fn params(spec: &Specialization, module: &naga::Module) -> Result<()> {
+    let layout = spec.kernel.params;
+    if layout.fields.is_empty() {
+        return Ok(());
+    }
+    let mut layouter = naga::proc::Layouter::default();
+    layouter.update(module.to_ctx())?;
+    let p = module
+        .global_variables
+        .iter()
+        .find(|(_, v)| v.space == AddressSpace::Uniform);
+    let (_, p) = p.context("no parameters")?;
+    let naga::TypeInner::Struct { members, .. } = &module.types[p.ty].inner else {
+        bail!("the parameters are no struct");
+    };
+    let wgsl = members.iter().map(|m| {
+        let name = m.name.clone().unwrap_or_default();
+        (name, m.offset as usize, layouter[m.ty].size as usize)
+    });
+    let rust = layout
+        .fields
+        .iter()
+        .map(|f| (f.name.to_string(), f.offset, f.size));
+    let is_data = |field: &(String, usize, usize)| !field.0.starts_with("pad");
+    let (wgsl, rust): (Vec<_>, Vec<_>) = (
+        wgsl.filter(is_data).collect(),
+        rust.filter(is_data).collect(),
+    );
+    ensure!(wgsl == rust, "parameters {wgsl:?}, in Rust {rust:?}");
+    Ok(())
 }
 
 /// The bindings of the text are those of the row; the uniform block fits in a slot of the ring.

@@ -22,6 +22,7 @@ macro_rules! row_kernel {
         Kernel {
             name: $name,
             source: wgsl!("kernel/", $folder, "/", $name, ".wgsl"),
+            params: crate::shader::ParamsLayout::UNKNOWN,
             bindings: $bindings,
             workgroup: WORKGROUP,
             shared: |_| WORKGROUP * $shared,
@@ -59,6 +60,7 @@ pub static SOFTMAX_MERGE: Kernel = row_kernel!(
 pub static ADD_RMS_NORM: Kernel = Kernel {
     name: "add_rms_norm",
     source: wgsl!("kernel/norm/add_rms_norm.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("a"), read("b"), read("alpha"), write("s"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| WORKGROUP * 4,

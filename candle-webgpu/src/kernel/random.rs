@@ -16,6 +16,7 @@ use crate::shader::{write, Access, Kernel, Specialization};
 pub static RANDOM: Kernel = Kernel {
     name: "random",
     source: wgsl!("kernel/random/random.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -45,6 +46,7 @@ pub static RANDOM: Kernel = Kernel {
 pub static RANDOM_F64: Kernel = Kernel {
     name: "random_f64",
     source: wgsl!("kernel/random/random_f64.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,

@@ -11,7 +11,7 @@ use crate::dtype::{DType, DTypeInfo};
 use crate::error::Result;
 use crate::kernel::elementwise::fused;
 use crate::kernel::elementwise::fused::Step;
-use crate::shader::Text;
+use crate::shader::{ParamsLayout, Text};
 
 /// How a kernel reaches an operand; the functions each kind gets are listed in `wgsl/README.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -87,6 +87,8 @@ pub struct Kernel {
     /// The file's name, the first part of the pipeline's label.
     pub name: &'static str,
     pub source: &'static str,
+    /// How its `Params` lie in memory.
+    pub params: ParamsLayout,
     pub bindings: &'static [Binding],
     /// Value of `override WORKGROUP` and the number of invocations in a workgroup.
     pub workgroup: u32,

@@ -11,6 +11,7 @@ macro_rules! kernel {
         Kernel {
             name: "flash_coop",
             source: wgsl!("kernel/attention/flash_coop.wgsl"),
+            params: crate::shader::ParamsLayout::UNKNOWN,
             bindings: &[read_bound_rw("q"), read_bound_rw("k"), read_bound_rw("v"), read_bound_rw("mask"), write("y"), $($more),*],
             workgroup: 128,
             shared: |spec| {

@@ -25,6 +25,7 @@ macro_rules! flash {
         Kernel {
             name: "flash",
             source: wgsl!("kernel/attention/flash.wgsl"),
+            params: crate::shader::ParamsLayout::UNKNOWN,
             bindings: $bindings,
             workgroup: 128,
             shared: |spec| {
@@ -46,6 +47,7 @@ macro_rules! flash_decode {
         Kernel {
             name: "flash_decode",
             source: wgsl!("kernel/attention/flash_decode.wgsl"),
+            params: crate::shader::ParamsLayout::UNKNOWN,
             bindings: $bindings,
             workgroup: 2 * DECODE_KEYS,
             shared: |spec| {
@@ -68,6 +70,7 @@ macro_rules! flash_decode_sub {
         Kernel {
             name: "flash_decode_sub",
             source: wgsl!("kernel/attention/flash_decode_sub.wgsl"),
+            params: crate::shader::ParamsLayout::UNKNOWN,
             bindings: $bindings,
             workgroup: THREAD_GROUP_KEYS,
             shared: |spec| THREAD_GROUP_KEYS * (16 * block(spec).quads + 8),
@@ -97,6 +100,7 @@ pub static FLASH_DECODE_SUB_FILL: Kernel = flash_decode_sub!(WITH_FILL);
 pub static FLASH_MERGE: Kernel = Kernel {
     name: "flash_merge",
     source: wgsl!("kernel/attention/flash_merge.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("x"), write("y")],
     workgroup: 64,
     shared: |_| 0,

@@ -18,6 +18,7 @@ use crate::shader::{read_bound_rw, write, Access, Kernel, Specialization, Text};
 pub static CONV_COOP: Kernel = Kernel {
     name: "conv_coop",
     source: wgsl!("kernel/matmul/gemm_coop.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read_bound_rw("a"), read_bound_rw("b"), write("y")],
     workgroup: 128,
     shared: |spec| tile(spec).shared(),

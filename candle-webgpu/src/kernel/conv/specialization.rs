@@ -10,6 +10,7 @@ use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 pub static CONV_GEMM: Kernel = Kernel {
     name: "conv_gemm",
     source: wgsl!("kernel/conv/conv_gemm.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("w"), read("x"), write("y")],
     workgroup: 256,
     shared: |spec| {
@@ -23,6 +24,7 @@ pub static CONV_GEMM: Kernel = Kernel {
 pub static CONV_DIRECT: Kernel = Kernel {
     name: "conv_direct",
     source: wgsl!("kernel/conv/conv_direct.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("w"), read("x"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,

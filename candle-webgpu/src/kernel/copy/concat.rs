@@ -15,6 +15,7 @@ macro_rules! parts {
         Kernel {
             name: "concat",
             source: wgsl!("kernel/copy/concat.wgsl"),
+            params: crate::shader::ParamsLayout::UNKNOWN,
             bindings: &[$($binding),+],
             workgroup: WORKGROUP,
             shared: |_| 0,

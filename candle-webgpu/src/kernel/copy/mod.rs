@@ -13,11 +13,12 @@ use crate::kernel::{quads, threads, Strided, WORKGROUP};
 use crate::memory::split::{Dims, Part};
 use crate::memory::view::{merge, to_u32, Merged, View, MAX_RANK};
 use crate::recorder::op::Grid;
-use crate::shader::{read, write, Access, Kernel, Specialization, Text};
+use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
 
 pub static FILL: Kernel = Kernel {
     name: "fill",
     source: wgsl!("kernel/copy/fill.wgsl"),
+    params: FillParams::LAYOUT,
     bindings: &[write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -35,6 +36,7 @@ pub static FILL: Kernel = Kernel {
 pub static COPY_QUADS: Kernel = Kernel {
     name: "copy_quads",
     source: wgsl!("kernel/copy/copy_quads.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("x"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -45,6 +47,7 @@ pub static COPY_QUADS: Kernel = Kernel {
 pub static COPY_ELEMS: Kernel = Kernel {
     name: "copy_elems",
     source: wgsl!("kernel/copy/copy_elems.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("x"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -74,12 +77,12 @@ pub fn catalogue() -> Vec<Specialization> {
     BITS.into_iter().flat_map(each).collect()
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-pub(crate) struct FillParams {
-    n: u32,
-    pad: u32,
-    value: [u32; 2],
+params! {
+    pub(crate) struct FillParams {
+        n: u32,
+        pad: u32,
+        value: [u32; 2],
+    }
 }
 
 /// What overwrites `bytes` bytes by zeros, and those up to the next whole word.

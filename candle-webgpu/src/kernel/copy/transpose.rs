@@ -13,6 +13,7 @@ const TILE: [u32; 2] = [32, 64];
 pub static TRANSPOSE: Kernel = Kernel {
     name: "transpose",
     source: wgsl!("kernel/copy/transpose.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("x"), write("y")],
     workgroup: 128,
     shared: |spec| TILE[0] * (TILE[1] + 1) * spec.dtype(0).size().max(4) as u32,
@@ -28,6 +29,7 @@ const TILE_16: u32 = 64;
 pub static TRANSPOSE_16: Kernel = Kernel {
     name: "transpose16",
     source: wgsl!("kernel/copy/transpose16.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("x"), write("y")],
     workgroup: 128,
     shared: |_| (33 * TILE_16 + 2) * 4,

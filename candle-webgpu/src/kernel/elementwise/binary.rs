@@ -12,6 +12,7 @@ use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 pub static BINARY: Kernel = Kernel {
     name: "binary",
     source: wgsl!("kernel/elementwise/binary.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("a"), read("b"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,

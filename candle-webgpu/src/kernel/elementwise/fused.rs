@@ -79,6 +79,7 @@ macro_rules! chain {
         Kernel {
             name: "fused_elementwise",
             source: wgsl!("kernel/elementwise/fused_elementwise.wgsl"),
+            params: crate::shader::ParamsLayout::UNKNOWN,
             bindings: &[$(read($name),)+ write("y")],
             workgroup: WORKGROUP,
             shared: |_| 0,

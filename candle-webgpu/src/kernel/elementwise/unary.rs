@@ -14,6 +14,7 @@ use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 pub static UNARY: Kernel = Kernel {
     name: "unary",
     source: wgsl!("kernel/elementwise/unary.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("x"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,

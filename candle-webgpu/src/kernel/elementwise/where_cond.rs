@@ -12,6 +12,7 @@ use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 pub static WHERE_COND: Kernel = Kernel {
     name: "where_cond",
     source: wgsl!("kernel/elementwise/where_cond.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("c"), read("t"), read("f"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,

@@ -15,6 +15,7 @@ use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 pub static GATHER: Kernel = Kernel {
     name: "gather",
     source: wgsl!("kernel/index/gather.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("src"), read("ids"), write("y"), write("fault")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -31,6 +32,7 @@ pub static GATHER: Kernel = Kernel {
 pub static GATHER_ROWS: Kernel = Kernel {
     name: "gather_rows",
     source: wgsl!("kernel/index/gather_rows.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("src"), read("ids"), write("y"), write("fault")],
     workgroup: WORKGROUP,
     shared: |_| 0,

@@ -15,6 +15,7 @@ use crate::shader::{read, write, Access, Kernel, Specialization};
 pub static SCATTER: Kernel = Kernel {
     name: "scatter",
     source: wgsl!("kernel/index/scatter.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[write("dst"), read("ids"), read("src"), write("fault")],
     workgroup: WORKGROUP,
     shared: |_| 0,

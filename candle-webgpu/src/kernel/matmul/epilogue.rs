@@ -70,6 +70,7 @@ const fn with(of: &'static Kernel, bindings: &'static [Binding]) -> Kernel {
     Kernel {
         name: of.name,
         source: of.source,
+        params: crate::shader::ParamsLayout::UNKNOWN,
         bindings,
         workgroup: of.workgroup,
         shared: of.shared,

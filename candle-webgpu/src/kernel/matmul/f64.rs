@@ -13,6 +13,7 @@ use crate::shader::{read, write, Access, Kernel, Specialization};
 pub static MATMUL_F64: Kernel = Kernel {
     name: "matmul_f64",
     source: wgsl!("kernel/matmul/matmul_f64.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("a"), read("b"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,

@@ -16,6 +16,7 @@ const fn row(name: &'static str, workgroup: u32) -> Kernel {
     Kernel {
         name,
         source: wgsl!("kernel/matmul/gemm.wgsl"),
+        params: crate::shader::ParamsLayout::UNKNOWN,
         bindings: BINDINGS,
         workgroup,
         shared,

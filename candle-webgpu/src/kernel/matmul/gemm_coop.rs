@@ -21,6 +21,7 @@ macro_rules! kernel {
         Kernel {
             name: $name,
             source: wgsl!("kernel/matmul/gemm_coop.wgsl"),
+            params: crate::shader::ParamsLayout::UNKNOWN,
             bindings: $bindings,
             workgroup: THREADS,
             shared: |spec| tile(spec).shared(),

@@ -17,6 +17,7 @@ macro_rules! gemv_k {
         Kernel {
             name: $name,
             source: wgsl!("kernel/matmul/gemv_k.wgsl"),
+            params: crate::shader::ParamsLayout::UNKNOWN,
             bindings: $bindings,
             workgroup: $workgroup,
             shared: |spec| form(spec).rows * $workgroup * 16,
@@ -54,6 +55,7 @@ pub static GEMV_EXPERT_SUB32: Kernel = gemv_k!("gemv_expert_sub32", 32, SUB, EXP
 pub static GEMV_N: Kernel = Kernel {
     name: "gemv_n",
     source: wgsl!("kernel/matmul/gemv_n.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: BINDINGS,
     workgroup: 256,
     shared: |_| 256 * 16,

@@ -27,6 +27,7 @@ macro_rules! kernel {
         Kernel {
             name: $name,
             source: wgsl!("kernel/matmul/gemv_dot.wgsl"),
+            params: crate::shader::ParamsLayout::UNKNOWN,
             bindings: $bindings,
             workgroup: $workgroup,
             shared: |spec| shared(form(spec).rows, chunk(spec)),

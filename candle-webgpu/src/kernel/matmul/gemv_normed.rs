@@ -67,6 +67,7 @@ macro_rules! row {
             Kernel {
                 name: $name,
                 source: wgsl!("kernel/matmul/", $file, ".wgsl"),
+                params: crate::shader::ParamsLayout::UNKNOWN,
                 bindings: $bindings[at],
                 workgroup: $workgroup,
                 shared: $shared,

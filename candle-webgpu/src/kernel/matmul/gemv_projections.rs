@@ -21,6 +21,7 @@ macro_rules! projections {
         Kernel {
             name: $name,
             source: wgsl!("kernel/matmul/gemv_projections.wgsl"),
+            params: crate::shader::ParamsLayout::UNKNOWN,
             bindings: &[read("a"), read("b"), write("y"), $($more),*],
             workgroup: $workgroup,
             shared: |spec| gemv::form(spec).rows * $workgroup * 16,

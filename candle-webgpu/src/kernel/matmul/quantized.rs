@@ -17,6 +17,7 @@ use crate::shader::{read, write, Access, Kernel, Specialization};
 pub static DEQUANTIZE: Kernel = Kernel {
     name: "dequantize",
     source: wgsl!("kernel/matmul/dequantize.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("x"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -27,6 +28,7 @@ pub static DEQUANTIZE: Kernel = Kernel {
 pub static DEQUANTIZE_ROWS: Kernel = Kernel {
     name: "dequantize_rows",
     source: wgsl!("kernel/matmul/dequantize_rows.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("x"), read("ids"), write("y"), write("fault")],
     workgroup: WORKGROUP,
     shared: |_| 0,

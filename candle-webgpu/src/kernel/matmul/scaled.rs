@@ -17,6 +17,7 @@ const WORKGROUP: u32 = 256;
 pub static SCALE_LINES: Kernel = Kernel {
     name: "scale_lines",
     source: wgsl!("kernel/matmul/scale_lines.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("x"), write("y"), write("line_scales")],
     workgroup: WORKGROUP,
     shared: |_| WORKGROUP * 16,

@@ -16,6 +16,7 @@ use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 pub static POOL: Kernel = Kernel {
     name: "pool",
     source: wgsl!("kernel/pool/pool.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("x"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,

@@ -17,6 +17,7 @@ use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 pub static UPSAMPLE_NEAREST: Kernel = Kernel {
     name: "upsample_nearest",
     source: wgsl!("kernel/pool/upsample_nearest.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("x"), read("places"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -27,6 +28,7 @@ pub static UPSAMPLE_NEAREST: Kernel = Kernel {
 pub static UPSAMPLE_BILINEAR: Kernel = Kernel {
     name: "upsample_bilinear",
     source: wgsl!("kernel/pool/upsample_bilinear.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("x"), read("places"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,

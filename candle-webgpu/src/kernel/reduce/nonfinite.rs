@@ -7,6 +7,7 @@ use crate::shader::{read, write, Access, Kernel, Specialization};
 pub static NONFINITE: Kernel = Kernel {
     name: "nonfinite",
     source: wgsl!("kernel/reduce/nonfinite.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("x"), write("seen"), write("fault")],
     workgroup: WORKGROUP,
     shared: |_| 0,

@@ -13,6 +13,7 @@ pub(crate) const TREE_WORKGROUP: u32 = 256;
 pub static REDUCE_ROW: Kernel = Kernel {
     name: "reduce_row",
     source: wgsl!("kernel/reduce/reduce_row.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("x"), write("y")],
     workgroup: TREE_WORKGROUP,
     shared: |spec| TREE_WORKGROUP * acc_bytes(spec),
@@ -73,6 +74,7 @@ fn acc_bytes(spec: &Specialization) -> u32 {
 pub static REDUCE_COLUMN: Kernel = Kernel {
     name: "reduce_column",
     source: wgsl!("kernel/reduce/reduce_column.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("x"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -83,6 +85,7 @@ pub static REDUCE_COLUMN: Kernel = Kernel {
 pub static REDUCE_COLUMNS: Kernel = Kernel {
     name: "reduce_columns",
     source: wgsl!("kernel/reduce/reduce_columns.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("x"), write("y")],
     workgroup: TREE_WORKGROUP,
     shared: |spec| TREE_WORKGROUP * 4 * acc_bytes(spec),
@@ -93,6 +96,7 @@ pub static REDUCE_COLUMNS: Kernel = Kernel {
 pub static REDUCE_ARG: Kernel = Kernel {
     name: "reduce_winner",
     source: wgsl!("kernel/reduce/reduce_arg.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("x"), read("won"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,

@@ -13,6 +13,7 @@ macro_rules! caches {
         Kernel {
             name: "rope_kv_cache",
             source: wgsl!("kernel/rope/rope_qk.wgsl"),
+            params: crate::shader::ParamsLayout::UNKNOWN,
             bindings: &[
                 read("x"), read("c"), read("s"), write("y"), read("u"), write("w"),
                 read("a"), write("z") $(, $more)*

@@ -16,6 +16,7 @@ use crate::shader::{read, renamed, write, Access, Kernel, Specialization, Text};
 pub static ROPE: Kernel = Kernel {
     name: "rope",
     source: wgsl!("kernel/rope/rope.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("x"), read("c"), read("s"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -32,6 +33,7 @@ const NEIGHBOURS: &str = "neighbours";
 pub static ROPE_QK: Kernel = Kernel {
     name: "rope_qk",
     source: wgsl!("kernel/rope/rope_qk.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[
         read("x"),
         read("c"),

@@ -14,6 +14,7 @@ use crate::shader::{write, Kernel, Specialization};
 pub static SORT_PAIR: Kernel = Kernel {
     name: "sort_pair",
     source: wgsl!("kernel/sort/sort_pair.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[
         write("keys_a"),
         write("ids_a"),

@@ -21,6 +21,7 @@ pub(crate) const SORT_WORKGROUP: u32 = 256;
 pub static SORT_BLOCK: Kernel = Kernel {
     name: "sort_block",
     source: wgsl!("kernel/sort/sort_block.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("x"), write("keys"), write("ids")],
     workgroup: SORT_WORKGROUP,
     shared: |spec| shared(spec.info(0).map(|row| row.compute)),
@@ -36,6 +37,7 @@ pub static SORT_BLOCK: Kernel = Kernel {
 pub static SORT_MERGE: Kernel = Kernel {
     name: "sort_merge",
     source: wgsl!("kernel/sort/sort_merge.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[write("keys"), write("ids")],
     workgroup: SORT_WORKGROUP,
     shared: |spec| shared(Ok(keys_of(spec))),
@@ -49,6 +51,7 @@ pub static SORT_MERGE: Kernel = Kernel {
 pub static SORT_STEP: Kernel = Kernel {
     name: "sort_step",
     source: wgsl!("kernel/sort/sort_step.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[write("keys"), write("ids")],
     workgroup: SORT_WORKGROUP,
     shared: |_| 0,
