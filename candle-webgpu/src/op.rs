@@ -116,6 +116,14 @@ impl Op {
     }
 }
 
+/// How many scalars an op takes; 0 if it is not a unary row of OPS.
+pub(crate) fn scalars_of(op: &str) -> u8 {
+    match OPS.iter().find(|row| row.name == op).map(|row| row.family) {
+        Some(Family::Unary { scalars }) => scalars,
+        _ => 0,
+    }
+}
+
 /// Files of `wgsl/op/` by compute type.
 pub(crate) fn op_source(compute: Compute) -> &'static str {
     match compute {

@@ -6,8 +6,9 @@ use crate::device::Inner;
 use crate::dtype::DType;
 use crate::fusion::expr::{Chain, Read};
 use crate::fusion::graph::Graph;
-use crate::kernel::elementwise::fused::{Arg, MAX_READS, MAX_SCALARS, MAX_VIEWS};
+use crate::kernel::elementwise::fused::{MAX_READS, MAX_SCALARS, MAX_VIEWS};
 use crate::recorder::op::Op;
+use crate::shader::Arg;
 
 /// The most steps of a chain: enough for what models write down, and few enough for registers.
 const MAX_STEPS: usize = 12;

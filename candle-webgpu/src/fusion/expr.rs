@@ -7,14 +7,14 @@ use crate::dtype::DType;
 use crate::kernel::elementwise::binary::BINARY;
 use crate::kernel::elementwise::fused;
 use crate::kernel::elementwise::fused::{
-    Arg, Params, Step, MAX_READS, MAX_SCALARS, MAX_VIEWS, VIEW_RANK, WHERE_COND_OP,
+    Params, MAX_READS, MAX_SCALARS, MAX_VIEWS, VIEW_RANK, WHERE_COND_OP,
 };
 use crate::kernel::elementwise::unary::{COPY, UNARY};
 use crate::kernel::elementwise::where_cond::WHERE_COND;
 use crate::kernel::{spans, Strided};
 use crate::memory::buffer::Value;
 use crate::recorder::op::Op;
-use crate::shader::{Access, Specialization};
+use crate::shader::{Access, Arg, Specialization, Step};
 
 /// Dims and strides of an operand that is not flat, and whether its rows are whole quads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,14 +8,13 @@ use crate::dtype::DType;
 use crate::fusion::expr::{Chain, Read};
 use crate::fusion::graph;
 use crate::fusion::graph::Graph;
-use crate::kernel::elementwise::fused::Step;
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::epilogue::{Epilogue, Params, MAX_READS, MAX_SCALARS};
 use crate::kernel::matmul::gemv_projections;
 use crate::kernel::matmul::problem::Params as Product;
 use crate::memory::buffer::Value;
 use crate::recorder::op::{Grid, Op};
-use crate::shader::Access;
+use crate::shader::{Access, Step};
 
 pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
     let mut fired = 0;

@@ -8,9 +8,11 @@ mod params;
 pub(crate) mod pipeline_cache;
 pub(crate) mod precompile;
 mod specialization;
+pub(crate) mod steps;
 
 pub(crate) use link::{function, renamed};
 pub use link::{link, link_for, Target, Text, Traits};
 pub(crate) use params::params;
 pub use params::{Field, ParamsLayout};
 pub use specialization::{read, read_bound_rw, write, Access, Binding, Kernel, Specialization};
+pub use steps::{Arg, Step};

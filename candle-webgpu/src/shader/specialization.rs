@@ -9,9 +9,7 @@ use smallvec::SmallVec;
 use crate::dtype::quant::Quant;
 use crate::dtype::{DType, DTypeInfo};
 use crate::error::Result;
-use crate::kernel::elementwise::fused;
-use crate::kernel::elementwise::fused::Step;
-use crate::shader::{ParamsLayout, Text};
+use crate::shader::{steps, ParamsLayout, Step, Text};
 
 /// How a kernel reaches an operand; the functions each kind gets are listed in `wgsl/README.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -117,7 +115,7 @@ pub struct Specialization {
     pub operands: SmallVec<[(DType, Access); 7]>,
     /// Values of overrides other than WORKGROUP.
     pub overrides: SmallVec<[(&'static str, u32); 2]>,
-    /// The ops of a chain.
+    /// The ops of a fused elementwise kernel.
     pub steps: Option<Arc<[Step]>>,
 }
 
@@ -170,7 +168,7 @@ impl Specialization {
             let _ = write!(name, ".{}", self.op);
         }
         if let Some(steps) = &self.steps {
-            let _ = write!(name, ".{}", fused::name(steps));
+            let _ = write!(name, ".{}", steps::name(steps));
         }
         for (dtype, access) in &self.operands {
             let _ = match access {

@@ -1,6 +1,5 @@
 //! chain: elementwise ops of which each but the last is read only by later ones, as one kernel. Recorded by a rule.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -11,69 +10,20 @@ use crate::kernel::elementwise::unary;
 use crate::kernel::elementwise::unary::apply;
 use crate::kernel::{span_slot, WORKGROUP};
 use crate::op::{short, Family, OPS, SHORT};
-use crate::shader::{read, write, Access, Kernel, Specialization, Text};
+use crate::shader::steps::READ_NAMES;
+use crate::shader::{read, write, Access, Arg, Kernel, Specialization, Step, Text};
 
 /// The most operands; there is one output, and 8 storage buffers everywhere.
-pub(crate) const MAX_READS: usize = 6;
+pub(crate) const MAX_READS: usize = READ_NAMES.len();
 /// The most steps that have scalars, and the most operands that are not flat: what the parameters hold.
 pub(crate) const MAX_SCALARS: usize = 4;
 pub(crate) const MAX_VIEWS: usize = 4;
 /// Dims of an operand that is not flat.
 pub(crate) const VIEW_RANK: usize = 4;
 
-/// What a step works on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Arg {
-    Read(u8),
-    Step(u8),
-}
-
-/// An op of a chain.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Step {
-    /// A row of OPS, `cast`, or `pick`.
-    pub op: &'static str,
-    /// Each with the dtype in which it is seen: `pick` sees bits.
-    pub args: SmallVec<[(Arg, DType); 3]>,
-    pub out: DType,
-}
-
 /// Moves one of two, by a condition.
 pub(crate) const WHERE_COND_OP: &str = "where_cond";
 
-impl Step {
-    /// Whether it is a row of OPS, whose file is linked.
-    pub fn is_op(&self) -> bool {
-        ![unary::CAST_OP, WHERE_COND_OP].contains(&self.op)
-    }
-
-    pub fn has_scalars(&self) -> bool {
-        unary::scalars_of(self.op) > 0
-    }
-}
-
-/// For example `usilu:f16(a)+bmul:f16(0,b)`: letters are operands, numbers earlier steps.
-pub(crate) fn name(steps: &[Step]) -> String {
-    let mut name = String::new();
-    for (i, step) in steps.iter().enumerate() {
-        let plus = if i == 0 { "" } else { "+" };
-        let _ = write!(name, "{plus}{}:{}(", step.op, step.out);
-        for (j, (arg, dtype)) in step.args.iter().enumerate() {
-            let comma = if j == 0 { "" } else { "," };
-            let _ = match arg {
-                Arg::Read(at) => write!(name, "{comma}{}", NAMES[usize::from(*at)]),
-                Arg::Step(at) if steps[usize::from(*at)].out == *dtype => {
-                    write!(name, "{comma}{at}")
-                }
-                Arg::Step(at) => write!(name, "{comma}{at}~{dtype}"),
-            };
-        }
-        name.push(')');
-    }
-    name
-}
-
-const NAMES: [&str; MAX_READS] = ["a", "b", "c", "d", "e", "f"];
 macro_rules! chain {
     ($($name:literal),+) => {
         Kernel {
@@ -128,7 +78,7 @@ pub(crate) struct Params {
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let mut views = 0;
     let reads = spec.operands.len() - 1;
-    for ((binding, n), (_, access)) in (1..).zip(NAMES).zip(&spec.operands[..reads]) {
+    for ((binding, n), (_, access)) in (1..).zip(READ_NAMES).zip(&spec.operands[..reads]) {
         let up = n.to_uppercase();
         text.line(format!(
             "@group(0) @binding({binding}) var<storage, read> {n}: array<{up}>;"
@@ -164,7 +114,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
 fn body(spec: &Specialization, text: &mut Text) -> Result<()> {
     let reads = &spec.operands[..spec.operands.len() - 1];
     let dtypes: SmallVec<[DType; MAX_READS]> = reads.iter().map(|(dtype, _)| *dtype).collect();
-    let loads: Vec<_> = NAMES[..reads.len()]
+    let loads: Vec<_> = READ_NAMES[..reads.len()]
         .iter()
         .map(|n| format!("{n}_quad(q)"))
         .collect();
@@ -181,7 +131,7 @@ fn body(spec: &Specialization, text: &mut Text) -> Result<()> {
 pub(crate) fn steps(steps: &[Step], reads: &[DType], p: &str, text: &mut Text) -> Result<()> {
     const OP: &str = "fused_elementwise";
     let mut fields = SmallVec::<[String; MAX_READS]>::new();
-    for (n, dtype) in NAMES.iter().zip(reads) {
+    for (n, dtype) in READ_NAMES.iter().zip(reads) {
         fields.push(format!("{n}: {}", dtype.info(OP)?.compute.lanes()));
     }
     text.line(format!("struct In {{ {} }}", fields.join(", ")));
@@ -197,7 +147,7 @@ pub(crate) fn steps(steps: &[Step], reads: &[DType], p: &str, text: &mut Text) -
         for (j, (arg, dtype)) in step.args.iter().enumerate() {
             files.push(*dtype);
             args.push(match arg {
-                Arg::Read(at) => format!("x.{}", NAMES[usize::from(*at)]),
+                Arg::Read(at) => format!("x.{}", READ_NAMES[usize::from(*at)]),
                 Arg::Step(at) => {
                     let from = steps[usize::from(*at)].out;
                     let seen = seen_as(&format!("s{at}"), from, *dtype)?;

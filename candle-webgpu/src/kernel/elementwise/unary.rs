@@ -27,14 +27,6 @@ pub(crate) const COPY: &str = "copy";
 /// Converts between dtypes.
 pub(crate) const CAST_OP: &str = "cast";
 
-/// How many scalars an op takes.
-pub(crate) fn scalars_of(op: &str) -> u8 {
-    match OPS.iter().find(|row| row.name == op).map(|row| row.family) {
-        Some(Family::Unary { scalars }) => scalars,
-        _ => 0,
-    }
-}
-
 /// The call of an op with a value and pairs of words that hold its scalars.
 pub(crate) fn apply(
     op: &'static str,

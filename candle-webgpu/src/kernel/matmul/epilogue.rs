@@ -10,7 +10,6 @@ use smallvec::SmallVec;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::elementwise::fused;
-use crate::kernel::elementwise::fused::{Arg, Step};
 use crate::kernel::elementwise::unary;
 use crate::kernel::matmul::gemm::{GEMM, GEMM_128};
 use crate::kernel::matmul::gemm_coop::{GEMM_COOP, GEMM_COOP_SCALED};
@@ -19,7 +18,9 @@ use crate::kernel::matmul::gemv_dot::{GEMV_DOT, GEMV_DOT_MANY, GEMV_DOT_SUB};
 use crate::kernel::matmul::problem::Params as Product;
 use crate::kernel::matmul::store;
 use crate::kernel::matmul::{gemm, gemm_coop, gemv, gemv_dot, gemv_projections};
-use crate::shader::{read, read_bound_rw, write, Access, Binding, Kernel, Specialization, Text};
+use crate::shader::{
+    read, read_bound_rw, write, Access, Arg, Binding, Kernel, Specialization, Step, Text,
+};
 
 /// The most operands of the steps besides products, and the most steps that have scalars: what the parameters hold.
 pub(crate) const MAX_READS: usize = 2;
