@@ -155,7 +155,7 @@ fn bindings(spec: &Specialization, module: &naga::Module) -> Result<()> {
             _ => {}
         }
     }
-    let rows = spec.kernel.bindings.iter();
+    let rows = spec.bindings();
     let expected: BTreeMap<u32, (String, bool)> = (1..)
         .zip(rows.map(|b| (b.name.to_string(), b.write)))
         .collect();
@@ -187,7 +187,7 @@ fn shared(spec: &Specialization, module: naga::Module) -> Result<()> {
         .iter()
         .map(|(name, value)| (name.to_string(), f64::from(*value)))
         .collect();
-    values.insert("WORKGROUP".into(), f64::from(spec.kernel.workgroup));
+    values.insert("WORKGROUP".into(), f64::from(spec.workgroup));
     let (module, _) =
         naga::back::pipeline_constants::process_overrides(&module, &info, None, &values)?;
     let mut layouter = naga::proc::Layouter::default();
@@ -208,9 +208,9 @@ fn shared(spec: &Specialization, module: naga::Module) -> Result<()> {
     let size = module.entry_points[0].workgroup_size;
     let invocations: u32 = size.iter().product();
     ensure!(
-        invocations == spec.kernel.workgroup,
+        invocations == spec.workgroup,
         "{size:?} invocations, the row says {}",
-        spec.kernel.workgroup
+        spec.workgroup
     );
     Ok(())
 }
@@ -367,11 +367,11 @@ fn tint() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let mut wrong = Vec::new();
     let mut specs = covering();
-    specs.retain(|s| !s.kernel.is_native());
+    specs.retain(|s| !s.is_native());
     for spec in &specs {
         let path = dir.path().join("shader.wgsl");
         std::fs::write(&path, link(spec, Target::Tint)?)?;
-        let values: Vec<String> = [("WORKGROUP", spec.kernel.workgroup)]
+        let values: Vec<String> = [("WORKGROUP", spec.workgroup)]
             .iter()
             .chain(&spec.overrides)
             .map(|(name, value)| format!("{name}={value}"))

@@ -60,7 +60,7 @@ fn spirv_hash(spec: &Specialization, text: &str) -> Result<u64> {
         .iter()
         .map(|(name, value)| (name.to_string(), f64::from(*value)))
         .collect();
-    values.insert("WORKGROUP".into(), f64::from(spec.kernel.workgroup));
+    values.insert("WORKGROUP".into(), f64::from(spec.workgroup));
     let (module, info) =
         naga::back::pipeline_constants::process_overrides(&module, &info, None, &values)?;
     let options = naga::back::spv::Options {

@@ -17,7 +17,8 @@ pub const TIMEOUT_VAR: &str = "CANDLE_WEBGPU_TIMEOUT";
 pub const CHECK_NAN_VAR: &str = "CANDLE_WEBGPU_CHECK_NAN";
 /// 1: who calls the device is to compare what it gives with what the CPU gives ([`crate::Device::verifies`]).
 pub const VERIFY_VAR: &str = "CANDLE_WEBGPU_VERIFY";
-/// Kernels to do without, separated by commas: their twins are used, and an op that has no other kernel is an error.
+/// Kernels to do without, separated by commas: a kernel's name forbids all its variants, `kernel.variant` only that one. Other
+/// kernels take their place; an op that no other kernel computes is an error.
 pub const DENY_VAR: &str = "CANDLE_WEBGPU_DENY";
 
 /// Seconds of [`TIMEOUT_VAR`] where it is not set. An adapter that computes in software takes its time, so there is none for it.
@@ -29,8 +30,8 @@ pub(crate) struct Settings {
     pub timeout: Option<Duration>,
     pub check_nan: bool,
     pub verify: bool,
-    /// Names of kernels.
-    pub denied: Vec<&'static str>,
+    /// Names of kernels, or of their variants.
+    pub denied: Vec<String>,
 }
 
 impl Settings {
@@ -101,7 +102,7 @@ fn switch(text: &str) -> Option<bool> {
     }
 }
 
-fn denied() -> Result<Vec<&'static str>> {
+fn denied() -> Result<Vec<String>> {
     let Some(value) = set(DENY_VAR) else {
         return Ok(Vec::new());
     };
@@ -110,18 +111,21 @@ fn denied() -> Result<Vec<&'static str>> {
     if names.is_empty() {
         return Ok(Vec::new());
     }
-    let known: BTreeSet<&'static str> = catalogue().iter().map(|spec| spec.kernel.name).collect();
-    let all: Option<Vec<_>> = names
-        .iter()
-        .map(|name| known.iter().find(|k| *k == name).copied())
-        .collect();
-    all.ok_or_else(|| {
-        let known: Vec<_> = known.into_iter().collect();
-        Error::BadVariable {
-            variable: DENY_VAR,
-            wants: format!("a list of kernels; there are {}", known.join(", ")),
-            value: value.clone(),
+    let mut known = BTreeSet::new();
+    for spec in catalogue() {
+        known.insert(spec.kernel.name.to_string());
+        if !spec.variant.is_empty() {
+            known.insert(format!("{}.{}", spec.kernel.name, spec.variant));
         }
+    }
+    if names.iter().all(|name| known.contains(*name)) {
+        return Ok(names.into_iter().map(String::from).collect());
+    }
+    let known: Vec<_> = known.into_iter().collect();
+    Err(Error::BadVariable {
+        variable: DENY_VAR,
+        wants: format!("a list of kernels; there are {}", known.join(", ")),
+        value,
     })
 }
 

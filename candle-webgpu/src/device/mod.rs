@@ -86,7 +86,7 @@ pub(crate) struct Inner {
     /// What it gives is compared with what the CPU gives.
     pub verify: bool,
     /// Names of kernels to do without.
-    pub denied: Vec<&'static str>,
+    pub denied: Vec<String>,
     pub rewrites: Rewrites,
     /// Ops are named on stderr as they are encoded.
     pub log: bool,
@@ -193,6 +193,10 @@ impl Device {
     /// Whether to do without a kernel, as the environment says.
     pub(crate) fn denies(&self, kernel: &Kernel) -> bool {
         self.0.denies(kernel)
+    }
+
+    pub(crate) fn denies_variant(&self, spec: &Specialization) -> bool {
+        self.0.denies_variant(spec)
     }
 
     /// Products of packed bytes are fast, and not disabled.
@@ -327,12 +331,12 @@ impl Device {
     }
 
     fn check_operands(&self, spec: &Specialization, operands: &[BindingRange<'_>]) -> Result<()> {
-        for (i, (a, binding)) in operands.iter().zip(spec.kernel.bindings).enumerate() {
+        for (i, (a, binding)) in operands.iter().zip(spec.bindings()).enumerate() {
             let twice = operands
                 .iter()
                 .enumerate()
                 .any(|(j, b)| i != j && a.value.same(b.value));
-            if binding.write && !binding.held && twice {
+            if binding.write && !binding.read_only && twice {
                 return Err(Error::Invalid {
                     op: spec.kernel.name,
                     message: "one operand is both read and written".into(),
@@ -387,7 +391,13 @@ impl Inner {
         self.report.subgroup.filter(|_| usable)
     }
 
+    /// Whether the environment forbids all variants of a kernel.
     pub fn denies(&self, kernel: &Kernel) -> bool {
-        !self.denied.is_empty() && self.denied.contains(&kernel.name)
+        self.denied.iter().any(|name| name == kernel.name)
+    }
+
+    /// Whether the environment forbids a kernel, or this variant of it.
+    pub fn denies_variant(&self, spec: &Specialization) -> bool {
+        self.denied.iter().any(|name| spec.is_named(name))
     }
 }

@@ -30,10 +30,7 @@ pub(crate) struct Graph {
 
 /// Whether an op writes into its operand `i`.
 pub(crate) fn writes(spec: &Specialization, i: usize) -> bool {
-    spec.kernel
-        .bindings
-        .get(i)
-        .is_none_or(|b| b.write && !b.held)
+    spec.binding(i).is_none_or(|b| b.write && !b.read_only)
 }
 
 impl Graph {

@@ -138,8 +138,10 @@ impl Set {
     }
 
     /// Those that need none of these kernels.
-    pub fn without(self, denied: &[&str]) -> Self {
-        let needs = |rule: &Rule| rule.makes.iter().any(|kernel| denied.contains(kernel));
+    pub fn without(self, denied: &[String]) -> Self {
+        // `kernel` or `kernel.variant`.
+        let denies = |kernel: &str| denied.iter().any(|d| d.split('.').next() == Some(kernel));
+        let needs = |rule: &Rule| rule.makes.iter().any(|kernel| denies(kernel));
         let denied = RULES.iter().enumerate().filter(|(_, rule)| needs(rule));
         Set(denied.fold(self.0, |on, (at, _)| on & !(1 << at)))
     }
@@ -245,7 +247,8 @@ mod tests {
         let alone = rules("-all,+concat")?;
         let on = alone.report().into_iter().filter(|rule| rule.on);
         assert_eq!(on.map(|rule| rule.rule).collect::<Vec<_>>(), ["concat"]);
-        let rules = Rewrites::new(Set::parse("", false)?.without(&["flash_decode", "gemm"]));
+        let rules =
+            Rewrites::new(Set::parse("", false)?.without(&["flash_decode".into(), "gemm".into()]));
         assert!(!rules.is_on("attention") && rules.is_on("elementwise"));
         let caches = RULES.iter().find(|rule| rule.name == "rope_kv_cache");
         assert_eq!(

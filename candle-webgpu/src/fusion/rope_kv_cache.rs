@@ -68,7 +68,7 @@ fn joined(device: &Inner, pair: &Op, copies: &Op) -> Option<Op> {
     }
     let spec = spec(&pair.spec, order.len())?;
     let most = device.limits.max_storage_buffers_per_shader_stage as usize;
-    if spec.kernel.bindings.len() > most {
+    if spec.bindings().count() > most {
         return None;
     }
     let scale = copies.spec.dtype(0).size() / pair.spec.dtype(0).size();

@@ -157,7 +157,7 @@ impl Inner {
         run: Option<Run>,
     ) -> Result<()> {
         self.check_lost()?;
-        if self.denies(spec.kernel) {
+        if self.denies_variant(&spec) {
             return Err(Error::Denied {
                 kernel: spec.kernel.name,
             });
@@ -175,7 +175,7 @@ impl Inner {
                 adapter: self.report.name.clone(),
             });
         }
-        let faults = self.check.is_some() || spec.kernel.bindings.iter().any(|b| b.name == "fault");
+        let faults = self.check.is_some() || spec.binds("fault");
         let new = New {
             spec,
             operands,

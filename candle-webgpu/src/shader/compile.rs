@@ -23,13 +23,11 @@ pub(crate) struct Signature {
 impl Signature {
     fn of(spec: &Specialization) -> Self {
         let writes = spec
-            .kernel
-            .bindings
-            .iter()
+            .bindings()
             .enumerate()
             .fold(0, |mask, (i, b)| mask | (u16::from(b.write) << i));
         Signature {
-            count: spec.kernel.bindings.len() as u8,
+            count: spec.bindings().count() as u8,
             writes,
         }
     }
@@ -115,12 +113,12 @@ impl Compiler {
         )?;
         over(
             "invocations in a workgroup",
-            spec.kernel.workgroup.into(),
+            spec.workgroup.into(),
             limits.max_compute_invocations_per_workgroup.into(),
         )?;
         over(
             "storage buffers",
-            spec.kernel.bindings.len() as u64,
+            spec.bindings().count() as u64,
             limits.max_storage_buffers_per_shader_stage.into(),
         )
     }
@@ -137,7 +135,7 @@ impl Compiler {
         let signature = Signature::of(spec);
         let device = &self.device;
         let layout = self.layout(signature);
-        let mut constants: Vec<(&str, f64)> = vec![("WORKGROUP", f64::from(spec.kernel.workgroup))];
+        let mut constants: Vec<(&str, f64)> = vec![("WORKGROUP", f64::from(spec.workgroup))];
         constants.extend(spec.overrides.iter().map(|(k, v)| (*k, f64::from(*v))));
         let make = || {
             // SAFETY: kernels guard their grids and every index that comes from a tensor, and their loops

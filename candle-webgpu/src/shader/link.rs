@@ -61,7 +61,7 @@ impl Text {
 
     /// Declares the operands from one on, for a kernel whose file does not.
     pub fn bindings(&mut self, spec: &Specialization, first: usize) {
-        for (at, binding) in (1..).zip(spec.kernel.bindings).skip(first) {
+        for (at, binding) in (1..).zip(spec.bindings()).skip(first) {
             self.binding(at, binding);
         }
     }
@@ -99,7 +99,7 @@ pub fn link_for(spec: &Specialization, target: Target, traits: Traits) -> Result
         files: Vec::new(),
         renamed: Vec::new(),
     };
-    for (binding, (dtype, access)) in kernel.bindings.iter().zip(&spec.operands) {
+    for (binding, (dtype, access)) in spec.bindings().zip(&spec.operands) {
         if let Access::Quant(quant) = access {
             quantized(&mut text, binding.name, *quant);
         } else if *access != Access::Raw {
@@ -126,7 +126,7 @@ pub fn link_for(spec: &Specialization, target: Target, traits: Traits) -> Result
         .split_once("// end slots")
         .ok_or_else(|| lost("end of slots"))?;
     let mut out = String::new();
-    if target == Target::Tint && kernel.features.contains(wgpu::Features::SUBGROUP) {
+    if target == Target::Tint && spec.features.contains(wgpu::Features::SUBGROUP) {
         out.push_str("enable subgroups;\n");
     }
     let _ = writeln!(out, "// {}", spec.name());

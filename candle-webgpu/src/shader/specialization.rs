@@ -1,4 +1,4 @@
-//! What a shader is linked from: a kernel with all its slots decided.
+//! A specialization: a kernel with every choice made, from which the linker builds one shader.
 
 use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
@@ -11,7 +11,7 @@ use crate::dtype::{DType, DTypeInfo};
 use crate::error::Result;
 use crate::shader::{steps, ParamsLayout, Step, Text};
 
-/// How a kernel reaches an operand; the functions each kind gets are listed in `wgsl/README.md`.
+/// How a kernel reads or writes an operand. `wgsl/README.md` lists the functions that each kind provides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     Flat,
@@ -22,7 +22,7 @@ pub enum Access {
     Put,
     PutWord,
     Set,
-    /// Blocks of a quantized dtype; the DType of the operand does not count.
+    /// Blocks of a quantized format; the operand's `DType` is ignored.
     Quant(Quant),
     Raw,
 }
@@ -44,21 +44,21 @@ impl Access {
     }
 }
 
-/// A storage buffer of a kernel, in binding order from 1.
-#[derive(Debug)]
+/// A storage buffer of a kernel. Binding numbers follow the order of declaration, from 1; 0 is the parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Binding {
     pub name: &'static str,
-    /// Bound for writing.
+    /// Bound as `read_write`.
     pub write: bool,
-    /// Only read, though bound for writing.
-    pub held: bool,
+    /// Bound as `read_write`, but only read; see [`read_bound_rw`].
+    pub read_only: bool,
 }
 
 pub const fn read(name: &'static str) -> Binding {
     Binding {
         name,
         write: false,
-        held: false,
+        read_only: false,
     }
 }
 
@@ -66,73 +66,81 @@ pub const fn write(name: &'static str) -> Binding {
     Binding {
         name,
         write: true,
-        held: false,
+        read_only: false,
     }
 }
 
-/// Memory that is only read, bound as if it were written so that compilers leave its loads where they stand: NVIDIA's (driver
-/// 580) moves loads of read-only memory past barriers to where their values are used.
+/// A buffer that is only read, but bound as `read_write` to keep its loads in place: NVIDIA's compiler (driver 580) moves loads of
+/// read-only memory across barriers to where their values are used.
 pub const fn read_bound_rw(name: &'static str) -> Binding {
     Binding {
         name,
         write: true,
-        held: true,
+        read_only: true,
     }
 }
 
-/// A row that stands for one file of `wgsl/kernel/`.
+/// One file of `wgsl/kernel/`, and the defaults of its specializations.
 pub struct Kernel {
-    /// The file's name, the first part of the pipeline's label.
+    /// The file's name, and the first part of the pipeline's label.
     pub name: &'static str,
     pub source: &'static str,
-    /// How its `Params` lie in memory.
+    /// Memory layout of its `Params`.
     pub params: ParamsLayout,
+    /// The bindings that every specialization has; [`Specialization::bind`] appends more.
     pub bindings: &'static [Binding],
-    /// Value of `override WORKGROUP` and the number of invocations in a workgroup.
+    /// Invocations of a workgroup, unless [`Specialization::workgroup`] overrides them.
     pub workgroup: u32,
-    /// Bytes of workgroup memory that a specialisation takes.
+    /// Bytes of workgroup memory that a specialization takes.
     pub shared: fn(&Specialization) -> u32,
-    /// Features that the text cannot do without.
+    /// Features that the shader needs, unless [`Specialization::features`] overrides them.
     pub features: wgpu::Features,
-    /// Writes the slots beyond those of the operands, and names the files to link.
+    /// Fills the slots beyond those of the operands, and selects the files to link.
     pub slots: fn(&Specialization, &mut Text) -> Result<()>,
 }
 
-impl Kernel {
-    /// Whether only naga can read it: browsers have no cooperative matrices.
-    pub fn is_native(&self) -> bool {
-        let native = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
-        self.features.contains(native)
-    }
-}
-
-/// A kernel with all its slots decided: the key of the pipeline cache and the recipe of its text.
+/// A kernel with every choice made: the key of the pipeline cache, and all that the linker needs to build the shader.
 #[derive(Clone)]
 pub struct Specialization {
     pub kernel: &'static Kernel,
+    /// Distinguishes ways to run the same kernel, such as `sub32`; empty for the default.
+    pub variant: &'static str,
     /// A row of OPS, or what the kernel's `slots` understands.
     pub op: &'static str,
+    /// Bindings beyond the kernel's own.
+    added: SmallVec<[Binding; 3]>,
+    /// One per binding.
     pub operands: SmallVec<[(DType, Access); 7]>,
-    /// Values of overrides other than WORKGROUP.
+    /// Values of `override` constants other than WORKGROUP.
     pub overrides: SmallVec<[(&'static str, u32); 2]>,
-    /// The ops of a fused elementwise kernel.
+    /// The ops of a fused expression.
     pub steps: Option<Arc<[Step]>>,
+    /// Invocations of a workgroup, and the value of `override WORKGROUP`.
+    pub workgroup: u32,
+    /// Features that the shader needs.
+    pub features: wgpu::Features,
 }
 
 impl PartialEq for Specialization {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.kernel.name, other.kernel.name)
+        std::ptr::eq(self.kernel, other.kernel)
+            && self.variant == other.variant
             && self.op == other.op
+            && self.added == other.added
             && self.operands == other.operands
             && self.overrides == other.overrides
             && self.steps == other.steps
+            && self.workgroup == other.workgroup
+            && self.features == other.features
     }
 }
 impl Eq for Specialization {}
 impl Hash for Specialization {
     fn hash<H: Hasher>(&self, h: &mut H) {
-        self.kernel.name.as_ptr().hash(h);
-        self.op.as_ptr().hash(h);
+        // Every lookup of a pipeline hashes its key: leave out what rarely differs alone.
+        std::ptr::hash(self.kernel, h);
+        self.variant.hash(h);
+        self.op.hash(h);
         self.operands.hash(h);
         self.overrides.hash(h);
         self.steps.hash(h);
@@ -146,34 +154,111 @@ impl std::fmt::Debug for Specialization {
 }
 
 impl Specialization {
+    /// A specialization with the kernel's own bindings, whose dtypes and accesses are `operands`.
     pub fn new(kernel: &'static Kernel, op: &'static str, operands: &[(DType, Access)]) -> Self {
         Specialization {
             kernel,
+            variant: "",
             op,
+            added: SmallVec::new(),
             operands: SmallVec::from_slice(operands),
             overrides: SmallVec::new(),
             steps: None,
+            workgroup: kernel.workgroup,
+            features: kernel.features,
         }
     }
 
+    /// Sets an `override` constant.
     pub fn with(mut self, name: &'static str, value: u32) -> Self {
         self.overrides.push((name, value));
         self
     }
 
-    /// For example `map.uexp.f32:flat.f32:put`.
+    /// Appends a binding.
+    pub fn bind(mut self, binding: Binding, dtype: DType, access: Access) -> Self {
+        self.added.push(binding);
+        self.operands.push((dtype, access));
+        self
+    }
+
+    pub fn workgroup(mut self, invocations: u32) -> Self {
+        self.workgroup = invocations;
+        self
+    }
+
+    pub fn features(mut self, features: wgpu::Features) -> Self {
+        self.features = features;
+        self
+    }
+
+    pub fn variant(mut self, variant: &'static str) -> Self {
+        self.variant = variant;
+        self
+    }
+
+    /// All bindings, in the order of `operands`.
+    pub fn bindings(&self) -> impl DoubleEndedIterator<Item = &Binding> + Clone {
+        self.kernel.bindings.iter().chain(&self.added)
+    }
+
+    /// The binding of operand `i`.
+    pub fn binding(&self, i: usize) -> Option<&Binding> {
+        match i.checked_sub(self.kernel.bindings.len()) {
+            Some(i) => self.added.get(i),
+            None => self.kernel.bindings.get(i),
+        }
+    }
+
+    /// The bindings beyond the kernel's own.
+    pub fn added(&self) -> &[Binding] {
+        &self.added
+    }
+
+    /// Whether there is a binding of this name.
+    pub fn binds(&self, name: &str) -> bool {
+        self.bindings().any(|binding| binding.name == name)
+    }
+
+    /// Value of an `override` constant.
+    pub fn value(&self, name: &str) -> Option<u32> {
+        let found = self.overrides.iter().find(|(of, _)| *of == name);
+        found.map(|(_, value)| *value)
+    }
+
+    /// Whether only naga can read it: browsers have no cooperative matrices.
+    pub fn is_native(&self) -> bool {
+        let native = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
+        self.features.contains(native)
+    }
+
+    /// Whether `name` is that of its kernel, or `kernel.variant`.
+    pub fn is_named(&self, name: &str) -> bool {
+        let rest = name.strip_prefix(self.kernel.name);
+        rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('.') == Some(self.variant))
+    }
+
+    /// The pipeline's label, for example `unary.uexp.f32:flat.f32:put` or `gemv_k.sub32.1x2.f16:raw.f16:raw.f16:set.SPAN=32`. Added
+    /// bindings show their names: `e=f16:words`.
     pub fn name(&self) -> String {
         let mut name = self.kernel.name.to_string();
-        if !self.op.is_empty() {
-            let _ = write!(name, ".{}", self.op);
+        for part in [self.variant, self.op] {
+            if !part.is_empty() {
+                let _ = write!(name, ".{part}");
+            }
         }
         if let Some(steps) = &self.steps {
             let _ = write!(name, ".{}", steps::name(steps));
         }
-        for (dtype, access) in &self.operands {
+        let own = self.kernel.bindings.len();
+        for (i, (dtype, access)) in self.operands.iter().enumerate() {
+            name.push('.');
+            if let Some(added) = i.checked_sub(own).and_then(|i| self.added.get(i)) {
+                let _ = write!(name, "{}=", added.name);
+            }
             let _ = match access {
-                Access::Quant(_) => write!(name, ".{}", access.name()),
-                _ => write!(name, ".{dtype}:{}", access.name()),
+                Access::Quant(_) => write!(name, "{}", access.name()),
+                _ => write!(name, "{dtype}:{}", access.name()),
             };
         }
         for (key, value) in &self.overrides {

@@ -97,7 +97,7 @@ pub fn shaders() -> Result<Array> {
     let features = opened.device.as_webgpu_device()?.runtime().features();
     let texts = Array::new();
     for spec in catalogue() {
-        if features.contains(spec.kernel.features) {
+        if features.contains(spec.features) {
             texts.push(&JsString::from(spec.name()));
             texts.push(&JsString::from(link(&spec, Target::Tint)?));
         }

@@ -222,7 +222,7 @@ pub(crate) fn scores(spec: &Specialization, text: &mut Text) {
         Some(KEEP) => format!("select({fill}, s, {four} != vec4<u32>())"),
         _ => "s".to_string(),
     };
-    if let Some(fill) = spec.kernel.bindings.get(BINDINGS.len()) {
+    if let Some(fill) = spec.bindings().nth(BINDINGS.len()) {
         let access = if fill.write { "read_write" } else { "read" };
         text.line(format!(
             "@group(0) @binding(6) var<storage, {access}> fill: array<FILL>;"

@@ -162,7 +162,7 @@ impl Problem<'_> {
         let dtype = if parts == 1 { self.dtype } else { DType::F32 };
         let whole_k = k.is_multiple_of(ROUND * parts);
         let spec = spec(tile, self.stride[1] > 1, whole_k, (dtype, access));
-        if device.denies(spec.kernel) {
+        if device.denies_variant(&spec) {
             return Ok(None);
         }
         let rows = c_out.div_ceil(tile.m as usize) as u32;
