@@ -1,10 +1,10 @@
-//! OPS: the elementwise and reduction ops at a glance. The name is the key: Candle's KERNEL string is the
-//! WGSL function, part of the pipeline label and of the test's name.
+//! OPS: the elementwise and reduction ops. A row's name is Candle's KERNEL string; it names the WGSL function and occurs in pipeline
+//! labels and test names.
 
-use crate::dtype::{Compute, DType};
+use crate::dtype::{Compute, DType, FLOATS, NUMBERS};
 use crate::error::{Error, Result};
 
-/// Which kernel an op is linked into.
+/// The kernel that an op is linked into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Family {
     /// `y = op(x)`, `op(x, a)` or `op(x, a, b)` with scalars.
@@ -15,14 +15,14 @@ pub enum Family {
     Reduce,
 }
 
-/// What an op gives.
+/// The dtype of an op's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     /// The input's dtype.
     Same,
-    /// u8 0 or 1.
+    /// u8, 0 or 1.
     Bool,
-    /// u32 positions.
+    /// u32: a position along the reduced dim.
     Index,
 }
 
@@ -44,11 +44,8 @@ const fn op(name: &'static str, family: Family, output: Output, dtypes: &'static
     }
 }
 
-use DType::{Bf16, F16, F32, F64, F8E4M3, I16, I32, I64, U32, U8};
 use Family::{Binary, Reduce};
 use Output::{Bool, Index, Same};
-const FLOAT: &[DType] = &[F32, F16, Bf16, F8E4M3, F64];
-const ALL: &[DType] = &[F32, F16, Bf16, F8E4M3, F64, U8, U32, I16, I32, I64];
 const UNARY: Family = Family::Unary { scalars: 0 };
 const UNARY1: Family = Family::Unary { scalars: 1 };
 const UNARY2: Family = Family::Unary { scalars: 2 };
@@ -56,50 +53,50 @@ const UNARY2: Family = Family::Unary { scalars: 2 };
 #[rustfmt::skip]
 pub const OPS: &[Op] = &[
     // name        family output dtypes
-    op("uexp",      UNARY,  Same,  FLOAT),
-    op("ulog",      UNARY,  Same,  FLOAT),
-    op("usin",      UNARY,  Same,  FLOAT),
-    op("ucos",      UNARY,  Same,  FLOAT),
-    op("utanh",     UNARY,  Same,  FLOAT),
-    op("uneg",      UNARY,  Same,  FLOAT),
-    op("urecip",    UNARY,  Same,  FLOAT),
-    op("usqr",      UNARY,  Same,  FLOAT),
-    op("usqrt",     UNARY,  Same,  FLOAT),
-    op("ugelu",     UNARY,  Same,  FLOAT),
-    op("ugelu_erf", UNARY,  Same,  FLOAT),
-    op("uerf",      UNARY,  Same,  FLOAT),
-    op("usilu",     UNARY,  Same,  FLOAT),
-    op("usigmoid",  UNARY,  Same,  FLOAT),
-    op("uabs",      UNARY,  Same,  ALL),
-    op("uceil",     UNARY,  Same,  ALL),
-    op("ufloor",    UNARY,  Same,  ALL),
-    op("uround",    UNARY,  Same,  ALL),
-    op("urelu",     UNARY,  Same,  ALL),
-    op("usign",     UNARY,  Same,  ALL),
-    op("powf",      UNARY1, Same,  FLOAT),
-    op("elu",       UNARY1, Same,  FLOAT),
-    op("affine",    UNARY2, Same,  ALL),
-    op("badd",      Binary,  Same,  ALL),
-    op("bsub",      Binary,  Same,  ALL),
-    op("bmul",      Binary,  Same,  ALL),
-    op("bdiv",      Binary,  Same,  ALL),
-    op("bminimum",  Binary,  Same,  ALL),
-    op("bmaximum",  Binary,  Same,  ALL),
-    op("eq",        Binary,  Bool,  ALL),
-    op("ne",        Binary,  Bool,  ALL),
-    op("le",        Binary,  Bool,  ALL),
-    op("ge",        Binary,  Bool,  ALL),
-    op("lt",        Binary,  Bool,  ALL),
-    op("gt",        Binary,  Bool,  ALL),
-    op("sum",       Reduce, Same,  ALL),
-    op("min",       Reduce, Same,  ALL),
-    op("max",       Reduce, Same,  ALL),
-    op("argmin",    Reduce, Index, ALL),
-    op("argmax",    Reduce, Index, ALL),
+    op("uexp",      UNARY,  Same,  &FLOATS),
+    op("ulog",      UNARY,  Same,  &FLOATS),
+    op("usin",      UNARY,  Same,  &FLOATS),
+    op("ucos",      UNARY,  Same,  &FLOATS),
+    op("utanh",     UNARY,  Same,  &FLOATS),
+    op("uneg",      UNARY,  Same,  &FLOATS),
+    op("urecip",    UNARY,  Same,  &FLOATS),
+    op("usqr",      UNARY,  Same,  &FLOATS),
+    op("usqrt",     UNARY,  Same,  &FLOATS),
+    op("ugelu",     UNARY,  Same,  &FLOATS),
+    op("ugelu_erf", UNARY,  Same,  &FLOATS),
+    op("uerf",      UNARY,  Same,  &FLOATS),
+    op("usilu",     UNARY,  Same,  &FLOATS),
+    op("usigmoid",  UNARY,  Same,  &FLOATS),
+    op("uabs",      UNARY,  Same,  &NUMBERS),
+    op("uceil",     UNARY,  Same,  &NUMBERS),
+    op("ufloor",    UNARY,  Same,  &NUMBERS),
+    op("uround",    UNARY,  Same,  &NUMBERS),
+    op("urelu",     UNARY,  Same,  &NUMBERS),
+    op("usign",     UNARY,  Same,  &NUMBERS),
+    op("powf",      UNARY1, Same,  &FLOATS),
+    op("elu",       UNARY1, Same,  &FLOATS),
+    op("affine",    UNARY2, Same,  &NUMBERS),
+    op("badd",      Binary, Same,  &NUMBERS),
+    op("bsub",      Binary, Same,  &NUMBERS),
+    op("bmul",      Binary, Same,  &NUMBERS),
+    op("bdiv",      Binary, Same,  &NUMBERS),
+    op("bminimum",  Binary, Same,  &NUMBERS),
+    op("bmaximum",  Binary, Same,  &NUMBERS),
+    op("eq",        Binary, Bool,  &NUMBERS),
+    op("ne",        Binary, Bool,  &NUMBERS),
+    op("le",        Binary, Bool,  &NUMBERS),
+    op("ge",        Binary, Bool,  &NUMBERS),
+    op("lt",        Binary, Bool,  &NUMBERS),
+    op("gt",        Binary, Bool,  &NUMBERS),
+    op("sum",       Reduce, Same,  &NUMBERS),
+    op("min",       Reduce, Same,  &NUMBERS),
+    op("max",       Reduce, Same,  &NUMBERS),
+    op("argmin",    Reduce, Index, &NUMBERS),
+    op("argmax",    Reduce, Index, &NUMBERS),
 ];
 
 impl Op {
-    /// The row named `name` if it takes `dtype`; the error names both.
+    /// The row named `name`, or [`Error::Unsupported`] if it does not accept `dtype`.
     pub fn find(name: &'static str, dtype: DType) -> Result<&'static Op> {
         OPS.iter()
             .find(|op| op.name == name)
@@ -107,11 +104,12 @@ impl Op {
             .ok_or(Error::Unsupported { op: name, dtype })
     }
 
+    /// The dtype of the result for an input of dtype `input`.
     pub fn output(&self, input: DType) -> DType {
         match self.output {
             Same => input,
-            Bool => U8,
-            Index => U32,
+            Bool => DType::U8,
+            Index => DType::U32,
         }
     }
 }
@@ -124,7 +122,7 @@ pub(crate) fn scalars_of(op: &str) -> u8 {
     }
 }
 
-/// Files of `wgsl/op/` by compute type.
+/// The file with the operators of a compute type.
 pub(crate) fn op_source(compute: Compute) -> &'static str {
     match compute {
         Compute::F32 => wgsl!("op/f32.wgsl"),
@@ -135,13 +133,13 @@ pub(crate) fn op_source(compute: Compute) -> &'static str {
     }
 }
 
-/// Functions of fewer operations for what is stored in 16 bits.
+/// Cheaper versions of some functions, exact enough for results of 16 bits.
 pub(crate) const SHORT: &str = wgsl!("op/f32_short.wgsl");
 
-/// The function of [`SHORT`] that computes an op on `dtype`, if there is one.
+/// The function of [`SHORT`] that computes `op` on `dtype`, if there is one.
 pub(crate) fn short(op: &str, dtype: DType) -> Option<&'static str> {
     match op {
-        _ if ![F16, Bf16].contains(&dtype) => None,
+        _ if !matches!(dtype, DType::F16 | DType::Bf16) => None,
         "usigmoid" => Some("usigmoid_short"),
         "usilu" => Some("usilu_short"),
         "ugelu" => Some("ugelu_short"),
@@ -152,37 +150,21 @@ pub(crate) fn short(op: &str, dtype: DType) -> Option<&'static str> {
 /// Conversions between compute types.
 pub(crate) const CAST: &str = wgsl!("op/cast.wgsl");
 
-/// The function of `wgsl/op/cast.wgsl` that turns a computed `from` into what `to` packs, if one is needed.
-/// Narrowing to 8 and 16 bits differs by source: floats saturate, integers wrap (Rust's `as`); packing masks.
-pub(crate) fn cast(from: DType, to: DType) -> Result<Option<&'static str>> {
-    let (f, t) = (from.info("to_dtype")?, to.info("to_dtype")?);
-    Ok(match (f.compute, t.compute) {
-        (a, b) if a == b => None,
-        (Compute::F32, Compute::U32) if to == U8 => Some("f32_to_u8"),
-        (Compute::F32, Compute::U32) => Some("f32_to_u32"),
-        (Compute::F32, Compute::I32) if to == I16 => Some("f32_to_i16"),
-        (Compute::F32, Compute::I32) => Some("f32_to_i32"),
-        (Compute::F32, Compute::I64) => Some("f32_to_i64"),
-        (Compute::F32, Compute::F64) => Some("f32_to_f64"),
-        (Compute::U32, Compute::F32) => Some("u32_to_f32"),
-        (Compute::U32, Compute::I32) => Some("u32_to_i32"),
-        (Compute::U32, Compute::I64) => Some("u32_to_i64"),
-        (Compute::U32, Compute::F64) => Some("u32_to_f64"),
-        (Compute::I32, Compute::F32) => Some("i32_to_f32"),
-        (Compute::I32, Compute::U32) => Some("i32_to_u32"),
-        (Compute::I32, Compute::I64) => Some("i32_to_i64"),
-        (Compute::I32, Compute::F64) => Some("i32_to_f64"),
-        (Compute::I64, Compute::F32) => Some("i64_to_f32"),
-        (Compute::I64, Compute::U32) => Some("i64_to_u32"),
-        (Compute::I64, Compute::I32) => Some("i64_to_i32"),
-        (Compute::I64, Compute::F64) => Some("i64_to_f64"),
-        (Compute::F64, Compute::F32) if to == F32 => Some("f64_to_f32"),
-        (Compute::F64, Compute::F32) => Some("f64_to_f32_odd"),
-        (Compute::F64, Compute::U32) if to == U8 => Some("f64_to_u8"),
-        (Compute::F64, Compute::U32) => Some("f64_to_u32"),
-        (Compute::F64, Compute::I32) if to == I16 => Some("f64_to_i16"),
-        (Compute::F64, Compute::I32) => Some("f64_to_i32"),
-        (Compute::F64, Compute::I64) => Some("f64_to_i64"),
-        (_, _) => None,
-    })
+/// The function of `wgsl/op/cast.wgsl` that converts a computed `from` to what `to` packs; None if none is needed.
+///
+/// Floats saturate when they are cast to integers of 8 or 16 bits, so these have functions of their own; integers wrap (Rust's `as`),
+/// which packing does. From f64, a result that is rounded once more is rounded to odd first.
+pub(crate) fn cast(from: DType, to: DType) -> Result<Option<String>> {
+    from.one_of(&NUMBERS, "to_dtype")?;
+    to.one_of(&NUMBERS, "to_dtype")?;
+    let (f, t) = (from.info().compute, to.info().compute);
+    if f == t {
+        return Ok(None);
+    }
+    let target = match (from.is_float(), to.is_float()) {
+        (true, false) if to.size() < 4 => to.name(),
+        (true, true) if to.size() < 4 => "f32_odd",
+        _ => t.name(),
+    };
+    Ok(Some(format!("{}_to_{target}", f.name())))
 }

@@ -1,24 +1,26 @@
-//! DTYPES: one row per dtype. How elements lie in 32-bit words and in which type they are computed.
+//! DTYPES: one row per dtype. The lists of dtypes that ops accept are derived from the rows.
 
-pub(crate) mod f8e4m3;
 pub mod quant;
+
+use float8::F8E4M3;
+use half::{bf16, f16};
 
 use crate::error::{Error, Result};
 
-/// The element type of a buffer. Every Candle dtype with elements of whole bytes has one.
+/// The element type of a buffer. Every Candle dtype whose elements are whole bytes has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DType {
+    F32,
+    F16,
+    Bf16,
+    F8E4M3,
+    F64,
     U8,
     U16,
     U32,
     I16,
     I32,
     I64,
-    Bf16,
-    F16,
-    F32,
-    F64,
-    F8E4M3,
 }
 
 /// The WGSL type in which values are computed.
@@ -27,9 +29,9 @@ pub enum Compute {
     F32,
     U32,
     I32,
-    /// 64-bit integers as (low, high) words: works everywhere, browsers included.
+    /// 64-bit integers as (low, high) words. WGSL has no portable 64-bit integers.
     I64,
-    /// 64-bit floats as (low, high) words, computed in integer arithmetic: the same bits everywhere.
+    /// 64-bit floats as (low, high) words, computed in integer arithmetic. Results are bit-identical on all adapters.
     F64,
 }
 
@@ -55,7 +57,7 @@ impl Compute {
         }
     }
 
-    /// The dtype that holds values as they are computed.
+    /// The dtype that stores computed values without conversion.
     pub const fn dtype(self) -> DType {
         match self {
             Compute::F32 => DType::F32,
@@ -68,22 +70,53 @@ impl Compute {
 
     /// The file in `wgsl/op/` with the operators of this type.
     pub const fn name(self) -> &'static str {
+        self.dtype().name()
+    }
+
+    /// Bytes of one value.
+    pub const fn size(self) -> usize {
+        self.dtype().size()
+    }
+
+    /// WGSL that reads a value from a scalar parameter, which has the bits of one as (low, high) words.
+    pub(crate) fn of_words(self, words: &str) -> String {
         match self {
-            Compute::F32 => "f32",
-            Compute::U32 => "u32",
-            Compute::I32 => "i32",
-            Compute::I64 => "i64",
-            Compute::F64 => "f64",
+            Compute::F32 => format!("bitcast<f32>({words}.x)"),
+            Compute::U32 => format!("{words}.x"),
+            Compute::I32 => format!("bitcast<i32>({words}.x)"),
+            Compute::I64 | Compute::F64 => words.to_string(),
         }
     }
+}
+
+/// What ops may do with a dtype; each level includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Support {
+    /// Storage, copies and indexing, which move bits.
+    Bits,
+    /// Arithmetic: elementwise ops, casts, reductions, sorting, pooling, random numbers.
+    Arithmetic,
+    /// Matmul and convolution.
+    Matmul,
+}
+
+/// Facts about a floating-point format.
+#[derive(Debug, Clone, Copy)]
+pub struct FloatInfo {
+    /// Bits of infinity, or of NaN if the format has no infinity; of f64, the high word.
+    pub infinity: u32,
+    /// The smallest positive value that no adapter flushes to zero.
+    pub tiny: f32,
 }
 
 /// One row of [`DTYPES`].
 #[derive(Debug)]
 pub struct DTypeInfo {
     pub dtype: DType,
-    /// Prefix of the functions in `wgsl/dtype/<name>.wgsl`.
+    /// Candle's name; also the file in `wgsl/dtype/` and the prefix of its functions.
     pub name: &'static str,
+    /// Bytes of an element.
+    pub size: usize,
     /// WGSL type of one storage word.
     pub word: &'static str,
     /// Elements in a word.
@@ -91,53 +124,133 @@ pub struct DTypeInfo {
     /// WGSL storage type of four elements.
     pub quad: &'static str,
     pub compute: Compute,
+    pub support: Support,
+    pub float: Option<FloatInfo>,
+    /// Rounds a number to the dtype, as Rust's `as` does, and gives the bits of the compute value.
+    pub scalar: fn(f64) -> u64,
     pub source: &'static str,
 }
 
+const fn float(infinity: u32, tiny: f32) -> Option<FloatInfo> {
+    Some(FloatInfo { infinity, tiny })
+}
+
 macro_rules! row {
-    ($dtype:ident, $name:literal, $word:literal, $lanes:literal, $quad:literal, $compute:ident) => {
+    ($dtype:ident, $name:literal, $size:literal, $compute:ident, $support:ident, $scalar:expr, $float:expr) => {
         DTypeInfo {
             dtype: DType::$dtype,
             name: $name,
-            word: $word,
-            lanes: $lanes,
-            quad: $quad,
+            size: $size,
+            word: match $size {
+                1 | 2 => "u32",
+                _ => Compute::$compute.wgsl(),
+            },
+            lanes: match $size {
+                1 => 4,
+                2 => 2,
+                _ => 1,
+            },
+            quad: match $size {
+                1 => "u32",
+                2 => "vec2<u32>",
+                _ => Compute::$compute.lanes(),
+            },
             compute: Compute::$compute,
+            support: Support::$support,
+            float: $float,
+            scalar: $scalar,
             source: wgsl!("dtype/", $name, ".wgsl"),
         }
     };
 }
 
-/// The dtypes that kernels compute with. A dtype without a row can still be stored, copied and
-/// indexed: those move bits (see [`DType::bits`]).
+/// In the order of [`DType`].
 #[rustfmt::skip]
 pub const DTYPES: &[DTypeInfo] = &[
-    //   dtype    name      word         lanes quad         compute
-    row!(F32,    "f32",    "f32",       1,    "vec4<f32>", F32),
-    row!(F16,    "f16",    "u32",       2,    "vec2<u32>", F32),
-    row!(Bf16,   "bf16",   "u32",       2,    "vec2<u32>", F32),
-    row!(F8E4M3, "f8e4m3", "u32",       4,    "u32",       F32),
-    row!(F64,    "f64",    "vec2<u32>", 1,    "F64x4",     F64),
-    row!(U8,     "u8",     "u32",       4,    "u32",       U32),
-    row!(U16,    "u16",    "u32",       2,    "vec2<u32>", U32),
-    row!(U32,    "u32",    "u32",       1,    "vec4<u32>", U32),
-    row!(I16,    "i16",    "u32",       2,    "vec2<u32>", I32),
-    row!(I32,    "i32",    "i32",       1,    "vec4<i32>", I32),
-    row!(I64,    "i64",    "vec2<u32>", 1,    "I64x4",     I64),
+    //   dtype    name   size compute support  scalar
+    row!(F32,    "f32",    4, F32, Matmul,     |v| f32_bits(v as f32),                     float(0x7f80_0000, f32::MIN_POSITIVE)),
+    row!(F16,    "f16",    2, F32, Matmul,     |v| f32_bits(f16::from_f64(v).to_f32()),    float(0x7c00, 6.103_515_6e-5)),
+    row!(Bf16,   "bf16",   2, F32, Matmul,     |v| f32_bits(bf16::from_f64(v).to_f32()),   float(0x7f80, f32::MIN_POSITIVE)),
+    row!(F8E4M3, "f8e4m3", 1, F32, Arithmetic, |v| f32_bits(F8E4M3::from_f64(v).to_f32()), float(0x7f, 0.001_953_125)),
+    row!(F64,    "f64",    8, F64, Matmul,     |v| v.to_bits(),                            float(0x7ff0_0000, f32::MIN_POSITIVE)),
+    row!(U8,     "u8",     1, U32, Arithmetic, |v| (v as u8).into(),                       None),
+    row!(U16,    "u16",    2, U32, Bits,       |v| (v as u16).into(),                      None),
+    row!(U32,    "u32",    4, U32, Arithmetic, |v| (v as u32).into(),                      None),
+    row!(I16,    "i16",    2, I32, Arithmetic, |v| (i32::from(v as i16) as u32).into(),    None),
+    row!(I32,    "i32",    4, I32, Arithmetic, |v| (v as i32 as u32).into(),               None),
+    row!(I64,    "i64",    8, I64, Arithmetic, |v| v as i64 as u64,                        None),
 ];
 
-impl DType {
-    /// Size of one element in bytes.
-    pub const fn size(self) -> usize {
-        match self {
-            DType::U8 | DType::F8E4M3 => 1,
-            DType::U16 | DType::I16 | DType::Bf16 | DType::F16 => 2,
-            DType::U32 | DType::I32 | DType::F32 => 4,
-            DType::I64 | DType::F64 => 8,
+fn f32_bits(v: f32) -> u64 {
+    v.to_bits().into()
+}
+
+/// The set, as bits, of the dtypes whose rows pass a test.
+macro_rules! set {
+    ($row:ident, $test:expr) => {{
+        let (mut set, mut i) = (0u32, 0);
+        while i < DTYPES.len() {
+            let $row = &DTYPES[i];
+            set |= ($test as u32) << i;
+            i += 1;
         }
+        set
+    }};
+}
+
+/// The dtypes of a set of `N`, in the order of their rows.
+const fn members<const N: usize>(set: u32) -> [DType; N] {
+    let (mut list, mut n, mut i) = ([DType::F32; N], 0, 0);
+    while i < DTYPES.len() {
+        if set >> i & 1 != 0 {
+            list[n] = DTYPES[i].dtype;
+            n += 1;
+        }
+        i += 1;
+    }
+    list
+}
+
+macro_rules! lists {
+    ($($(#[$doc:meta])* $name:ident = |$row:ident| $test:expr;)+) => {
+        $($(#[$doc])*
+        pub const $name: [DType; set!($row, $test).count_ones() as usize] = members(set!($row, $test));)+
+    };
+}
+
+lists! {
+    /// Dtypes with arithmetic.
+    NUMBERS = |row| row.has(Support::Arithmetic);
+    /// Floating-point dtypes.
+    FLOATS = |row| row.float.is_some();
+    /// Integers with arithmetic: dtypes of indices and of conditions.
+    INTEGERS = |row| row.float.is_none() && row.has(Support::Arithmetic);
+    /// One dtype per element size, to which every dtype is reduced where an op only moves bits ([`DType::bits`]).
+    BITS = |row| row.dtype as usize == row.dtype.bits() as usize;
+    /// Dtypes of matmul and convolution.
+    MATMUL = |row| row.has(Support::Matmul);
+    /// Dtypes of matmuls that accumulate in f32, and of the fused ops of neural networks.
+    MATMUL_F32 = |row| row.has(Support::Matmul) && matches!(row.compute, Compute::F32);
+}
+
+impl DTypeInfo {
+    const fn has(&self, support: Support) -> bool {
+        self.support as u8 >= support as u8
+    }
+}
+
+impl DType {
+    /// The row of this dtype.
+    pub const fn info(self) -> &'static DTypeInfo {
+        &DTYPES[self as usize]
     }
 
-    /// The row of [`DTYPES`] that moves elements of this size without looking at them.
+    /// Size of one element in bytes.
+    pub const fn size(self) -> usize {
+        self.info().size
+    }
+
+    /// The dtype that moves elements of this size without looking at them.
     pub const fn bits(self) -> DType {
         match self.size() {
             1 => DType::U8,
@@ -147,41 +260,53 @@ impl DType {
         }
     }
 
-    /// The row of this dtype, or [`Error::Unsupported`] that names `op`.
-    pub fn info(self, op: &'static str) -> Result<&'static DTypeInfo> {
-        DTYPES
-            .iter()
-            .find(|r| r.dtype == self)
-            .ok_or(Error::Unsupported { op, dtype: self })
-    }
-
     /// Candle's name of the dtype.
     pub const fn name(self) -> &'static str {
-        match self {
-            DType::U8 => "u8",
-            DType::U16 => "u16",
-            DType::U32 => "u32",
-            DType::I16 => "i16",
-            DType::I32 => "i32",
-            DType::I64 => "i64",
-            DType::Bf16 => "bf16",
-            DType::F16 => "f16",
-            DType::F32 => "f32",
-            DType::F64 => "f64",
-            DType::F8E4M3 => "f8e4m3",
-        }
+        self.info().name
     }
 
     pub const fn is_float(self) -> bool {
-        matches!(
-            self,
-            DType::Bf16 | DType::F16 | DType::F32 | DType::F64 | DType::F8E4M3
-        )
+        self.info().float.is_some()
+    }
+
+    /// [`Error::Unsupported`] unless `dtypes` has this one.
+    pub(crate) fn one_of(self, dtypes: &[DType], op: &'static str) -> Result<()> {
+        match dtypes.contains(&self) {
+            true => Ok(()),
+            false => Err(Error::Unsupported { op, dtype: self }),
+        }
     }
 }
 
 impl std::fmt::Display for DType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_in_the_order_of_the_enum() {
+        for (i, row) in DTYPES.iter().enumerate() {
+            assert_eq!(row.dtype as usize, i, "{}", row.name);
+        }
+        assert_eq!(DType::I64 as usize + 1, DTYPES.len());
+    }
+
+    #[test]
+    fn scalars_round_and_saturate() {
+        let f8 = |v: f64| f32::from_bits((DType::F8E4M3.info().scalar)(v) as u32);
+        assert_eq!([17.0, 19.0].map(f8), [16.0, 20.0]);
+        assert_eq!([464.1, f64::NEG_INFINITY].map(f8), [448.0, -448.0]);
+        assert_eq!(
+            [1.0, 1.1].map(|v| f8(v / 1024.0)),
+            [0.0, 0.001_953_125],
+            "ties to even"
+        );
+        assert_eq!((DType::I16.info().scalar)(-40000.0), 0xffff_8000);
+        assert_eq!((DType::U8.info().scalar)(300.0), 255);
     }
 }

@@ -105,7 +105,7 @@ fn fits(chain: &Chain) -> bool {
     // Files of operators of two types of computation cannot be linked together.
     let mut computes = chain.steps.iter().filter(|step| step.is_op()).map(|step| {
         let dtype: DType = step.args[0].1;
-        dtype.info("fused_elementwise").map(|row| row.compute).ok()
+        dtype.info().compute
     });
     let first = computes.next();
     chain.reads.len() <= MAX_READS

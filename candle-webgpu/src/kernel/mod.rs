@@ -91,6 +91,11 @@ pub(crate) fn thread_group(
     wanted.max(rounds).next_power_of_two().clamp(LEAST, threads)
 }
 
+/// The (low, high) words of a 64-bit value.
+pub(crate) fn words(v: u64) -> [u32; 2] {
+    [v as u32, (v >> 32) as u32]
+}
+
 /// A grid of one thread per four elements.
 pub(crate) fn quads(n: usize) -> Grid {
     threads(n.div_ceil(4))

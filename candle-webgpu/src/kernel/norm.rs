@@ -66,7 +66,7 @@ pub static ADD_RMS_NORM: Kernel = Kernel {
     shared: |_| WORKGROUP * 4,
     features: wgpu::Features::empty(),
     slots: |spec, text| {
-        let name = spec.info(3)?.name;
+        let name = spec.info(3).name;
         text.line(format!(
             "fn s_four(q: u32) -> vec4<f32> {{ return {name}_unpack(s[q]); }}"
         ));

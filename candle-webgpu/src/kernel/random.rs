@@ -1,12 +1,9 @@
 //! rng: uniform and normal numbers from a counter-based generator.
 
-use half::{bf16, f16};
-
 use crate::device::Device;
-use crate::dtype::f8e4m3;
-use crate::dtype::{Compute, DType};
-use crate::error::{Error, Result};
-use crate::kernel::{quads, WORKGROUP};
+use crate::dtype::{Compute, DType, FLOATS};
+use crate::error::Result;
+use crate::kernel::{quads, words, WORKGROUP};
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
 use crate::memory::split::Loops;
@@ -83,13 +80,6 @@ fn finish(u: YV) -> YV { return bminimum(bmaximum(badd(bmul(u, p.b), p.a), p.lea
 
 const UNIFORM: &str = "rand_uniform";
 const NORMAL: &str = "rand_normal";
-const DTYPES: [DType; 5] = [
-    DType::F32,
-    DType::F16,
-    DType::Bf16,
-    DType::F8E4M3,
-    DType::F64,
-];
 
 fn spec(op: &'static str, dtype: DType) -> Specialization {
     let kernel = match dtype {
@@ -101,7 +91,7 @@ fn spec(op: &'static str, dtype: DType) -> Specialization {
 
 pub fn catalogue() -> Vec<Specialization> {
     let both = |e| [spec(UNIFORM, e), spec(NORMAL, e)];
-    DTYPES.into_iter().flat_map(both).collect()
+    FLOATS.into_iter().flat_map(both).collect()
 }
 
 #[repr(C)]
@@ -131,14 +121,9 @@ struct WideParams {
     end: [u32; 2],
 }
 
-/// Nearest value of a dtype.
+/// The nearest value of a dtype that is computed in f32.
 fn nearest(dtype: DType, v: f64) -> f32 {
-    match dtype {
-        DType::F16 => f16::from_f64(v).to_f32(),
-        DType::Bf16 => bf16::from_f64(v).to_f32(),
-        DType::F8E4M3 => f8e4m3::to_f32(f8e4m3::from_f64(v)),
-        _ => v as f32,
-    }
+    f32::from_bits((dtype.info().scalar)(v) as u32)
 }
 
 /// Least value of a dtype that is not below `v`.
@@ -161,43 +146,24 @@ fn below(dtype: DType, v: f64) -> f32 {
     }
 }
 
-/// The value of a dtype before `v`, which is one too. Subnormal steps are skipped: adapters flush them.
+/// The greatest value of a dtype below its value `v`, or `v` if there is none. Subnormals that some adapters flush are skipped.
 fn step_down(dtype: DType, v: f32) -> f32 {
     if v == 0.0 {
-        return -match dtype {
-            DType::F16 => f16::MIN_POSITIVE.to_f32(),
-            DType::F8E4M3 => f8e4m3::to_f32(1),
-            _ => f32::MIN_POSITIVE,
-        };
+        return -dtype.info().float.map_or(0.0, |float| float.tiny);
     }
-    if dtype == DType::F8E4M3 {
-        let bits = f8e4m3::from_f64(v.into());
-        let least = bits == f8e4m3::from_f64(-f8e4m3::MAX);
-        return f8e4m3::to_f32(if v > 0.0 {
-            bits - 1
-        } else {
-            bits + u8::from(!least)
-        });
-    }
-    // Floats of one sign are ordered as their bits, and a narrow float is an f32 with zeros at the end.
-    let step = match dtype {
-        DType::Bf16 => 1 << 16,
-        DType::F16 => 1 << 13,
-        _ => 1,
+    // Floats of one sign are ordered as their bits. Rounded to the dtype, v changes at the first power of two that reaches half a step.
+    let moved = |k: u32| match v > 0.0 {
+        true => v.to_bits().wrapping_sub(1 << k),
+        false => v.to_bits().wrapping_add(1 << k),
     };
-    let bits = v.to_bits();
-    f32::from_bits(if v > 0.0 { bits - step } else { bits + step })
+    let mut candidates = (0..24).map(|k| nearest(dtype, f32::from_bits(moved(k)).into()));
+    candidates.find(|c| *c < v).unwrap_or(v)
 }
 
 /// The first element of a piece of a line, which starts a window, and their number.
 fn line(y: &BindingRange<'_>, dtype: DType) -> (u64, usize) {
     let size = dtype.size() as u64;
     (y.start / size, (y.bytes / size) as usize)
-}
-
-/// Low word first.
-fn words(v: u64) -> [u32; 2] {
-    [v as u32, (v >> 32) as u32]
 }
 
 impl Device {
@@ -258,9 +224,7 @@ impl Device {
         dtype: DType,
         [a, b, least, most]: [f32; 4],
     ) -> Result<Value> {
-        if !DTYPES.contains(&dtype) {
-            return Err(Error::Unsupported { op, dtype });
-        }
+        dtype.one_of(&FLOATS, op)?;
         let (seed, counter) = self.rng_next(count.div_ceil(4) as u64);
         let out = (dtype, &[count][..]);
         self.in_parts(op, [], out, Loops::Elements, |[], y| {
@@ -277,5 +241,36 @@ impl Device {
             };
             self.record(spec(op, dtype), &[y], &params, quads(n))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use float8::F8E4M3;
+    use half::{bf16, f16};
+
+    #[test]
+    fn steps_to_the_neighbour() {
+        for bits in 1..0x7c00 {
+            let [below, above] = [bits - 1, bits].map(|b| f16::from_bits(b).to_f32());
+            let down = [above, -below].map(|v| step_down(DType::F16, v));
+            match bits {
+                1 => assert_eq!(down, [0.0, -f16::MIN_POSITIVE.to_f32()]),
+                _ => assert_eq!(down, [below, -above]),
+            }
+        }
+        for bits in 2..0x7f80 {
+            let [below, above] = [bits - 1, bits].map(|b| bf16::from_bits(b).to_f32());
+            assert_eq!(step_down(DType::Bf16, above), below);
+            assert_eq!(step_down(DType::Bf16, -below), -above);
+        }
+        for bits in 1..0x7f {
+            let [below, above] = [bits - 1, bits].map(|b| F8E4M3::from_bits(b).to_f32());
+            assert_eq!(step_down(DType::F8E4M3, above), below);
+            assert_eq!(step_down(DType::F8E4M3, -below), -above);
+        }
+        assert_eq!(step_down(DType::F8E4M3, -448.0), -448.0);
+        assert_eq!(step_down(DType::F32, 1.0), 1f32.next_down());
     }
 }

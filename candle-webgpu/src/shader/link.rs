@@ -103,11 +103,7 @@ pub fn link_for(spec: &Specialization, target: Target, traits: Traits) -> Result
         if let Access::Quant(quant) = access {
             quantized(&mut text, binding.name, *quant);
         } else if *access != Access::Raw {
-            let row = dtype.info(if spec.op.is_empty() {
-                kernel.name
-            } else {
-                spec.op
-            })?;
+            let row = dtype.info();
             text.file(row.source);
             operand(&mut text, binding.name, row, *access);
         }

@@ -273,11 +273,7 @@ impl Specialization {
     }
 
     /// The row of DTYPES of operand `i`.
-    pub fn info(&self, i: usize) -> Result<&'static DTypeInfo> {
-        self.dtype(i).info(if self.op.is_empty() {
-            self.kernel.name
-        } else {
-            self.op
-        })
+    pub fn info(&self, i: usize) -> &'static DTypeInfo {
+        self.dtype(i).info()
     }
 }

@@ -7,20 +7,6 @@ use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
 use crate::memory::view::{to_u32, View};
 
-/// Dtypes that hold numbers.
-pub(crate) const NUMBERS: [DType; 10] = [
-    DType::F32,
-    DType::F16,
-    DType::Bf16,
-    DType::F8E4M3,
-    DType::F64,
-    DType::U8,
-    DType::U32,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-];
-
 /// A view of four dims (b, c, h, w). One of three, (b, c, w), gets an h of 1.
 #[derive(Clone, Copy)]
 pub(crate) struct Image<'a> {

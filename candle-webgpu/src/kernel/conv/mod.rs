@@ -7,11 +7,10 @@ pub(crate) mod specialization;
 mod split;
 
 use crate::device::Device;
-use crate::dtype::DType;
+use crate::dtype::{DType, MATMUL, MATMUL_F32, NUMBERS};
 use crate::error::{Error, Result};
-use crate::kernel::conv::image::{count, Ends, Image, NUMBERS};
+use crate::kernel::conv::image::{count, Ends, Image};
 use crate::kernel::conv::specialization::{Tile, TILES};
-use crate::kernel::matmul::store::FLOATS;
 use crate::kernel::{threads, ROUNDS};
 use crate::memory::buffer::Value;
 use crate::memory::view::{merge, to_u32, View};
@@ -85,9 +84,7 @@ impl Device {
         } else {
             "conv2d"
         };
-        if !specialization::PLAIN.contains(&x.dtype) {
-            return Err(Error::Unsupported { op, dtype: x.dtype });
-        }
+        x.dtype.one_of(&MATMUL, op)?;
         self.convolve(op, x, w, params, false)
     }
 
@@ -105,9 +102,7 @@ impl Device {
         } else {
             "conv2d"
         };
-        if !specialization::PLAIN.contains(&x.dtype) {
-            return Err(Error::Unsupported { op, dtype: x.dtype });
-        }
+        x.dtype.one_of(&MATMUL, op)?;
         let problem = Problem::grouped(op, [x, w], params, false, groups)?;
         let bytes = problem.outputs().saturating_mul(x.dtype.size()) as u64;
         let fits = self.fits(x) && self.fits(w) && bytes <= self.binding_limit();
@@ -125,9 +120,7 @@ impl Device {
         } else {
             "conv_transpose2d"
         };
-        if !NUMBERS.contains(&x.dtype) {
-            return Err(Error::Unsupported { op, dtype: x.dtype });
-        }
+        x.dtype.one_of(&NUMBERS, op)?;
         self.convolve(op, x, w, params, true)
     }
 }
@@ -222,7 +215,7 @@ impl<'a> Problem<'a> {
 
     /// Whether a thread adds up its sum on its own, without tiles.
     fn is_direct(&self) -> bool {
-        self.groups > 1 || !FLOATS.contains(&self.dtype) || self.w.dims[0] < GEMM_CHANNELS
+        self.groups > 1 || !MATMUL_F32.contains(&self.dtype) || self.w.dims[0] < GEMM_CHANNELS
     }
 
     /// The most terms of a sum that the kernel takes.
@@ -291,7 +284,7 @@ impl<'a> Problem<'a> {
             || [kh, kw] != [1; 2]
             || self.padding != [0; 2]
             || moves
-            || !FLOATS.contains(&self.dtype)
+            || !MATMUL_F32.contains(&self.dtype)
         {
             return Ok(None);
         }

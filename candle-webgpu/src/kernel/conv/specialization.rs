@@ -1,9 +1,8 @@
 //! The kernels of convolutions and their specialisations.
 
-use crate::dtype::{Compute, DType};
+use crate::dtype::{Compute, DType, MATMUL, MATMUL_F32, NUMBERS};
 use crate::error::Result;
-use crate::kernel::conv::image::NUMBERS;
-use crate::kernel::matmul::store::{y_put, FLOATS};
+use crate::kernel::matmul::store::y_put;
 use crate::kernel::WORKGROUP;
 use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 
@@ -31,9 +30,6 @@ pub static CONV_DIRECT: Kernel = Kernel {
     features: wgpu::Features::empty(),
     slots: direct_slots,
 };
-
-/// Dtypes of convolutions; transposed ones take any number.
-pub(crate) const PLAIN: [DType; 4] = [DType::F32, DType::F16, DType::Bf16, DType::F64];
 
 /// A tile of y: what a workgroup computes.
 pub(crate) struct Tile {
@@ -175,7 +171,7 @@ fn direct_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     return select(vec2<u32>(0xffffffffu), at / p.stride, hit);
 }"
     });
-    let compute = spec.info(2)?.compute;
+    let compute = spec.info(2).compute;
     if matches!(compute, Compute::I64 | Compute::F64) {
         text.ops(compute);
         text.line("fn more(sum: YV, a: YV, b: YV) -> YV { return badd(sum, bmul(a, b)); }");
@@ -186,9 +182,9 @@ fn direct_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
 }
 
 pub fn catalogue() -> Vec<Specialization> {
-    let mut all: Vec<Specialization> = PLAIN.iter().map(|e| direct(*e, false)).collect();
+    let mut all: Vec<Specialization> = MATMUL.iter().map(|e| direct(*e, false)).collect();
     all.extend(NUMBERS.iter().map(|e| direct(*e, true)));
-    for dtype in FLOATS {
+    for dtype in MATMUL_F32 {
         for name in TILES.iter().flat_map(|t| t.names) {
             for w in [Access::Quads, Access::Words] {
                 for y in [Access::Put, Access::Set] {

@@ -48,7 +48,7 @@ impl Device {
             }
             return Ok(y);
         }
-        let wide = x.dtype.info(op)?.compute.dtype();
+        let wide = x.dtype.info().compute.dtype();
         let half = |parts: &[Part<'_>]| {
             let [x, w] = operands(parts, transposed);
             let [x_wide, w_wide] = [self.cast(x.view(), wide)?, self.cast(w.view(), wide)?];

@@ -1,6 +1,6 @@
 //! Copies that do not meet, as one kernel: the parts of a concatenation, keys and values. Recorded by a rule.
 
-use crate::dtype::DType;
+use crate::dtype::{DType, BITS};
 use crate::error::Result;
 use crate::kernel::WORKGROUP;
 use crate::shader::{read, write, Access, Kernel, Specialization, Text};
@@ -106,9 +106,8 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
 }
 
 pub fn catalogue() -> Vec<Specialization> {
-    let dtypes = [DType::U8, DType::U16, DType::U32, DType::I64];
     let forms = FORMS
         .iter()
-        .flat_map(|form| dtypes.map(|dtype| spec(form.to, dtype)));
+        .flat_map(|form| BITS.map(|dtype| spec(form.to, dtype)));
     forms.flatten().collect()
 }

@@ -7,9 +7,9 @@ use crate::memory::buffer::Value;
 use smallvec::SmallVec;
 
 use crate::device::Device;
-use crate::dtype::{Compute, DType};
+use crate::dtype::{Compute, DType, BITS};
 use crate::error::{Error, Result};
-use crate::kernel::{quads, threads, Strided, WORKGROUP};
+use crate::kernel::{quads, threads, words, Strided, WORKGROUP};
 use crate::memory::split::{Dims, Part};
 use crate::memory::view::{merge, to_u32, Merged, View, MAX_RANK};
 use crate::recorder::op::Grid;
@@ -24,7 +24,7 @@ pub static FILL: Kernel = Kernel {
     shared: |_| 0,
     features: wgpu::Features::empty(),
     slots: |spec, text| {
-        let value = match spec.info(0)?.compute {
+        let value = match spec.info(0).compute {
             Compute::I64 => "p.value",
             _ => "p.value.x",
         };
@@ -53,7 +53,7 @@ pub static COPY_ELEMS: Kernel = Kernel {
     shared: |_| 0,
     features: wgpu::Features::empty(),
     slots: |spec, text| {
-        text.ops(spec.info(0)?.compute); // `y_add`, which every Set operand has, adds with it
+        text.ops(spec.info(0).compute); // `y_add`, which every Set operand has, adds with it
         both_at(spec, text)
     },
 };
@@ -63,8 +63,6 @@ fn both_at(_: &Specialization, text: &mut Text) -> Result<()> {
     text.strided_at("y");
     Ok(())
 }
-
-pub(crate) const BITS: [DType; 4] = [DType::U8, DType::U16, DType::U32, DType::I64];
 
 pub fn catalogue() -> Vec<Specialization> {
     let each = |e| {
@@ -279,7 +277,7 @@ impl Device {
             let params = FillParams {
                 n: to_u32(OP, line.count())?,
                 pad: 0,
-                value: [bits as u32, (bits >> 32) as u32],
+                value: words(bits),
             };
             let spec = Specialization::new(&FILL, "", &[(dtype, Access::Put)]);
             self.write(OP, line, |window| {

@@ -1,7 +1,6 @@
 //! transpose: copies whose innermost dim is not that of what they read, through tiles in workgroup memory. Recorded by a rule.
 
-use crate::dtype::DType;
-use crate::kernel::copy::BITS;
+use crate::dtype::{DType, BITS};
 use crate::kernel::Strided;
 use crate::memory::view::MAX_RANK;
 use crate::recorder::op::Grid;

@@ -22,7 +22,7 @@ pub static BINARY: Kernel = Kernel {
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     span_slot(spec, text);
-    text.ops(spec.info(0)?.compute);
+    text.ops(spec.info(0).compute);
     text.line(format!(
         "fn op(u: AV, v: BV) -> YV {{ return {}(u, v); }}",
         spec.op

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::dtype::{Compute, DType, DTYPES};
+use crate::dtype::{Compute, DType, NUMBERS};
 use crate::error::Result;
 use crate::kernel::elementwise::unary;
 use crate::kernel::elementwise::unary::apply;
@@ -129,16 +129,15 @@ fn body(spec: &Specialization, text: &mut Text) -> Result<()> {
 /// `struct In`, four values of each operand, and `steps(x: In)`, which gives four of the last step; one variable each. `p` has the
 /// scalars and the zero.
 pub(crate) fn steps(steps: &[Step], reads: &[DType], p: &str, text: &mut Text) -> Result<()> {
-    const OP: &str = "fused_elementwise";
     let mut fields = SmallVec::<[String; MAX_READS]>::new();
     for (n, dtype) in READ_NAMES.iter().zip(reads) {
-        fields.push(format!("{n}: {}", dtype.info(OP)?.compute.lanes()));
+        fields.push(format!("{n}: {}", dtype.info().compute.lanes()));
     }
     text.line(format!("struct In {{ {} }}", fields.join(", ")));
     let Some(last) = steps.last() else {
         return Ok(());
     };
-    let lanes = last.out.info(OP)?.compute.lanes();
+    let lanes = last.out.info().compute.lanes();
     text.line(format!("fn steps(x: In) -> {lanes} {{"));
     let mut scalars = 0;
     let mut files = SmallVec::<[DType; 8]>::new();
@@ -160,8 +159,8 @@ pub(crate) fn steps(steps: &[Step], reads: &[DType], p: &str, text: &mut Text) -
                 }
             });
         }
-        let (from, out) = (step.args[0].1, step.out.info(OP)?);
-        if let ([_, arg], Compute::F32) = (&mut args[..], from.info(OP)?.compute) {
+        let (from, out) = (step.args[0].1, step.out.info());
+        if let ([_, arg], Compute::F32) = (&mut args[..], from.info().compute) {
             // NVIDIA's compiler (driver 580) takes x / x for 1 and x - x for 0, of what it sees to be the same.
             text.line(format!("    let s{i}_own = kept({arg});"));
             *arg = format!("s{i}_own");
@@ -169,7 +168,7 @@ pub(crate) fn steps(steps: &[Step], reads: &[DType], p: &str, text: &mut Text) -
         let lane = |k: u32| -> Result<String> {
             let of = |arg: &String| format!("{arg}[{k}]");
             if step.op == WHERE_COND_OP {
-                let holds = holds(from.info(OP)?.compute, &of(&args[0]));
+                let holds = holds(from.info().compute, &of(&args[0]));
                 return Ok(format!(
                     "select({}, {}, {holds})",
                     of(&args[2]),
@@ -187,7 +186,7 @@ pub(crate) fn steps(steps: &[Step], reads: &[DType], p: &str, text: &mut Text) -
             "cast" => text.file(crate::op::CAST),
             WHERE_COND_OP => {}
             op if short(op, from).is_some() => text.file(SHORT),
-            _ => text.ops(from.info(OP)?.compute),
+            _ => text.ops(from.info().compute),
         }
         files.push(step.out);
         let lanes = out.compute.lanes();
@@ -211,7 +210,7 @@ pub(crate) fn steps(steps: &[Step], reads: &[DType], p: &str, text: &mut Text) -
         scalars += usize::from(step.has_scalars());
     }
     for dtype in files {
-        text.file(dtype.info(OP)?.source);
+        text.file(dtype.info().source);
     }
     text.line(format!("    return s{};\n}}", steps.len() - 1));
     Ok(())
@@ -219,11 +218,10 @@ pub(crate) fn steps(steps: &[Step], reads: &[DType], p: &str, text: &mut Text) -
 
 /// Four values of one dtype as those of another whose elements have the same size: what a load would give of what was stored.
 fn seen_as(v: &str, from: DType, to: DType) -> Result<String> {
-    const OP: &str = "fused_elementwise";
     if from == to {
         return Ok(v.to_string());
     }
-    let (from, to) = (from.info(OP)?, to.info(OP)?);
+    let (from, to) = (from.info(), to.info());
     let packed = format!("{}_pack({v})", from.name);
     let quad = match from.quad == to.quad {
         true => packed,
@@ -270,9 +268,9 @@ pub fn catalogue() -> Vec<Specialization> {
             all.push(spec(&[(e, flat), (e, words)], steps.into(), end));
         }
     }
-    let dtypes = || DTYPES.iter().map(|row| row.dtype).filter(taken);
+    let dtypes = || NUMBERS.into_iter().filter(taken);
     let pairs = dtypes().flat_map(|x| dtypes().map(move |y| (x, y)));
-    for (x, y) in pairs.filter(|(x, y)| x != y && *x != DType::U16 && *y != DType::U16) {
+    for (x, y) in pairs.filter(|(x, y)| x != y) {
         let (bits, back) = (y.bits(), Arg::Step(1));
         let steps = [
             step(unary::CAST_OP, &[(a, x)], y),

@@ -1,10 +1,9 @@
 //! map: `y = op(x)`, casts and contiguous copies.
 
 use crate::device::Device;
-use crate::dtype::f8e4m3;
-use crate::dtype::{Compute, DType, DTYPES};
+use crate::dtype::{Compute, DType, BITS, NUMBERS};
 use crate::error::{Error, Result};
-use crate::kernel::{span_slot, spans, Strided, WORKGROUP};
+use crate::kernel::{span_slot, spans, words, Strided, WORKGROUP};
 use crate::memory::buffer::Value;
 use crate::memory::split::Loops;
 use crate::memory::view::{merge, to_u32, View};
@@ -34,7 +33,6 @@ pub(crate) fn apply(
     v: &str,
     scalars: [&str; 2],
 ) -> Result<String> {
-    let compute = from.info(op)?.compute;
     if op == CAST_OP {
         return Ok(match cast(from, to)? {
             Some(f) => format!("{f}({v})"),
@@ -44,12 +42,7 @@ pub(crate) fn apply(
     if let Some(op) = short(op, from) {
         return Ok(format!("{op}({v})"));
     }
-    let [a, b] = scalars.map(|s| match compute {
-        Compute::F32 => format!("bitcast<f32>({s}.x)"),
-        Compute::U32 => format!("{s}.x"),
-        Compute::I32 => format!("bitcast<i32>({s}.x)"),
-        Compute::I64 | Compute::F64 => s.to_string(),
-    });
+    let [a, b] = scalars.map(|words| from.info().compute.of_words(words));
     Ok(match Op::find(op, from)?.family {
         Family::Unary { scalars: 0 } => format!("{op}({v})"),
         Family::Unary { scalars: 1 } => format!("{op}({v}, {a})"),
@@ -59,7 +52,7 @@ pub(crate) fn apply(
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     span_slot(spec, text);
-    let compute = spec.info(0)?.compute;
+    let compute = spec.info(0).compute;
     match spec.op {
         COPY => {}
         CAST_OP => text.file(CAST),
@@ -96,35 +89,18 @@ pub fn catalogue() -> Vec<Specialization> {
                 all.extend(op.dtypes.iter().map(|&e| spec(op.name, e, access, e)));
             }
         }
-        for x in DTYPES {
-            if x.dtype == x.dtype.bits() {
-                all.push(spec(COPY, x.dtype, access, x.dtype));
-            }
-            let casts = DTYPES
-                .iter()
-                .filter(|y| x.dtype != y.dtype && x.dtype != DType::U16 && y.dtype != DType::U16);
-            all.extend(casts.map(|y| spec(CAST_OP, x.dtype, access, y.dtype)));
+        all.extend(BITS.map(|bits| spec(COPY, bits, access, bits)));
+        for x in NUMBERS {
+            let casts = NUMBERS.into_iter().filter(|y| x != *y);
+            all.extend(casts.map(|y| spec(CAST_OP, x, access, y)));
         }
     }
     all
 }
 
-/// A scalar of Candle's API as the bits of a compute value, rounded to the dtype first as on the CPU.
+/// A scalar of Candle's API as the (low, high) words of a compute value, rounded to the dtype first as on the CPU.
 pub(crate) fn scalar(dtype: DType, v: f64) -> [u32; 2] {
-    let float = |v: f32| [v.to_bits(), 0];
-    let words = |bits: u64| [bits as u32, (bits >> 32) as u32];
-    match dtype {
-        DType::F16 => float(half::f16::from_f64(v).to_f32()),
-        DType::Bf16 => float(half::bf16::from_f64(v).to_f32()),
-        DType::F8E4M3 => float(f8e4m3::to_f32(f8e4m3::from_f64(v))),
-        DType::F64 => words(v.to_bits()),
-        DType::U8 => [u32::from(v as u8), 0],
-        DType::U32 => [v as u32, 0],
-        DType::I16 => [i32::from(v as i16) as u32, 0],
-        DType::I32 => [v as i32 as u32, 0],
-        DType::I64 => words(v as i64 as u64),
-        _ => float(v as f32),
-    }
+    words((dtype.info().scalar)(v))
 }
 
 impl Device {

@@ -1,7 +1,7 @@
 //! pick: `y = c ? t : f`, moving bits.
 
 use crate::device::Device;
-use crate::dtype::{Compute, DType};
+use crate::dtype::{Compute, BITS, INTEGERS};
 use crate::error::{Error, Result};
 use crate::kernel::{span_slot, spans, Strided, WORKGROUP};
 use crate::memory::buffer::Value;
@@ -20,12 +20,9 @@ pub static WHERE_COND: Kernel = Kernel {
     slots,
 };
 
-/// Dtypes of a condition.
-const CONDITIONS: [DType; 5] = [DType::U8, DType::U32, DType::I16, DType::I32, DType::I64];
-
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     span_slot(spec, text);
-    let test = match spec.info(0)?.compute {
+    let test = match spec.info(0).compute {
         Compute::I64 => "(c.x | c.y) != 0u",
         Compute::I32 => "c != 0i",
         _ => "c != 0u",
@@ -37,8 +34,8 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
 pub fn catalogue() -> Vec<Specialization> {
     let access = [Access::Flat, Access::Rows, Access::Strided];
     let mut all = Vec::new();
-    for c in CONDITIONS {
-        for e in [DType::U8, DType::U16, DType::U32, DType::I64] {
+    for c in INTEGERS {
+        for e in BITS {
             for (ca, ta, fa) in access
                 .iter()
                 .flat_map(|c| access.iter().map(move |t| (c, t)))
@@ -59,12 +56,7 @@ impl Device {
     /// `y = c != 0 ? t : f`, elementwise; the three views have the same dims.
     pub fn where_cond(&self, c: View<'_>, t: View<'_>, f: View<'_>) -> Result<Value> {
         const OP: &str = "where_cond";
-        if !CONDITIONS.contains(&c.dtype) {
-            return Err(Error::Unsupported {
-                op: OP,
-                dtype: c.dtype,
-            });
-        }
+        c.dtype.one_of(&INTEGERS, OP)?;
         if t.dtype != f.dtype || c.dims != t.dims || c.dims != f.dims {
             return Err(Error::Invalid {
                 op: OP,

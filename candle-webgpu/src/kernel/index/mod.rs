@@ -3,7 +3,7 @@
 pub mod scatter;
 
 use crate::device::Device;
-use crate::dtype::DType;
+use crate::dtype::{DType, BITS, INTEGERS};
 use crate::error::{Error, Result};
 use crate::kernel::{quads, WORKGROUP};
 use crate::memory::binding_range::BindingRange;
@@ -21,7 +21,7 @@ pub static GATHER: Kernel = Kernel {
     shared: |_| 0,
     features: wgpu::Features::empty(),
     slots: |spec, text| {
-        let dtype = spec.info(2)?.name;
+        let dtype = spec.info(2).name;
         text.line(format!(
             "fn y_quad_get(q: u32) -> YL {{ return {dtype}_unpack(y[q]); }}"
         ));
@@ -40,15 +40,10 @@ pub static GATHER_ROWS: Kernel = Kernel {
     slots: ids_slots,
 };
 
-/// Dtypes of ids.
-pub(crate) const IDS: [DType; 5] = [DType::U8, DType::U32, DType::I16, DType::I32, DType::I64];
-/// Dtypes that moves are reduced to.
-pub(crate) const BITS: [DType; 4] = [DType::U8, DType::U16, DType::U32, DType::I64];
-
 /// In these kernels and in scatter's ids are the second operand.
 pub(crate) fn ids_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.file(wgsl!("lib/index.wgsl"));
-    let ids = spec.info(1)?.name;
+    let ids = spec.info(1).name;
     text.line(format!(
         "fn id_get(at: u32) -> vec2<u32> {{ return id_of_{ids}(ids_get(at)); }}"
     ));
@@ -69,7 +64,7 @@ fn rows_spec(dtype: DType, ids: DType) -> Specialization {
 
 pub fn catalogue() -> Vec<Specialization> {
     let mut all = Vec::new();
-    for ids in IDS {
+    for ids in INTEGERS {
         for dtype in BITS {
             all.push(gather_spec(dtype, ids));
             all.push(rows_spec(dtype, ids));
@@ -116,22 +111,11 @@ pub(crate) fn invalid(op: &'static str, message: String) -> Error {
     Error::Invalid { op, message }
 }
 
-pub(crate) fn check_ids(op: &'static str, ids: View<'_>) -> Result<()> {
-    if IDS.contains(&ids.dtype) {
-        Ok(())
-    } else {
-        Err(Error::Unsupported {
-            op,
-            dtype: ids.dtype,
-        })
-    }
-}
-
 impl Device {
     /// `y[.., i, ..] = src[.., ids[i], ..]`: dim `dim` of `src` indexed by a row of ids. Moves bits.
     pub fn index_select(&self, src: View<'_>, ids: View<'_>, dim: usize) -> Result<Value> {
         const OP: &str = "index_select";
-        check_ids(OP, ids)?;
+        ids.dtype.one_of(&INTEGERS, OP)?;
         if dim >= src.dims.len() || ids.dims.len() != 1 {
             let message = format!("ids {:?} on dim {dim} of {:?}", ids.dims, src.dims);
             return Err(invalid(OP, message));
@@ -151,7 +135,7 @@ impl Device {
     /// `y[.., i, ..] = src[.., ids[.., i, ..], ..]`, with the dims of `ids`. Moves bits.
     pub fn gather(&self, src: View<'_>, ids: View<'_>, dim: usize) -> Result<Value> {
         const OP: &str = "gather";
-        check_ids(OP, ids)?;
+        ids.dtype.one_of(&INTEGERS, OP)?;
         let fits = src.dims.len() == ids.dims.len()
             && dim < ids.dims.len()
             && (0..ids.dims.len()).all(|d| d == dim || ids.dims[d] <= src.dims[d]);

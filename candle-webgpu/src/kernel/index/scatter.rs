@@ -2,14 +2,13 @@
 //! and comes back as [`crate::Error::IndexOutOfRange`] at the next readback or synchronize.
 
 use crate::device::Device;
-use crate::dtype::DType;
+use crate::dtype::{DType, BITS, INTEGERS, NUMBERS};
 use crate::error::Result;
-use crate::kernel::index::{check_ids, ids_slots, invalid, BITS, FAULT, IDS};
+use crate::kernel::index::{ids_slots, invalid, FAULT};
 use crate::kernel::{threads, ROUNDS, WORKGROUP};
 use crate::memory::buffer::Value;
 use crate::memory::split::{contiguous_strides, Part};
 use crate::memory::view::{merge, to_u32, Merged, View, MAX_RANK};
-use crate::op::{Op, OPS};
 use crate::shader::{read, write, Access, Kernel, Specialization};
 
 pub static SCATTER: Kernel = Kernel {
@@ -22,7 +21,7 @@ pub static SCATTER: Kernel = Kernel {
     features: wgpu::Features::empty(),
     slots: |spec, text| {
         // Every `Set` operand has a `dst_add`, which adds with the dtype's `badd`.
-        text.ops(spec.info(0)?.compute);
+        text.ops(spec.info(0).compute);
         let put = if spec.op == ADD { "dst_add" } else { "dst_set" };
         text.line(format!("fn put(at: u32, v: SRCV) {{ {put}(at, v); }}"));
         ids_slots(spec, text)
@@ -38,18 +37,11 @@ fn scatter_spec(op: &'static str, dtype: DType, ids: DType) -> Specialization {
     Specialization::new(&SCATTER, op, &[(dtype, Access::Set), ids, src, FAULT])
 }
 
-/// Dtypes that add.
-fn addable() -> &'static [DType] {
-    OPS.iter()
-        .find(|op| op.name == "badd")
-        .map_or(&[], |op| op.dtypes)
-}
-
 pub fn catalogue() -> Vec<Specialization> {
     let mut all = Vec::new();
-    for ids in IDS {
+    for ids in INTEGERS {
         all.extend(BITS.iter().map(|&e| scatter_spec(SET, e, ids)));
-        all.extend(addable().iter().map(|&e| scatter_spec(ADD, e, ids)));
+        all.extend(NUMBERS.iter().map(|&e| scatter_spec(ADD, e, ids)));
     }
     all
 }
@@ -110,7 +102,7 @@ impl Device {
         src: View<'_>,
         dim: usize,
     ) -> Result<()> {
-        Op::find("badd", dst.dtype)?;
+        dst.dtype.one_of(&NUMBERS, "scatter_add")?;
         self.scatter("scatter_add", ADD, [dst, ids, src], dim)
     }
 
@@ -123,7 +115,7 @@ impl Device {
         dim: usize,
     ) -> Result<Value> {
         const OP: &str = "index_add";
-        Op::find("badd", dst.dtype)?;
+        dst.dtype.one_of(&NUMBERS, OP)?;
         if dim >= src.dims.len() || ids.dims != [src.dims[dim]] {
             let message = format!("ids {:?} on dim {dim} of {:?}", ids.dims, src.dims);
             return Err(invalid(OP, message));
@@ -154,7 +146,7 @@ impl Device {
         [dst, ids, src]: [View<'_>; 3],
         dim: usize,
     ) -> Result<()> {
-        check_ids(op, ids)?;
+        ids.dtype.one_of(&INTEGERS, op)?;
         let fits = dst.dims.len() == src.dims.len()
             && ids.dims == src.dims
             && dim < src.dims.len()

@@ -218,7 +218,7 @@ pub(crate) fn y_put_by(
         "fn kept(v: vec4<f32>) -> vec4<f32> {{ return bitcast<vec4<f32>>(bitcast<vec4<u32>>(v) ^ vec4<u32>({place}.zero)); }}"
     ));
     let made = seen(steps, 0).unwrap_or(DType::F32);
-    let row = made.info("epilogue")?;
+    let row = made.info();
     text.file(row.source);
     let mut dtypes = SmallVec::<[DType; 4]>::from_slice(&[made]);
     let rounded = match made {

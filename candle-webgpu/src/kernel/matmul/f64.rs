@@ -19,7 +19,7 @@ pub static MATMUL_F64: Kernel = Kernel {
     shared: |_| 0,
     features: wgpu::Features::empty(),
     slots: |spec, text| {
-        text.ops(spec.info(2)?.compute);
+        text.ops(spec.info(2).compute);
         Ok(())
     },
 };

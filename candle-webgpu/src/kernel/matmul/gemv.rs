@@ -316,7 +316,7 @@ pub(crate) fn eights(spec: &Specialization, i: usize, n: &str, text: &mut Text) 
     if matches!(spec.operands[i].1, Access::Quant(_)) {
         return Ok(());
     }
-    let row = spec.info(i)?;
+    let row = spec.info(i);
     if spec.operands[i].1 == Access::Words {
         text.line(format!(
             "fn {n}_one(row: u32, k: u32) -> f32 {{

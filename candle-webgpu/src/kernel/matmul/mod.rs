@@ -168,7 +168,7 @@ impl Device {
             }
             return Ok(y);
         }
-        let wide = a.dtype.info(OP)?.compute.dtype();
+        let wide = a.dtype.info().compute.dtype();
         let [first, second] = halves.parts;
         let (first, second) = (product(&first, wide)?, product(&second, wide)?);
         let [first, second] = [&first, &second].map(|v| Part::all(v, wide, &[count]));

@@ -1,14 +1,8 @@
 //! Slots for four values at a time where rows end anywhere.
 
+pub(crate) use crate::dtype::MATMUL_F32 as FLOATS;
 use crate::error::Result;
 use crate::shader::{Access, Specialization, Text};
-
-/// Float dtypes: the operands of matmul and of the fused ops of neural networks.
-pub(crate) const FLOATS: [crate::dtype::DType; 3] = [
-    crate::dtype::DType::F32,
-    crate::dtype::DType::F16,
-    crate::dtype::DType::Bf16,
-];
 
 /// `y_put(at, count, v)` writes the first `count` (1 to 4) of four values from element `at` on. With
 /// `Put` the place and the count are those of whole quads. With `Set`, words that lie inside the run
@@ -30,7 +24,7 @@ pub(crate) fn put_as(
     name: &str,
     text: &mut Text,
 ) -> Result<()> {
-    let row = spec.info(operand)?;
+    let row = spec.info(operand);
     if spec.operands[operand].1 == Access::Put {
         text.line(format!(
             "fn {name}(at: u32, count: u32, v: vec4<f32>) {{ {n}_quad_put(at / 4u, v); }}"

@@ -3,9 +3,9 @@
 pub mod upsample;
 
 use crate::device::Device;
-use crate::dtype::{Compute, DType};
+use crate::dtype::{DType, NUMBERS};
 use crate::error::{Error, Result};
-use crate::kernel::conv::image::{count, Image, NUMBERS};
+use crate::kernel::conv::image::{count, Image};
 use crate::kernel::elementwise::unary::scalar;
 use crate::kernel::{threads, WORKGROUP};
 use crate::memory::buffer::Value;
@@ -28,7 +28,7 @@ const AVG: &str = "avg_pool2d";
 const MAX: &str = "max_pool2d";
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
-    let compute = spec.info(0)?.compute;
+    let compute = spec.info(0).compute;
     text.ops(compute);
     if spec.op == MAX {
         // A NaN stays if it comes first and is dropped later on, as on the CPU.
@@ -36,12 +36,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         text.line("fn finish(a: XV) -> XV { return a; }");
         return Ok(());
     }
-    let scale = match compute {
-        Compute::F32 => "bitcast<f32>(p.scale.x)",
-        Compute::U32 => "p.scale.x",
-        Compute::I32 => "bitcast<i32>(p.scale.x)",
-        Compute::I64 | Compute::F64 => "p.scale",
-    };
+    let scale = compute.of_words("p.scale");
     text.line("fn join(a: XV, b: XV) -> XV { return badd(a, b); }");
     text.line(format!(
         "fn finish(a: XV) -> XV {{ return bmul(a, {scale}); }}"
@@ -94,9 +89,7 @@ impl Device {
         taps: [usize; 2],
         stride: [usize; 2],
     ) -> Result<Value> {
-        if !NUMBERS.contains(&x.dtype) {
-            return Err(Error::Unsupported { op, dtype: x.dtype });
-        }
+        x.dtype.one_of(&NUMBERS, op)?;
         let image = Image::new(op, x)?;
         let [b, c, h, w] = image.dims;
         let fits = |size: usize, taps: usize, stride: usize| {
@@ -143,7 +136,7 @@ impl Device {
                 scale: scalar(x.dtype, 1.0 / (taps[0] as f64 * taps[1] as f64)),
                 x_strides,
             };
-            let words = n.div_ceil(x.dtype.info(op)?.lanes as usize);
+            let words = n.div_ceil(x.dtype.info().lanes as usize);
             self.record(spec(op, x.dtype), &[window, y], &params, threads(words))
         })
     }

@@ -4,9 +4,9 @@
 //! a shader has none.
 
 use crate::device::Device;
-use crate::dtype::{Compute, DType};
+use crate::dtype::{Compute, DType, BITS, NUMBERS};
 use crate::error::{Error, Result};
-use crate::kernel::conv::image::{count, Image, NUMBERS};
+use crate::kernel::conv::image::{count, Image};
 use crate::kernel::{threads, WORKGROUP};
 use crate::memory::buffer::Value;
 use crate::memory::split::Loops;
@@ -38,15 +38,15 @@ pub static UPSAMPLE_BILINEAR: Kernel = Kernel {
 
 const BILINEAR: &str = "upsample_bilinear2d";
 
-/// Whether values are added up in f32. The others are in f64, as on the CPU: integers would differ by one.
-fn in_f32(dtype: DType) -> Result<bool> {
-    Ok(dtype.info(BILINEAR)?.compute == Compute::F32)
+/// Whether values are accumulated in f32. The others are in f64, as on the CPU: integers would differ by one.
+fn in_f32(dtype: DType) -> bool {
+    dtype.info().compute == Compute::F32
 }
 
 fn bilinear_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let dtype = spec.dtype(0);
-    let call = |f: Option<&str>| f.map_or("v".to_string(), |f| format!("{f}(v)"));
-    if in_f32(dtype)? {
+    let call = |f: Option<String>| f.map_or("v".to_string(), |f| format!("{f}(v)"));
+    if in_f32(dtype) {
         text.line("alias V = f32;");
         text.line("fn mix_two(a: V, near: V, b: V, far: V) -> V { return a * near + b * far; }");
     } else {
@@ -54,7 +54,7 @@ fn bilinear_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         text.line("alias V = vec2<u32>;");
         text.line("fn mix_two(a: V, near: V, b: V, far: V) -> V { return badd(bmul(a, near), bmul(b, far)); }");
     }
-    let (widen, narrow) = match in_f32(dtype)? || dtype == DType::F64 {
+    let (widen, narrow) = match in_f32(dtype) || dtype == DType::F64 {
         true => (None, None),
         false => {
             text.file(CAST);
@@ -85,8 +85,7 @@ fn spec(kernel: &'static Kernel, dtype: DType) -> Specialization {
 }
 
 pub fn catalogue() -> Vec<Specialization> {
-    let bits = [DType::U8, DType::U16, DType::U32, DType::I64];
-    let nearest = bits.map(|e| spec(&UPSAMPLE_NEAREST, e));
+    let nearest = BITS.map(|e| spec(&UPSAMPLE_NEAREST, e));
     let bilinear = NUMBERS.map(|e| spec(&UPSAMPLE_BILINEAR, e));
     [&nearest[..], &bilinear[..]].concat()
 }
@@ -189,13 +188,8 @@ impl Device {
         corners: Corners,
     ) -> Result<Value> {
         let dtype = x.dtype;
-        if !NUMBERS.contains(&dtype) {
-            return Err(Error::Unsupported {
-                op: BILINEAR,
-                dtype,
-            });
-        }
-        let in_f32 = in_f32(dtype)?;
+        dtype.one_of(&NUMBERS, BILINEAR)?;
+        let in_f32 = in_f32(dtype);
         if x.dims.ends_with(&out) {
             return self.contiguous(x);
         }
@@ -246,7 +240,7 @@ impl Device {
                 pad2: [0; 2],
                 x_strides,
             };
-            let words = n.div_ceil(x.dtype.info(op)?.lanes as usize);
+            let words = n.div_ceil(x.dtype.info().lanes as usize);
             let windows = [window, (&places).into(), y];
             self.record(spec(kernel, x.dtype), &windows, &params, threads(words))
         })

@@ -97,8 +97,8 @@ impl Device {
             m_dims: folded.dims,
             m_strides: folded.strides[0],
         };
-        let lanes = |y: DType| y.info(op).map(|row| row.lanes as usize);
-        let plan = Plan::new(self, &params, lanes(out)?);
+        let lanes = |y: DType| y.info().lanes as usize;
+        let plan = Plan::new(self, &params, lanes(out));
         params.chunks = to_u32(op, plan.chunks)?;
         params.chunk = to_u32(op, plan.chunk)?;
         if plan.chunks == 1 {
@@ -106,9 +106,9 @@ impl Device {
         }
         let wide = match row.output {
             Output::Index => DType::U32,
-            _ => wide(x.dtype)?,
+            _ => wide(x.dtype),
         };
-        let Plan { way, .. } = Plan::new(self, &params, lanes(wide)?);
+        let Plan { way, .. } = Plan::new(self, &params, lanes(wide));
         let partial = self.reduce_pass(row, (window, x.dtype), wide, &params, way)?;
         if row.output == Output::Index {
             return self.reduce_winners(row, (window, x.dtype), &partial, &params);
@@ -154,7 +154,7 @@ impl Device {
         if row.output == Output::Index {
             return self.winner_of(row, [first, second], (halves.dim, halves.mid), later);
         }
-        let wide = wide(x.dtype)?;
+        let wide = wide(x.dtype);
         // Side by side, so that they can be cut, too.
         let both = self.output(op, 2 * n, wide)?;
         let both = Part::all(&both, wide, &[n, 2]);
@@ -209,7 +209,7 @@ impl Device {
     ) -> Result<Value> {
         let (n, chunks) = (params.n as usize, params.chunks as usize);
         let y = self.output(row.name, n * chunks, out)?;
-        let lanes = out.info(row.name)?.lanes as usize;
+        let lanes = out.info().lanes as usize;
         let (spec, grid) = (way.spec(row.name, dtype, out), way.grid(n, lanes, chunks));
         self.record(spec, &[x, (&y).into()], params, grid)?;
         Ok(y)

@@ -46,13 +46,9 @@ pub fn catalogue() -> Vec<Specialization> {
 impl Params {
     /// For `bytes` bytes of a float dtype. Those of f8e4m3 have no infinity: NaN is what is greater than the greatest number.
     pub fn new(dtype: DType, bytes: u64) -> Self {
-        let (lanes, infinity) = match dtype {
-            DType::F64 => (0, 0x7ff0_0000),
-            DType::F16 => (2, 0x7c00),
-            DType::Bf16 => (2, 0x7f80),
-            DType::F8E4M3 => (4, 0x7f),
-            _ => (1, 0x7f80_0000),
-        };
+        let row = dtype.info();
+        let lanes = if row.size == 8 { 0 } else { row.lanes };
+        let infinity = row.float.map_or(u32::MAX, |float| float.infinity);
         let rest = bytes % 4;
         Params {
             words: bytes.div_ceil(4) as u32,

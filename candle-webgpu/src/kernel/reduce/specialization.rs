@@ -59,10 +59,7 @@ fn acc_unit(v: Unit, r: u32) -> Acc { return acc_of(v, r); }",
 
 /// Size of an accumulator.
 fn acc_bytes(spec: &Specialization) -> u32 {
-    let value = match spec.info(0).map(|row| row.compute) {
-        Ok(Compute::I64 | Compute::F64) => 8,
-        _ => 4,
-    };
+    let value = spec.info(0).compute.size() as u32;
     // A struct with a position is padded to its alignment.
     if is_arg(spec.op) {
         value * 2
@@ -111,7 +108,7 @@ fn is_arg(op: &str) -> bool {
 /// The accumulator: a value, for minima and maxima of floats its place in their order, and a position if that is asked for.
 /// `acc_next` joins where all of a comes before b.
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
-    let compute = spec.info(0)?.compute;
+    let compute = spec.info(0).compute;
     text.ops(compute);
     let (takes, key) = match spec.op {
         "min" => ("reduce_min_takes", "reduce_min_key"),
@@ -212,8 +209,8 @@ impl Way {
 }
 
 /// What partial results are stored as: the type in which values are computed.
-pub(crate) fn wide(dtype: DType) -> Result<DType> {
-    Ok(dtype.info("fold")?.compute.dtype())
+pub(crate) fn wide(dtype: DType) -> DType {
+    dtype.info().compute.dtype()
 }
 
 pub fn catalogue() -> Vec<Specialization> {
@@ -222,10 +219,9 @@ pub fn catalogue() -> Vec<Specialization> {
         for &x in op.dtypes {
             // One pass; the first of two; the second.
             let mut pairs = vec![(x, op.output(x))];
-            if let (Output::Same, Ok(wide)) = (op.output, wide(x)) {
-                if wide != x {
-                    pairs.extend([(x, wide), (wide, x)]);
-                }
+            let wide = wide(x);
+            if op.output == Output::Same && wide != x {
+                pairs.extend([(x, wide), (wide, x)]);
             }
             for way in [
                 Way::Row {

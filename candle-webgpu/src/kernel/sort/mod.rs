@@ -3,7 +3,7 @@
 pub mod merge;
 
 use crate::device::Device;
-use crate::dtype::{Compute, DType};
+use crate::dtype::{Compute, DType, NUMBERS};
 use crate::error::{Error, Result};
 use crate::memory::buffer::Value;
 use crate::memory::buffer::GRAIN;
@@ -24,10 +24,10 @@ pub static SORT_BLOCK: Kernel = Kernel {
     params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[read("x"), write("keys"), write("ids")],
     workgroup: SORT_WORKGROUP,
-    shared: |spec| shared(spec.info(0).map(|row| row.compute)),
+    shared: |spec| shared(spec.info(0).compute),
     features: wgpu::Features::empty(),
     slots: |spec, text| {
-        let compute = spec.info(0)?.compute;
+        let compute = spec.info(0).compute;
         text.ops(compute);
         key_slots(compute, text);
         Ok(())
@@ -40,7 +40,7 @@ pub static SORT_MERGE: Kernel = Kernel {
     params: crate::shader::ParamsLayout::UNKNOWN,
     bindings: &[write("keys"), write("ids")],
     workgroup: SORT_WORKGROUP,
-    shared: |spec| shared(Ok(keys_of(spec))),
+    shared: |spec| shared(keys_of(spec)),
     features: wgpu::Features::empty(),
     slots: |spec, text| {
         key_slots(keys_of(spec), text);
@@ -74,13 +74,8 @@ pub(crate) fn keys_of(spec: &Specialization) -> Compute {
     }
 }
 
-fn shared(keys: Result<Compute>) -> u32 {
-    let key = if matches!(keys, Ok(Compute::I64 | Compute::F64)) {
-        8
-    } else {
-        4
-    };
-    BLOCK as u32 * (key + 4)
+fn shared(keys: Compute) -> u32 {
+    BLOCK as u32 * (keys.size() as u32 + 4)
 }
 
 pub(crate) fn key_slots(compute: Compute, text: &mut Text) {
@@ -96,18 +91,6 @@ fn key_less(a: K, b: K) -> bool { return a < b; }"
     });
 }
 
-const DTYPES: [DType; 10] = [
-    DType::F32,
-    DType::F16,
-    DType::Bf16,
-    DType::F8E4M3,
-    DType::F64,
-    DType::U8,
-    DType::U32,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-];
 pub(crate) const RAW: (DType, Access) = (DType::U32, Access::Raw);
 
 fn block_spec(dtype: DType) -> Specialization {
@@ -115,7 +98,7 @@ fn block_spec(dtype: DType) -> Specialization {
 }
 
 pub fn catalogue() -> Vec<Specialization> {
-    let mut all: Vec<Specialization> = DTYPES.into_iter().map(block_spec).collect();
+    let mut all: Vec<Specialization> = NUMBERS.into_iter().map(block_spec).collect();
     for kernel in [&SORT_MERGE, &SORT_STEP] {
         all.extend([NARROW, WIDE].map(|keys| Specialization::new(kernel, keys, &[RAW, RAW])));
     }
@@ -145,12 +128,7 @@ impl Device {
     /// The order (u32) of the elements of each row of `length` elements. Equal ones keep their order; NaN
     /// counts as the greatest.
     pub fn argsort(&self, x: View<'_>, length: usize, ascending: bool) -> Result<Value> {
-        if !DTYPES.contains(&x.dtype) {
-            return Err(Error::Unsupported {
-                op: OP,
-                dtype: x.dtype,
-            });
-        }
+        x.dtype.one_of(&NUMBERS, OP)?;
         let count = x.count();
         if count == 0 {
             return self.output(OP, 0, DType::U32);
