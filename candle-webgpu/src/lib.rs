@@ -23,23 +23,26 @@ mod recorder;
 pub mod shader;
 mod util;
 
+pub use debug::profile::{chrome_trace, Timing};
+pub use device::adapter::{adapters, adapters_async, AdapterReport};
+pub use device::env::{
+    ADAPTER_VAR, BINDING_VAR, CACHE_VAR, CHECKED_VAR, CHECK_NAN_VAR, DENY_VAR, DISABLE_VAR,
+    ENABLE_VAR, LOG_VAR, MEMORY_VAR, REWRITE_VAR, TIMEOUT_VAR, VERIFY_VAR,
+};
 #[doc(hidden)]
-pub use debug::inject_fault;
-pub use debug::profile::{chrome_trace, Profile, Stopwatch, Timing};
-pub use device::adapter::{adapters, adapters_async, AdapterReport, ADAPTER_VAR};
-pub use device::env::{CHECK_NAN_VAR, DENY_VAR, MEMORY_VAR, TIMEOUT_VAR, VERIFY_VAR};
-pub use device::{Device, Stats, DISABLE_VAR, ENABLE_VAR};
+pub use device::inject_fault;
+pub use device::profile::{Profile, Stopwatch};
+pub use device::{Device, Stats};
 pub use dtype::quant::Quant;
 pub use dtype::DType;
 pub use error::{Budget, Error, Result};
 pub use executor::readback::Reading;
 #[cfg(target_arch = "wasm32")]
 pub use executor::wait::suspending;
-pub use fusion::{Fired, Rule, REWRITE_VAR, RULES};
-pub use memory::binding_range::{BindingRange, BINDING_VAR};
+pub use fusion::{Fired, Rule, RULES};
+pub use memory::binding_range::BindingRange;
 pub use memory::buffer::Value;
 pub use memory::view::View;
+pub use recorder::gpu::Gpu;
 pub use recorder::op::Grid;
-pub use recorder::queue::LOG_VAR;
-pub use shader::compile::CHECKED_VAR;
-pub use shader::disk_cache::CACHE_VAR;
+pub use recorder::Recorder;

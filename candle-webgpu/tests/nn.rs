@@ -2,7 +2,7 @@
 
 mod support;
 
-use candle_webgpu::{DType, Device, Error, Value};
+use candle_webgpu::{DType, Device, Error, Recorder, Value};
 use support::{close, device, epsilon, read, Array, FLOATS};
 
 /// Row counts and lengths that take every path: rows of whole quads and not, several rows in a
@@ -194,9 +194,9 @@ enum Rope {
 fn check_rope(d: &Device, kind: Rope, x: &Array, cos: &Array, sin: &Array) {
     let dtype = x.view().dtype();
     let op = match kind {
-        Rope::Halves => Device::rope,
-        Rope::Neighbours => Device::rope_i,
-        Rope::TimeSecond => Device::rope_thd,
+        Rope::Halves => Recorder::rope,
+        Rope::Neighbours => Recorder::rope_i,
+        Rope::TimeSecond => Recorder::rope_thd,
     };
     let y = op(d, x.view(), cos.view(), sin.view()).expect("a rotation");
     let mut expected = Vec::new();

@@ -6,7 +6,6 @@ use std::sync::Mutex;
 
 use smallvec::smallvec;
 
-use crate::device::Inner;
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::fusion::graph::writes;
@@ -14,6 +13,7 @@ use crate::kernel::copy::zeros;
 use crate::kernel::reduce::nonfinite;
 use crate::kernel::reduce::nonfinite::Params;
 use crate::memory::buffer::Value;
+use crate::recorder::gpu::Gpu;
 use crate::recorder::op::{Grid, Op, Ops};
 use crate::shader::{Access, Specialization};
 use crate::util::lock;
@@ -65,14 +65,14 @@ fn floats(spec: &Specialization, i: usize) -> Option<DType> {
     (dtype.is_float() && !hidden).then_some(dtype)
 }
 
-impl Inner {
+impl Check {
     /// The ops, and in front of and behind each that makes numbers those that look at its operands. Memory that is new holds
     /// what was there before, so it is cleared first.
-    pub(crate) fn with_checks(&self, check: &Check, ops: Ops) -> Ops {
-        let seen = Value::of_ops(&self.pool, 4 * ops.len().max(1) as u64);
+    pub(crate) fn around(&self, gpu: &Gpu, ops: Ops) -> Ops {
+        let seen = Value::of_ops(&gpu.pool, 4 * ops.len().max(1) as u64);
         let mut out = Ops::new();
         let mut known = HashSet::new();
-        self.clear(&mut out, &seen);
+        clear(gpu, &mut out, &seen);
         for (slot, op) in ops.into_iter().enumerate() {
             let made: Vec<usize> = (0..op.operands.len())
                 .filter(|i| writes(&op.spec, *i) && floats(&op.spec, *i).is_some())
@@ -82,63 +82,63 @@ impl Inner {
                 out.push(op);
                 continue;
             }
-            let number = check.number(&op.spec);
+            let number = self.number(&op.spec);
             for i in 0..op.operands.len() {
                 let value = &op.operands[i].0;
                 let new = known.insert(value.key()) && !value.is_begun();
                 if new && made.contains(&i) {
-                    self.clear(&mut out, value);
+                    clear(gpu, &mut out, value);
                 } else if floats(&op.spec, i).is_some() {
-                    self.look(&mut out, &op, i, (&seen, slot, number, false));
+                    look(gpu, &mut out, &op, i, (&seen, slot, number, false));
                 }
             }
             let mut behind = Ops::new();
             for i in made {
-                self.look(&mut behind, &op, i, (&seen, slot, number, true));
+                look(gpu, &mut behind, &op, i, (&seen, slot, number, true));
             }
             out.push(op);
             out.append(&mut behind);
         }
         out
     }
+}
 
-    /// Looks at what operand `i` is bound to.
-    fn look(
-        &self,
-        out: &mut Ops,
-        op: &Op,
-        i: usize,
-        (seen, slot, number, behind): (&Value, usize, u32, bool),
-    ) {
-        let (value, start) = &op.operands[i];
-        let bytes = (value.bytes() - start).min(self.binding);
-        let Some(dtype) = floats(&op.spec, i).filter(|_| bytes > 0) else {
-            return;
-        };
-        let mut params = Params::new(dtype, bytes);
-        (params.slot, params.behind, params.number) = (slot as u32, behind.into(), number);
-        let operands = smallvec![
-            (value.clone(), *start),
-            (seen.clone(), 0),
-            (self.fault.bound(), 0)
-        ];
-        let spec = nonfinite::spec();
-        // A binding holds fewer words than all workgroups can look at.
-        if let Ok(grid) = self.split(&spec, Grid::Linear(params.groups())) {
+/// Looks at what operand `i` is bound to.
+fn look(
+    gpu: &Gpu,
+    out: &mut Ops,
+    op: &Op,
+    i: usize,
+    (seen, slot, number, behind): (&Value, usize, u32, bool),
+) {
+    let (value, start) = &op.operands[i];
+    let bytes = (value.bytes() - start).min(gpu.pool.binding);
+    let Some(dtype) = floats(&op.spec, i).filter(|_| bytes > 0) else {
+        return;
+    };
+    let mut params = Params::new(dtype, bytes);
+    (params.slot, params.behind, params.number) = (slot as u32, behind.into(), number);
+    let operands = smallvec![
+        (value.clone(), *start),
+        (seen.clone(), 0),
+        (gpu.fault.bound(), 0)
+    ];
+    let spec = nonfinite::spec();
+    // A binding holds fewer words than all workgroups can look at.
+    if let Ok(grid) = gpu.split(&spec, Grid::Linear(params.groups())) {
+        out.push(Box::new(Op::new(spec, operands, &params, grid)));
+    }
+}
+
+fn clear(gpu: &Gpu, out: &mut Ops, value: &Value) {
+    let mut start = 0;
+    while start < value.bytes() {
+        let bytes = (value.bytes() - start).min(gpu.pool.binding);
+        let (spec, params, grid) = zeros(bytes);
+        if let Ok(grid) = gpu.split(&spec, grid) {
+            let operands = smallvec![(value.clone(), start)];
             out.push(Box::new(Op::new(spec, operands, &params, grid)));
         }
-    }
-
-    fn clear(&self, out: &mut Ops, value: &Value) {
-        let mut start = 0;
-        while start < value.bytes() {
-            let bytes = (value.bytes() - start).min(self.binding);
-            let (spec, params, grid) = zeros(bytes);
-            if let Ok(grid) = self.split(&spec, grid) {
-                let operands = smallvec![(value.clone(), start)];
-                out.push(Box::new(Op::new(spec, operands, &params, grid)));
-            }
-            start += bytes;
-        }
+        start += bytes;
     }
 }

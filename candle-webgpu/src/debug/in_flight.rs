@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn names_are_counted() {
         let names = [("unary", "uexp"), ("gemm", ""), ("unary", "uexp")];
-        assert_eq!(list(names.into_iter()), "map.uexp x 2, gemm");
+        assert_eq!(list(names.into_iter()), "unary.uexp x 2, gemm");
         assert_eq!(list(std::iter::empty()), "copies");
         let many = [
             "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n",

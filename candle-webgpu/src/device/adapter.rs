@@ -2,11 +2,9 @@
 
 use std::sync::OnceLock;
 
+use crate::device::env;
 use crate::error::{Error, Result};
 use crate::executor::wait::{block_on, may_block, Call};
-
-/// Overrides the ordinal: an index into [`adapters`], or part of an adapter's name (any case).
-pub const ADAPTER_VAR: &str = "CANDLE_WEBGPU_ADAPTER";
 
 const ADVICE: &str =
     "Install a Vulkan driver (Debian and Ubuntu without a GPU: mesa-vulkan-drivers; \
@@ -127,7 +125,8 @@ async fn search() -> Vec<Ranked> {
     )]
     let mut ranked: Vec<Ranked> = ranked.collect();
     #[cfg(target_arch = "wasm32")]
-    if let (Some(first), Some(facts)) = (ranked.first_mut(), crate::device::browser::facts().await)
+    if let (Some(first), Some(facts)) =
+        (ranked.first_mut(), crate::executor::browser::facts().await)
     {
         first.report.learn(facts);
     }
@@ -137,7 +136,7 @@ async fn search() -> Vec<Ranked> {
 #[cfg(target_arch = "wasm32")]
 impl AdapterReport {
     /// Adds what wgpu does not tell in a browser.
-    fn learn(&mut self, facts: crate::device::browser::Facts) {
+    fn learn(&mut self, facts: crate::executor::browser::Facts) {
         if self.name.is_empty() {
             self.name = facts.name;
         }
@@ -233,17 +232,17 @@ pub(crate) async fn choose(ordinal: usize) -> Result<(wgpu::Adapter, AdapterRepo
         list.join("; ")
     };
     if found.is_empty() {
-        let found = match std::env::var("WGPU_BACKEND") {
-            Ok(backends) => format!(" with WGPU_BACKEND={backends}"),
-            Err(_) => String::new(),
+        let found = match env::backends() {
+            Some(backends) => format!(" with WGPU_BACKEND={backends}"),
+            None => String::new(),
         };
         return Err(Error::NoAdapter {
             found,
             advice: ADVICE,
         });
     }
-    let pick = match std::env::var(ADAPTER_VAR) {
-        Ok(name) if !name.trim().is_empty() => {
+    let pick = match env::adapter() {
+        Some(name) => {
             let name = name.trim();
             let by_index = name.parse().ok().and_then(|i: usize| found.get(i));
             let wanted = name.to_lowercase();
@@ -258,7 +257,7 @@ pub(crate) async fn choose(ordinal: usize) -> Result<(wgpu::Adapter, AdapterRepo
                     found: names(),
                 })?
         }
-        _ => found.get(ordinal).ok_or_else(|| Error::BadOrdinal {
+        None => found.get(ordinal).ok_or_else(|| Error::BadOrdinal {
             ordinal,
             found: names(),
         })?,

@@ -1,10 +1,13 @@
-//! What the environment says of a device, read once, when the device is made. A value that means nothing is an error.
+//! The environment, read once, when a device is made. A value that means nothing is an error.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::device::adapter::{DOT4, OPTIONAL, PACK16, SOFTWARE};
 use crate::error::{Error, Result};
 use crate::kernel::catalogue;
+use crate::memory::binding_range::LEAST as LEAST_BINDING;
 
 /// The most bytes of device memory that tensors may take, idle memory included: a number, or one behind which K, M or G
 /// (powers of 1024) stands.
@@ -23,6 +26,25 @@ pub const DENY_VAR: &str = "CANDLE_WEBGPU_DENY";
 
 /// Seconds of [`TIMEOUT_VAR`] where it is not set. An adapter that computes in software takes its time, so there is none for it.
 const TIMEOUT: Duration = Duration::from_secs(300);
+/// Runs shaders with all of wgpu's runtime checks on.
+pub const CHECKED_VAR: &str = "CANDLE_WEBGPU_CHECKED";
+/// Folder of the pipeline cache; empty switches it off.
+pub const CACHE_VAR: &str = "CANDLE_WEBGPU_CACHE";
+/// Lowers the bytes that one binding shows: ops on larger tensors run part by part.
+pub const BINDING_VAR: &str = "CANDLE_WEBGPU_MAX_BINDING";
+/// `ops` writes the name of each op to stderr as it is encoded.
+pub const LOG_VAR: &str = "CANDLE_WEBGPU_LOG";
+/// Overrides the ordinal: an index into [`crate::adapters`], or part of an adapter's name (any case).
+pub const ADAPTER_VAR: &str = "CANDLE_WEBGPU_ADAPTER";
+/// Rules to do without, separated by commas, each behind a minus: `-coalesce_copies`; `-all` for all of them. A plus turns one on, so
+/// `-all,+coalesce_copies` is that rule alone.
+pub const REWRITE_VAR: &str = "CANDLE_WEBGPU_REWRITE";
+/// Optional features to do without, separated by commas: forces the portable twins.
+pub const DISABLE_VAR: &str = "CANDLE_WEBGPU_DISABLE";
+/// Optional features to use though they are not known to be fast on the adapter: `dot4`.
+pub const ENABLE_VAR: &str = "CANDLE_WEBGPU_ENABLE";
+/// `inline` or `threaded`: whether the caller encodes and submits itself, or threads do. Threads, unless there are none.
+pub const EXECUTOR_VAR: &str = "CANDLE_WEBGPU_EXECUTOR";
 
 pub(crate) struct Settings {
     /// Bytes of [`MEMORY_VAR`].
@@ -32,6 +54,14 @@ pub(crate) struct Settings {
     pub verify: bool,
     /// Names of kernels, or of their variants.
     pub denied: Vec<String>,
+    pub checked: bool,
+    pub log: bool,
+    /// Folder of the pipeline cache.
+    pub cache: Option<PathBuf>,
+    /// Bytes of [`BINDING_VAR`].
+    pub binding: Option<u64>,
+    /// Threads encode and submit.
+    pub threaded: bool,
 }
 
 impl Settings {
@@ -50,8 +80,75 @@ impl Settings {
             check_nan: parsed(CHECK_NAN_VAR, "0 or 1", switch)?.unwrap_or(false),
             verify: parsed(VERIFY_VAR, "0 or 1", switch)?.unwrap_or(false),
             denied: denied()?,
+            checked: parsed(CHECKED_VAR, "0 or 1", switch)?.unwrap_or(false),
+            log: parsed(LOG_VAR, "ops", |text| (text == "ops").then_some(()))?.is_some(),
+            cache: cache_folder(),
+            binding: parsed(BINDING_VAR, "a number of bytes from 32768 on", binding)?,
+            threaded: parsed(EXECUTOR_VAR, "inline or threaded", executor)?.unwrap_or(true),
         })
     }
+}
+
+/// The adapter that the environment asks for.
+pub(crate) fn adapter() -> Option<String> {
+    set(ADAPTER_VAR)
+}
+
+/// The backends that wgpu is told to search.
+pub(crate) fn backends() -> Option<String> {
+    set("WGPU_BACKEND")
+}
+
+/// The list of rules that the environment asks for.
+pub(crate) fn rules() -> String {
+    set(REWRITE_VAR).unwrap_or_default()
+}
+
+fn cache_folder() -> Option<PathBuf> {
+    if let Some(folder) = std::env::var_os(CACHE_VAR) {
+        return (!folder.is_empty()).then(|| folder.into());
+    }
+    let var = |name| std::env::var_os(name).map(PathBuf::from);
+    let base = if cfg!(target_os = "windows") {
+        var("LOCALAPPDATA")
+    } else if cfg!(target_os = "macos") {
+        var("HOME").map(|home| home.join("Library/Caches"))
+    } else {
+        var("XDG_CACHE_HOME").or_else(|| var("HOME").map(|home| home.join(".cache")))
+    };
+    base.map(|base| base.join("candle-webgpu"))
+}
+
+fn binding(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|bytes| *bytes >= LEAST_BINDING)
+}
+
+fn executor(text: &str) -> Option<bool> {
+    match text {
+        "inline" => Some(false),
+        "threaded" => Some(true),
+        _ => None,
+    }
+}
+
+/// The names in the environment variable `var`, separated by commas, all of them of optional features.
+pub(crate) fn named(var: &str) -> Result<Vec<String>> {
+    let list = std::env::var(var).unwrap_or_default();
+    let names = list.split(',').map(str::trim).filter(|n| !n.is_empty());
+    let known: Vec<_> = OPTIONAL
+        .iter()
+        .map(|(n, _)| *n)
+        .chain([DOT4, PACK16, SOFTWARE])
+        .collect();
+    names
+        .map(|name| match known.contains(&name) {
+            true => Ok(name.to_string()),
+            false => Err(Error::UnknownFeature {
+                name: name.to_string(),
+                known: known.join(", "),
+            }),
+        })
+        .collect()
 }
 
 /// A variable that is set and not empty. Browsers have none, and modules for them nothing that only a variable asks for.

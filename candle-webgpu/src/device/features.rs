@@ -6,7 +6,12 @@ use half::f16;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::kernel::matmul::gemm_coop::{spec, Tile, TILES};
+use crate::kernel::matmul::plan::Plan;
+use crate::kernel::matmul::problem::Problem;
 use crate::memory::view::View;
+use crate::shader::Access;
+use crate::util::lock;
 
 /// Each tie between neighbours in f16 and both values beside it, of either sign, and what has no neighbours.
 fn values() -> Vec<f32> {
@@ -25,16 +30,16 @@ fn values() -> Vec<f32> {
 }
 
 /// Tries it on the device. Its shaders pack with it meanwhile, and afterwards if it was right.
-pub(crate) async fn exact(device: &Device) -> Result<bool> {
+pub(crate) async fn packs_f16_exactly(device: &Device) -> Result<bool> {
     let values = values();
-    device.pack_f16(true);
+    lock(&device.executor().encoder).pack_f16(true);
     let got = converted(device, &values).await;
     let same = |(v, bytes): (&f32, &[u8])| {
         let (right, got) = (f16::from_f32(*v), f16::from_le_bytes([bytes[0], bytes[1]]));
         right.to_bits() == got.to_bits() || right.is_nan() && got.is_nan()
     };
     let exact = got.map(|got| values.iter().zip(got.chunks_exact(2)).all(same));
-    device.pack_f16(matches!(exact, Ok(true)));
+    lock(&device.executor().encoder).pack_f16(matches!(exact, Ok(true)));
     exact
 }
 
@@ -49,4 +54,63 @@ async fn converted(device: &Device, values: &[f32]) -> Result<Vec<u8>> {
     };
     let y = device.cast(view, DType::F16)?;
     device.read_async(&y, 0, y.bytes())?.bytes().await
+}
+
+/// The tiles that suit the adapter and give the right numbers on it. A driver that fails at some is one to do without.
+pub(crate) fn trusted(device: &Device, adapter: &wgpu::Adapter) -> Option<usize> {
+    let lanes = device.subgroup()?;
+    let listed = adapter.cooperative_matrix_properties();
+    let trusted = |tile: &Tile| {
+        tile.suits(&listed, lanes) && multiplies_exactly(device, tile).unwrap_or(false)
+    };
+    TILES
+        .iter()
+        .position(|tiles| tiles.last().is_some_and(trusted))
+}
+
+/// Multiplies small multiples of 2^-15, subnormal ones among them, whose products are exact: an experimental feature is trusted once
+/// it has given the right numbers, with each matrix along k and across, by octets and by quads.
+fn multiplies_exactly(device: &Device, tile: &Tile) -> Result<bool> {
+    const SIDE: usize = 96;
+    let number = |i: usize| f16::from_f32(((i * 7 % 15) as f32 - 7.) / 32768.);
+    let values: Vec<f16> = (0..SIDE * SIDE).map(number).collect();
+    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let value = device.upload(&bytes)?;
+    let at = |i: usize, strides: [usize; 2]| {
+        let (row, col) = (i / SIDE, i % SIDE);
+        values[row * strides[0] + col * strides[1]].to_f32()
+    };
+    let ways = [([SIDE, 1], true), ([1, SIDE], true), ([SIDE, 1], false)];
+    for (strides, octets) in ways {
+        let view = View {
+            value: &value,
+            dtype: DType::F16,
+            dims: &[SIDE, SIDE],
+            strides: &strides,
+            offset: 0,
+        };
+        let problem = Problem::new(view, view, [1, SIDE, SIDE, SIDE], DType::F32)?;
+        let along_k = [strides[1] == 1, strides[0] == 1];
+        let y = (DType::F32, Access::Put);
+        let spec = spec(tile, octets, along_k, false, y, false);
+        let rows = SIDE.div_ceil(tile.m as usize) as u32;
+        let plan = Plan {
+            rows,
+            ..Plan::new(spec, rows * rows)
+        };
+        let y = device.output(plan.spec.op, SIDE * SIDE, DType::F32)?;
+        let windows = [(&value).into(), (&value).into(), (&y).into()];
+        let (params, grid) = (problem.params(&plan, 0), problem.grid(&plan));
+        device.record(plan.spec, &windows, &params, grid)?;
+        let got = device.read(&y, 0, y.bytes())?;
+        let right = got.chunks_exact(4).enumerate().all(|(i, bytes)| {
+            let terms = (0..SIDE)
+                .map(|k| at(i / SIDE * SIDE + k, strides) * at(k * SIDE + i % SIDE, strides));
+            bytemuck::pod_read_unaligned::<f32>(bytes) == terms.sum::<f32>()
+        });
+        if !right {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

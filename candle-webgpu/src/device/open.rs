@@ -1,56 +1,30 @@
 //! How a device is made: from an adapter, the environment, and what is tried out on it.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
-use crate::debug::check_nan::Check;
 use crate::device::adapter::{choose, AdapterReport, DOT4, OPTIONAL, PACK16, SOFTWARE};
-use crate::device::env::Settings;
-use crate::device::features;
-use crate::device::{Device, Inner, Rng};
+use crate::device::env::{self, named, Settings, DISABLE_VAR, ENABLE_VAR};
+use crate::device::features::{packs_f16_exactly, trusted};
+use crate::device::{Core, Device, Handle};
 use crate::error::{Error, Result};
-use crate::executor::encode::Encoder;
 use crate::executor::readback::FAULT_BYTES;
-use crate::executor::submit;
 use crate::executor::wait::{block_on, may_block, poll, Call};
-use crate::fusion;
+use crate::executor::{Executor, Options};
 use crate::fusion::{Rewrites, Set};
 use crate::kernel::matmul::gemm_coop;
 use crate::memory::binding_range::binding_limit;
-use crate::memory::buffer::{Pool, Value};
-use crate::recorder::queue::{Threads, LOG_VAR};
+use crate::memory::buffer::Value;
+use crate::memory::pool::Pool;
+use crate::recorder::gpu::Gpu;
+use crate::recorder::Recorder;
 use crate::shader::compile::immediates;
-use crate::util::apart::Apart;
+use crate::shader::pipeline_cache::Pipelines;
 use crate::util::lock;
 
-/// Optional features to do without, separated by commas: forces the portable twins.
-pub const DISABLE_VAR: &str = "CANDLE_WEBGPU_DISABLE";
-/// Optional features to use though they are not known to be fast on the adapter: `dot4`.
-pub const ENABLE_VAR: &str = "CANDLE_WEBGPU_ENABLE";
-
-/// The devices of this process, by their adapters.
-pub(super) static DEVICES: Mutex<Vec<(usize, Device)>> = Mutex::new(Vec::new());
-
-/// The names in the environment variable `var`, separated by commas, all of them of optional features.
-fn named(var: &str) -> Result<Vec<String>> {
-    let list = std::env::var(var).unwrap_or_default();
-    let names = list.split(',').map(str::trim).filter(|n| !n.is_empty());
-    let known: Vec<_> = OPTIONAL
-        .iter()
-        .map(|(n, _)| *n)
-        .chain([DOT4, PACK16, SOFTWARE])
-        .collect();
-    names
-        .map(|name| match known.contains(&name) {
-            true => Ok(name.to_string()),
-            false => Err(Error::UnknownFeature {
-                name: name.to_string(),
-                known: known.join(", "),
-            }),
-        })
-        .collect()
-}
+/// The devices of this process by their adapters' ordinals, and the handle that users share while there is one.
+static DEVICES: Mutex<Vec<(usize, Arc<Core>, Weak<Handle>)>> = Mutex::new(Vec::new());
 
 impl Device {
     /// The device on the `ordinal`-th adapter (see [`crate::adapters`]), or on the one that
@@ -72,12 +46,13 @@ impl Device {
         if let Some(device) = Self::made(report.ordinal) {
             return Ok(device);
         }
-        let device = Self::open(&adapter, &report, &fusion::from_env()).await?;
+        let device = Self::open(&adapter, &report, &env::rules()).await?;
         // Whoever was faster while this one waited has made the device that all share.
         if let Some(device) = Self::made(report.ordinal) {
             return Ok(device);
         }
-        lock(&DEVICES).push((report.ordinal, device.clone()));
+        let core = device.0 .0.clone();
+        lock(&DEVICES).push((report.ordinal, core, Arc::downgrade(&device.0)));
         Ok(device)
     }
 
@@ -92,23 +67,29 @@ impl Device {
     /// The same without blocking.
     pub async fn separate_async(ordinal: usize) -> Result<Self> {
         let (adapter, report) = choose(ordinal).await?;
-        Self::open(&adapter, &report, &fusion::from_env()).await
+        Self::open(&adapter, &report, &env::rules()).await
     }
 
     /// The device on this adapter, if there is one that is not lost.
     fn made(ordinal: usize) -> Option<Device> {
         let mut devices = lock(&DEVICES);
-        devices.retain(|(_, device)| {
-            let _ = poll(&device.0.device, None, Some(Duration::ZERO));
-            let well = device.0.check_lost().is_ok();
+        devices.retain(|(_, core, _)| {
+            let executor = &core.executor;
+            let _ = poll(&executor.device, None, Some(Duration::ZERO));
+            let well = executor.check_lost().is_ok();
             if !well {
                 // wgpu 30 waits for the queue when it is dropped, which may be for ever, or panics (`Queue::drop`).
-                std::mem::forget((device.0.device.clone(), device.0.queue.clone()));
+                std::mem::forget((executor.device.clone(), executor.queue.clone()));
             }
             well
         });
-        let found = devices.iter().find(|(of, _)| *of == ordinal);
-        found.map(|(_, device)| device.clone())
+        let (_, core, shared) = devices.iter_mut().find(|(of, _, _)| *of == ordinal)?;
+        let handle = shared.upgrade().unwrap_or_else(|| {
+            let handle = Arc::new(Handle(core.clone()));
+            *shared = Arc::downgrade(&handle);
+            handle
+        });
+        Some(Device(handle))
     }
 
     /// A device of its own, by the rules that are given in the words of [`crate::REWRITE_VAR`].
@@ -149,7 +130,7 @@ impl Device {
         let (features, request) = match report.subgroup {
             Some(_) => (
                 features | wgpu::Features::SUBGROUP,
-                crate::device::browser::asking_for_subgroups(request),
+                crate::executor::browser::asking_for_subgroups(request),
             ),
             None => (features, Some(request())),
         };
@@ -159,72 +140,76 @@ impl Device {
             adapter: report.name.clone(),
             message,
         };
-        let software = report.features.contains(&SOFTWARE);
-        let settings = Settings::from_env(software)?;
+        let settings = Settings::from_env(report.features.contains(&SOFTWARE))?;
+        let software = has(SOFTWARE);
         let rules = Set::parse(rules, software)?.without(&settings.denied);
-        let rewrites = Rewrites::new(rules);
         let request = request.ok_or_else(|| failed("it was not asked for".into()))?;
         let (device, queue) = request.await.map_err(|e| failed(e.to_string()))?;
+        let limits = device.limits();
         let pool = Arc::new(Pool::new(
             device.clone(),
             report.name.clone(),
             settings.memory,
+            binding_limit(&limits, settings.binding),
         ));
         let fault = Value::logical(&pool, FAULT_BYTES);
         queue.write_buffer(&fault.block(false)?.buffer, 0, &[0; FAULT_BYTES as usize]);
-        let encoder = Encoder::new(&device, report.name.clone());
-        let inner = Inner {
-            id: Self::next_id(report.ordinal),
-            report: report.clone(),
-            limits: device.limits(),
-            binding: binding_limit(&device.limits())?,
+        let gpu = Arc::new(Gpu {
+            name: report.name.clone(),
+            limits,
             features,
+            subgroup: report
+                .subgroup
+                .filter(|_| features.contains(wgpu::Features::SUBGROUP)),
             dot4: has(DOT4),
-            immediates: immediates(&device),
-            software: has(SOFTWARE),
-            timeout: settings.timeout,
-            check: settings.check_nan.then(Check::default),
-            verify: settings.verify,
+            software,
             denied: settings.denied,
             cooperative: OnceLock::new(),
-            rewrites,
-            log: std::env::var(LOG_VAR).is_ok_and(|what| what == "ops"),
-            recorder: Apart::default(),
-            ahead: encoder.ahead().clone(),
-            encoder: Apart(Mutex::new(encoder)),
-            sender: Apart::default(),
-            params: submit::params(&device),
-            held: Apart::default(),
-            threads: OnceLock::new(),
-            flight: Apart::default(),
-            staging: Mutex::default(),
-            counters: Apart::default(),
+            pool,
             fault,
             fault_ops: Mutex::default(),
-            rng: Mutex::new(Rng {
-                seed: 299_792_458,
-                counter: 0,
-            }),
-            error: Arc::default(),
-            refused: Arc::default(),
-            broken: Arc::default(),
-            pool,
-            device,
-            queue,
+        });
+        let pipelines = Pipelines::new(
+            device.clone(),
+            report.name.clone(),
+            settings.checked,
+            settings.cache,
+        );
+        let options = Options {
+            timeout: settings.timeout,
+            check_nan: settings.check_nan,
+            log: settings.log,
+            immediates: immediates(&device),
         };
-        let device = Device(Arc::new(inner));
-        device.0.watch();
-        if let Some(threads) = Threads::start(&device.0) {
-            let _ = device.0.threads.set(threads);
+        let executor = Executor::new(
+            gpu.clone(),
+            (device, queue),
+            pipelines,
+            Rewrites::new(rules),
+            options,
+        );
+        if settings.threaded {
+            executor.start_threads();
         }
+        let core = Core {
+            id: Self::next_id(report.ordinal),
+            report: report.clone(),
+            recorder: Recorder::new(gpu, executor.clone(), settings.check_nan),
+            executor,
+            verify: settings.verify,
+            cpu_fallbacks: AtomicU64::new(0),
+            verified: AtomicU64::new(0),
+        };
+        let device = Device(Arc::new(Handle(Arc::new(core))));
+        device.use_rules(rules);
         if !without(PACK16) {
             // A driver that fails at it is one to do without.
-            let _ = features::exact(&device).await;
+            let _ = packs_f16_exactly(&device).await;
         }
-        // Where workgroups run in turn they gain nothing: llvmpipe of Mesa 26.2 multiplies by `gemm` as fast or faster.
-        if features.contains(gemm_coop::FEATURES) && !has(SOFTWARE) {
-            if let Some(tiles) = gemm_coop::trusted(&device, adapter) {
-                let _ = device.0.cooperative.set(tiles);
+        // A software adapter gains nothing by cooperative matrices: llvmpipe of Mesa 26.2 multiplies as fast or faster by `gemm`.
+        if features.contains(gemm_coop::FEATURES) && !software {
+            if let Some(at) = trusted(&device, adapter) {
+                let _ = device.cooperative.set(at);
             }
         }
         Ok(device)

@@ -7,22 +7,21 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::debug::profile::Timer;
-use crate::device::Inner;
 use crate::error::{Error, Result};
-use crate::executor::readback::Copy;
+use crate::executor::readback::encode_copy;
 use crate::executor::submit::Commands;
+use crate::executor::Executor;
 use crate::fusion::graph::writes;
 use crate::memory::buffer::Value;
+use crate::recorder::batch::{Copy, MOST_OPS};
 use crate::recorder::op::{Op, Ops, PARAMS_SLOT};
-use crate::recorder::queue::MOST_OPS;
 use crate::shader::compile::Signature;
 use crate::shader::pipeline_cache::Pipelines;
-use crate::shader::precompile::Ahead;
 use crate::util::lock;
-use crate::util::Map;
+use rustc_hash::FxHashMap;
 
 /// Bytes of uploads after which a submit frees wgpu's staging copies; larger data goes in several writes.
-const UPLOAD_WINDOW: u64 = 64 << 20;
+const UPLOAD_CHUNK: u64 = 64 << 20;
 /// Bind groups kept; a decode loop needs some hundreds.
 const BIND_GROUPS: usize = 8192;
 
@@ -30,28 +29,23 @@ const BIND_GROUPS: usize = 8192;
 type Bound = SmallVec<[(u64, u64); 7]>;
 
 /// What encoding needs and keeps. Whoever has locked it may take memory from the pool, and write to it at once when the
-/// [sender](Inner::sender) has submitted what is encoded.
+/// [sender](Executor::sender) has submitted what is encoded.
 pub(crate) struct Encoder {
     pipelines: Pipelines,
-    bind_groups: Map<(Signature, Bound), wgpu::BindGroup>,
+    bind_groups: FxHashMap<(Signature, Bound), wgpu::BindGroup>,
     generation: u64,
     /// The device is being profiled.
     pub timer: Option<Timer>,
 }
 
 impl Encoder {
-    pub fn new(device: &wgpu::Device, adapter: String) -> Self {
+    pub fn new(pipelines: Pipelines) -> Self {
         Encoder {
-            pipelines: Pipelines::new(device.clone(), adapter),
-            bind_groups: Map::default(),
+            pipelines,
+            bind_groups: FxHashMap::default(),
             generation: 0,
             timer: None,
         }
-    }
-
-    /// Compiles what will be asked for.
-    pub fn ahead(&self) -> &Arc<Ahead> {
-        self.pipelines.ahead()
     }
 
     pub fn pipelines(&self) -> usize {
@@ -68,37 +62,31 @@ impl Encoder {
     }
 }
 
-impl Inner {
-    /// Copies host bytes to a fresh value. Waits for nothing but the encoder, unless memory is short: the memory is one that no
-    /// recorded op uses, since those hold theirs or have none yet.
-    pub(crate) fn upload(&self, bytes: &[u8]) -> Result<Value> {
+impl Executor {
+    /// Copies host bytes to a fresh value. The memory is one that no recorded op uses: those hold theirs or have none yet.
+    pub(crate) fn upload_bytes(&self, bytes: &[u8], may_wait: bool) -> Result<Value> {
         self.check_lost()?;
-        self.pool.check("upload", bytes.len() as u64)?;
-        let value = Value::logical(&self.pool, bytes.len() as u64);
+        self.gpu.pool.check("upload", bytes.len() as u64)?;
+        let value = Value::logical(&self.gpu.pool, bytes.len() as u64);
         if bytes.is_empty() {
             return Ok(value);
         }
         // Small data is short-lived (ids, masks); large data is weights, which should not be rounded up.
         let exact = bytes.len() > 1 << 20;
         let mut encoder = lock(&self.encoder);
-        if let Err(Error::OutOfMemory { .. }) = value.block(exact) {
-            // What is recorded holds memory until it has been done.
-            drop(encoder);
-            if let Err(error) = self.submit_recorded() {
-                self.keep_error(error);
-            }
-            encoder = lock(&self.encoder);
+        match may_wait {
+            true => self.reserve(&mut encoder, &value, exact)?,
+            false => value.block(exact).map(|_| ())?,
         }
-        self.reserve(&mut encoder, &value, exact)?;
         let buffer = &value.block(false)?.buffer;
         let mut sender = self.sender();
         let whole = bytes.len() & !3;
         let mut at = 0;
-        for chunk in bytes[..whole].chunks(UPLOAD_WINDOW as usize) {
+        for chunk in bytes[..whole].chunks(UPLOAD_CHUNK as usize) {
             self.queue.write_buffer(buffer, at, chunk);
             at += chunk.len() as u64;
             sender.uploaded += chunk.len() as u64;
-            if sender.uploaded >= UPLOAD_WINDOW {
+            if sender.uploaded >= UPLOAD_CHUNK {
                 self.submit_commands(&mut sender, Commands::new(&self.device, 0))?;
             }
         }
@@ -124,13 +112,13 @@ impl Inner {
         }
         drop(self.sender());
         self.wait(None)?;
-        let pooled = self.pool.trim();
+        let pooled = self.gpu.pool.trim();
         encoder.bind_groups.clear();
         // wgpu frees what was dropped when it is polled.
         self.wait(None)?;
         match value.block(true) {
             Err(Error::OutOfMemory { requested, .. }) => {
-                Err(self.pool.out_of_memory(requested, pooled))
+                Err(self.gpu.pool.out_of_memory(requested, pooled))
             }
             other => other.map(|_| ()),
         }
@@ -159,7 +147,7 @@ impl Inner {
         for copy in copies {
             if let Err(error) = self
                 .reserve(encoder, &copy.source, false)
-                .and_then(|()| copy.encode(&mut last.commands))
+                .and_then(|()| encode_copy(copy, &mut last.commands))
             {
                 copy.source.fail(&Arc::new(error.clone()));
                 failed = failed.or(Some(error));
@@ -228,7 +216,7 @@ impl Inner {
     pub(crate) fn fail(&self, op: &Op, error: &Error) {
         let error = Arc::new(error.clone());
         for (i, (value, _)) in op.operands.iter().enumerate() {
-            if writes(&op.spec, i) && !value.same(&self.fault) {
+            if writes(&op.spec, i) && !value.same(&self.gpu.fault) {
                 value.fail(&error);
             }
         }
@@ -264,7 +252,7 @@ impl Inner {
             };
             ids.push((id, *start));
         }
-        let generation = self.pool.generation.load(Ordering::Relaxed);
+        let generation = self.gpu.pool.generation.load(Ordering::Relaxed);
         if encoder.generation != generation || encoder.bind_groups.len() > BIND_GROUPS {
             encoder.bind_groups.clear();
             encoder.generation = generation;
@@ -314,7 +302,7 @@ impl Inner {
                 resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
                     buffer: &block.buffer,
                     offset: *start,
-                    size: wgpu::BufferSize::new(self.binding.min(block.size - start)),
+                    size: wgpu::BufferSize::new(self.gpu.pool.binding.min(block.size - start)),
                 }),
             });
         }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::debug::in_flight::Open;
-use crate::device::Inner;
 use crate::error::{Error, Result};
 use crate::executor::wait::poll;
+use crate::executor::Executor;
 use crate::util::lock;
 
 /// Milliseconds in which the news of a loss arrives after what it made fail.
 #[cfg(not(target_arch = "wasm32"))]
 const NEWS: usize = 50;
 
-impl Inner {
+impl Executor {
     /// Keeps errors that wgpu reports outside of a call. In a browser pipelines and buffers are refused in this way, too, and not
     /// only parts of a submit.
     pub fn watch(&self) {
@@ -28,7 +28,7 @@ impl Inner {
                 };
                 lock(slot).get_or_insert(Error::Validation(e.to_string()));
             }));
-        let (broken, adapter) = (self.broken.clone(), self.report.name.clone());
+        let (broken, adapter) = (self.broken.clone(), self.gpu.name.clone());
         self.device.set_device_lost_callback(move |_, reason| {
             let adapter = adapter.clone();
             let _ = broken.set(Error::Lost { adapter, reason });
@@ -46,13 +46,13 @@ impl Inner {
     }
 
     /// Keeps an error for the next call that can return it.
-    pub fn keep_error(&self, error: Error) {
+    pub fn keep(&self, error: Error) {
         lock(&self.error).get_or_insert(error);
     }
 
     /// What went wrong since it was asked last. Where wgpu refused something, values are not what they should be, so the device
     /// takes no more work then.
-    pub fn take_error(&self) -> Option<Error> {
+    pub fn take_kept_error(&self) -> Option<Error> {
         let refused = lock(&self.refused).take();
         if let Some(refused) = refused {
             let cause = self.cause(refused);
@@ -65,7 +65,7 @@ impl Inner {
     /// How long to look for what others do before sleeping: a thread that sleeps is back some 200 us late (virtual machine of an H200),
     /// and a token's work takes 1 to 2 ms. Where the CPU computes it has other things to do.
     pub fn spin(&self) -> Duration {
-        match self.software {
+        match self.gpu.software {
             true => Duration::from_micros(100),
             false => Duration::from_millis(2),
         }
@@ -117,12 +117,12 @@ impl Inner {
         let is_done = |index: &wgpu::SubmissionIndex| {
             poll(&self.device, Some(index.clone()), now).unwrap_or(true)
         };
-        lock(&self.flight).open(is_done)
+        lock(&self.in_flight).open(is_done)
     }
 
     fn hung(&self, open: Open) -> Error {
         let error = Error::Timeout {
-            adapter: self.report.name.clone(),
+            adapter: self.gpu.name.clone(),
             seconds: self.timeout.unwrap_or_default().as_secs_f64(),
             kernels: open.kernels,
         };

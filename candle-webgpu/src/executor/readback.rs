@@ -4,11 +4,13 @@
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use crate::device::Inner;
 use crate::error::{Error, Result};
 use crate::executor::ready::Ready;
 use crate::executor::wait::{block, may_block, until, Call};
+use crate::executor::Executor;
 use crate::memory::buffer::Value;
+use crate::recorder::batch::Copy;
+use crate::recorder::Recorder;
 use crate::util::lock;
 use crate::util::scoped;
 
@@ -17,21 +19,11 @@ pub(crate) const FAULT_BYTES: u64 = 32;
 /// Bytes of a staging buffer; more is read in several copies.
 const CHUNK: u64 = (64 << 20) - 4096;
 
-/// A copy from a value to a staging buffer, at the end of a submit.
-pub(crate) struct Copy {
-    pub source: Value,
-    pub from: u64,
-    pub bytes: u64,
-    pub staging: wgpu::Buffer,
-    pub to: u64,
-}
-
-impl Copy {
-    pub fn encode(&self, encoder: &mut wgpu::CommandEncoder) -> Result<()> {
-        let source = &self.source.block(false)?.buffer;
-        encoder.copy_buffer_to_buffer(source, self.from, &self.staging, self.to, self.bytes);
-        Ok(())
-    }
+/// Encodes a copy to a staging buffer.
+pub(crate) fn encode_copy(copy: &Copy, encoder: &mut wgpu::CommandEncoder) -> Result<()> {
+    let source = &copy.source.block(false)?.buffer;
+    encoder.copy_buffer_to_buffer(source, copy.from, &copy.staging, copy.to, copy.bytes);
+    Ok(())
 }
 
 const READ: Call = (
@@ -55,22 +47,28 @@ struct Part {
 
 /// Bytes on their way to the host. It holds its own copy of them, so what happens to the value meanwhile does not matter.
 pub struct Reading {
-    device: Arc<Inner>,
+    executor: Arc<Executor>,
     parts: Vec<Part>,
 }
 
 impl Reading {
-    pub(crate) fn start(device: Arc<Inner>, value: &Value, from: u64, bytes: u64) -> Result<Self> {
-        device.check_read(value, from, bytes)?;
+    pub(crate) fn start(
+        executor: Arc<Executor>,
+        recorder: &Recorder,
+        value: &Value,
+        from: u64,
+        bytes: u64,
+    ) -> Result<Self> {
+        executor.check_read(value, from, bytes)?;
         let mut parts = Vec::new();
         let mut at = 0;
         while at < bytes || parts.is_empty() {
             let chunk = (bytes - at).min(CHUNK);
-            parts.push(device.request(value, from + at, chunk)?);
+            parts.push(executor.request(recorder, value, from + at, chunk)?);
             at += chunk;
         }
-        device.counters.readbacks.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { device, parts })
+        executor.counters.readbacks.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { executor, parts })
     }
 
     /// Waits without blocking.
@@ -78,9 +76,9 @@ impl Reading {
         let mut out = Vec::new();
         for part in self.parts {
             let index = part.index.clone();
-            let (device, limit) = (&self.device.device, self.device.timeout);
+            let (device, limit) = (&self.executor.device, self.executor.timeout);
             let mapped = until(device, index, part.ready.clone(), limit).await;
-            let bytes = self.device.collect(part, mapped)?;
+            let bytes = self.executor.collect(part, mapped)?;
             match out.is_empty() {
                 true => out = bytes,
                 false => out.extend(bytes),
@@ -90,7 +88,7 @@ impl Reading {
     }
 }
 
-impl Inner {
+impl Executor {
     fn check_read(&self, value: &Value, from: u64, bytes: u64) -> Result<()> {
         self.check_lost()?;
         if from + bytes > value.bytes() {
@@ -103,40 +101,52 @@ impl Inner {
     }
 
     /// The bytes `from..from + bytes` of a value, after everything recorded so far.
-    pub(crate) fn read(&self, value: &Value, from: u64, bytes: u64) -> Result<Vec<u8>> {
+    pub(crate) fn read(
+        &self,
+        recorder: &Recorder,
+        value: &Value,
+        from: u64,
+        bytes: u64,
+    ) -> Result<Vec<u8>> {
         may_block(READ)?;
         self.check_read(value, from, bytes)?;
-        let mut out = self.read_chunk(value, from, bytes.min(CHUNK))?;
+        let mut out = self.read_chunk(recorder, value, from, bytes.min(CHUNK))?;
         out.reserve_exact(bytes as usize - out.len());
         while (out.len() as u64) < bytes {
             let at = out.len() as u64;
-            out.extend(self.read_chunk(value, from + at, (bytes - at).min(CHUNK))?);
+            out.extend(self.read_chunk(recorder, value, from + at, (bytes - at).min(CHUNK))?);
         }
         self.counters.readbacks.fetch_add(1, Ordering::Relaxed);
         Ok(out)
     }
 
-    fn read_chunk(&self, value: &Value, from: u64, bytes: u64) -> Result<Vec<u8>> {
-        let part = self.request(value, from, bytes)?;
+    fn read_chunk(
+        &self,
+        recorder: &Recorder,
+        value: &Value,
+        from: u64,
+        bytes: u64,
+    ) -> Result<Vec<u8>> {
+        let part = self.request(recorder, value, from, bytes)?;
         let (device, index) = (&self.device, part.index.clone());
         let mapped = block(device, index, &part.ready, READ, self.spin(), |index| {
             self.wait(index)
         });
         if mapped.is_err() {
             // Whoever reads next is told of faults.
-            lock(&self.recorder).faults |= part.faults;
+            lock(&recorder.pending).faults |= part.faults;
         }
         self.collect(part, mapped?)
     }
 
     /// Submits everything recorded so far and a copy to a staging buffer, and asks for that to be mapped.
-    fn request(&self, value: &Value, from: u64, bytes: u64) -> Result<Part> {
+    fn request(&self, recorder: &Recorder, value: &Value, from: u64, bytes: u64) -> Result<Part> {
         // Copies are made of whole words.
         let start = from & !3;
         let len = (from + bytes).next_multiple_of(4) - start;
         let staging = self.staging(len + FAULT_BYTES)?;
-        let mut recorder = lock(&self.recorder);
-        let faults = std::mem::take(&mut recorder.faults);
+        let mut pending = lock(&recorder.pending);
+        let faults = std::mem::take(&mut pending.faults);
         let mut copies = Vec::with_capacity(2);
         if len > 0 {
             copies.push(Copy {
@@ -149,17 +159,18 @@ impl Inner {
         }
         if faults {
             copies.push(Copy {
-                source: self.fault.bound(),
+                source: self.gpu.fault.bound(),
                 from: 0,
                 bytes: FAULT_BYTES,
                 staging: staging.clone(),
                 to: len,
             });
         }
-        let flushed = self.flush(&mut recorder, copies);
-        recorder.faults |= faults && flushed.is_err();
-        drop(recorder);
-        let index = flushed?;
+        let flushed = recorder.flush(&mut pending, copies);
+        pending.faults |= faults && flushed.is_err();
+        let index = flushed.map(|()| self.newest(true));
+        drop(pending);
+        let index = index?;
         // Another thread may have been told what went wrong.
         if len > 0 {
             value.block(false)?;
@@ -172,7 +183,7 @@ impl Inner {
                 done.finish(result.is_ok())
             });
         #[cfg(target_arch = "wasm32")]
-        crate::device::browser::keep_looking(&self.queue, &ready);
+        crate::executor::browser::keep_looking(&self.queue, &ready);
         Ok(Part {
             staging,
             index,
@@ -187,7 +198,7 @@ impl Inner {
     /// Takes the bytes out of a staging buffer, which goes back to where it came from.
     fn collect(&self, part: Part, mapped: bool) -> Result<Vec<u8>> {
         let failed = |message: String| Error::Readback {
-            adapter: self.report.name.clone(),
+            adapter: self.gpu.name.clone(),
             message,
         };
         if !mapped {
@@ -211,19 +222,20 @@ impl Inner {
             self.raise(&record)?;
         }
         // In a browser what wgpu finds wrong is known only after the call that caused it.
-        self.take_error().map_or(Ok(out), Err)
+        self.take_kept_error().map_or(Ok(out), Err)
     }
 
     /// Waits until everything recorded so far is done, and reports faults.
-    pub(crate) fn synchronize(&self) -> Result<()> {
+    pub(crate) fn synchronize(&self, recorder: &Recorder) -> Result<()> {
         may_block(SYNCHRONIZE)?;
-        let mut recorder = lock(&self.recorder);
-        if recorder.faults {
-            drop(recorder);
-            return self.read(&self.fault, 0, 0).map(|_| ());
+        let mut pending = lock(&recorder.pending);
+        if pending.faults {
+            drop(pending);
+            return self.read(recorder, &self.gpu.fault, 0, 0).map(|_| ());
         }
-        let index = self.flush(&mut recorder, Vec::new())?;
-        drop(recorder);
+        recorder.flush(&mut pending, Vec::new())?;
+        let index = self.newest(false);
+        drop(pending);
         if cfg!(target_arch = "wasm32") {
             block(
                 &self.device,
@@ -237,26 +249,29 @@ impl Inner {
             self.wait(index)?;
         }
         self.check_lost()?;
-        self.take_error().map_or(Ok(()), Err)
+        self.take_kept_error().map_or(Ok(()), Err)
     }
 
     /// The same without blocking.
-    pub(crate) async fn synchronize_async(self: &Arc<Self>) -> Result<()> {
+    pub(crate) async fn synchronize_async(self: &Arc<Self>, recorder: &Recorder) -> Result<()> {
         let (faults, index) = {
-            let mut recorder = lock(&self.recorder);
-            match recorder.faults {
+            let mut pending = lock(&recorder.pending);
+            match pending.faults {
                 true => (true, None),
-                false => (false, self.flush(&mut recorder, Vec::new())?),
+                false => {
+                    recorder.flush(&mut pending, Vec::new())?;
+                    (false, self.newest(false))
+                }
             }
         };
         if faults {
-            let reading = Reading::start(self.clone(), &self.fault, 0, 0)?;
+            let reading = Reading::start(self.clone(), recorder, &self.gpu.fault, 0, 0)?;
             return reading.bytes().await.map(|_| ());
         }
         let ready = self.submitted();
         if !until(&self.device, index, ready.clone(), self.timeout).await {
             let error = self.cause(Error::Readback {
-                adapter: self.report.name.clone(),
+                adapter: self.gpu.name.clone(),
                 message: "the device could not be waited for".into(),
             });
             if ready.done() != Some(true) {
@@ -264,7 +279,7 @@ impl Inner {
             }
         }
         self.check_lost()?;
-        self.take_error().map_or(Ok(()), Err)
+        self.take_kept_error().map_or(Ok(()), Err)
     }
 
     /// Over when all that was submitted is done.
@@ -273,7 +288,7 @@ impl Inner {
         let done = ready.clone();
         self.queue.on_submitted_work_done(move || done.finish(true));
         #[cfg(target_arch = "wasm32")]
-        crate::device::browser::keep_looking(&self.queue, &ready);
+        crate::executor::browser::keep_looking(&self.queue, &ready);
         ready
     }
 
@@ -295,7 +310,7 @@ impl Inner {
         };
         let (buffer, error) = scoped(&self.device, wgpu::ErrorFilter::OutOfMemory, make);
         match error {
-            Some(_) => Err(self.pool.out_of_memory(size, 0)),
+            Some(_) => Err(self.gpu.pool.out_of_memory(size, 0)),
             None => Ok(buffer),
         }
     }
@@ -314,13 +329,13 @@ impl Inner {
         if word(0) == 0 && made.is_none() {
             return Ok(());
         }
-        let buffer = &self.fault.block(false)?.buffer;
+        let buffer = &self.gpu.fault.block(false)?.buffer;
         self.queue
             .write_buffer(buffer, 0, &[0; FAULT_BYTES as usize]);
         if word(0) == 0 {
             return made.map_or(Ok(()), Err);
         }
-        let op = lock(&self.fault_ops).get(word(1) as usize).copied();
+        let op = lock(&self.gpu.fault_ops).get(word(1) as usize).copied();
         Err(Error::IndexOutOfRange {
             op: op.unwrap_or("indexing"),
             index: (u64::from(word(3)) << 32 | u64::from(word(2))) as i64,

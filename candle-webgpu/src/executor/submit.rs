@@ -7,10 +7,10 @@ use std::sync::MutexGuard;
 
 use crate::debug::in_flight::Name;
 use crate::debug::profile::TICKS;
-use crate::device::Inner;
 use crate::error::Result;
+use crate::executor::Executor;
+use crate::recorder::batch::MOST_OPS;
 use crate::recorder::op::PARAMS_SLOT;
-use crate::recorder::queue::MOST_OPS;
 use crate::util::lock;
 
 /// Submits that may be in flight before the next one waits for the oldest.
@@ -43,18 +43,6 @@ pub(crate) struct Sender {
     pub uploaded: u64,
 }
 
-impl Sender {
-    /// The newest submit of those that were not waited for.
-    pub fn newest(&self) -> Option<wgpu::SubmissionIndex> {
-        self.in_flight.back().cloned()
-    }
-
-    /// The newest submit will be waited for.
-    pub fn forget(&mut self) {
-        self.in_flight.clear();
-    }
-}
-
 pub(crate) fn params(device: &wgpu::Device) -> wgpu::Buffer {
     device.create_buffer(&wgpu::BufferDescriptor {
         label: Some("params"),
@@ -64,7 +52,7 @@ pub(crate) fn params(device: &wgpu::Device) -> wgpu::Buffer {
     })
 }
 
-impl Inner {
+impl Executor {
     /// The sender, when all that was encoded has been submitted.
     pub(crate) fn sender(&self) -> MutexGuard<'_, Sender> {
         if let Some(threads) = self.threads.get() {
@@ -73,14 +61,14 @@ impl Inner {
         lock(&self.sender)
     }
 
-    /// Submits commands that the thread has taken up; what goes wrong comes back from the next call.
-    pub(crate) fn submit_next(&self, commands: &mut Option<Commands>) {
-        let Some(commands) = commands.take() else {
-            return;
-        };
-        if let Err(error) = self.submit_commands(&mut lock(&self.sender), commands) {
-            self.keep_error(error);
+    /// The newest submit that was not waited for. `forget` all of them if this one will be.
+    pub(crate) fn newest(&self, forget: bool) -> Option<wgpu::SubmissionIndex> {
+        let mut sender = lock(&self.sender);
+        let newest = sender.in_flight.back().cloned();
+        if forget {
+            sender.in_flight.clear();
         }
+        newest
     }
 
     /// Submits commands behind all that were submitted before.
@@ -101,7 +89,7 @@ impl Inner {
         self.counters
             .dispatches
             .fetch_add(names.len() as u64, Ordering::Relaxed);
-        lock(&self.flight).push(index, names);
+        lock(&self.in_flight).push(index, names);
         while sender.in_flight.len() > IN_FLIGHT {
             let oldest = sender.in_flight.pop_front();
             self.wait(oldest)?;

@@ -8,13 +8,47 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::device::Inner;
 use crate::error::Error;
+use crate::executor::stages::Load;
+use crate::executor::submit::Commands;
 use crate::executor::wait::breathe;
-use crate::util::lock;
+use crate::executor::Executor;
+use crate::recorder::batch::Batch;
+use crate::util::{join, lock};
 
 /// Jobs that may wait; whoever has one more waits too.
 const WAITING: usize = 8;
+
+/// A thread for each stage.
+pub(crate) struct Threads {
+    pub rewriter: Worker<Batch>,
+    pub encoder: Worker<Load>,
+    pub sender: Worker<Option<Commands>>,
+}
+
+impl Threads {
+    /// `None` where threads cannot be had.
+    pub fn start(executor: &Arc<Executor>) -> Option<Self> {
+        let (spin, executor) = (executor.spin(), Arc::downgrade(executor));
+        let (rewrite, encode, submit) = (
+            Executor::process,
+            Executor::encode_load,
+            Executor::submit_next,
+        );
+        Some(Threads {
+            rewriter: Worker::start("candle-rewrite", executor.clone(), spin, rewrite)?,
+            encoder: Worker::start("candle-encode", executor.clone(), spin, encode)?,
+            sender: Worker::start("candle-submit", executor, spin, submit)?,
+        })
+    }
+
+    /// Waits until no stage has work.
+    pub fn settle(&self) {
+        self.rewriter.settle();
+        self.encoder.settle();
+        self.sender.settle();
+    }
+}
 
 pub(crate) struct Worker<J> {
     shared: Arc<Shared<J>>,
@@ -48,9 +82,9 @@ impl<J: Send + 'static> Worker<J> {
     /// Starts the thread, which ends when the worker is dropped. None where threads cannot be had.
     pub fn start(
         name: &str,
-        device: Weak<Inner>,
+        executor: Weak<Executor>,
         spin: Duration,
-        work: impl Fn(&Inner, &mut J) + Send + 'static,
+        work: impl Fn(&Executor, &mut J) + Send + 'static,
     ) -> Option<Self> {
         let line = Line {
             jobs: VecDeque::new(),
@@ -72,11 +106,11 @@ impl<J: Send + 'static> Worker<J> {
             while let Some(mut job) = jobs.next() {
                 // Whatever becomes of the job, it is over then.
                 let _over = Over(&jobs);
-                if let Some(device) = device.upgrade() {
-                    let done = catch_unwind(AssertUnwindSafe(|| work(&device, &mut job)));
+                if let Some(executor) = executor.upgrade() {
+                    let done = catch_unwind(AssertUnwindSafe(|| work(&executor, &mut job)));
                     if let Err(panic) = done {
                         // What it was to write is not known.
-                        device.give_up(Error::of_panic(panic));
+                        executor.give_up(Error::of_panic(panic));
                     }
                 }
                 lock(&jobs.line).spent.push(job);
@@ -113,14 +147,6 @@ impl<J> Drop for Worker<J> {
         self.shared.sent.notify_one();
         join(self.thread.take());
     }
-}
-
-/// Waits for threads to end, but for the one that this is.
-pub(crate) fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
-    let me = std::thread::current().id();
-    let others = threads.into_iter().filter(|t| t.thread().id() != me);
-    // A panic has been reported by who had it.
-    others.for_each(|thread| drop(thread.join()));
 }
 
 impl<J> Shared<J> {
@@ -273,8 +299,8 @@ mod tests {
     fn errors_come_back() {
         let b = Bench::new("");
         b.device
-            .inner()
-            .keep_error(Error::Validation("of a window".into()));
+            .executor()
+            .keep(Error::Validation("of a window".into()));
         assert!(b.device.synchronize().is_err());
         assert!(b.device.synchronize().is_ok(), "once");
     }
@@ -290,7 +316,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !over.load(std::sync::atomic::Ordering::Relaxed) {
-                    let _ = device.inner().take_error();
+                    let _ = device.executor().take_kept_error();
                 }
             });
             for _ in 0..300 {

@@ -2,16 +2,16 @@
 
 use smallvec::SmallVec;
 
-use crate::device::Inner;
 use crate::fusion::graph::Graph;
 use crate::fusion::rms_norm_matmul;
 use crate::kernel::elementwise::binary::BINARY;
 use crate::kernel::norm::{add_norm_spec, AddNormParams, NormParams, RMS_NORM};
 use crate::kernel::Strided;
+use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
 use crate::shader::Access;
 
-pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
+pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
     let mut fired = 0;
     for at in graph.all() {
         if let Some((sum, op)) = find(device, graph, at) {
@@ -23,7 +23,7 @@ pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
 }
 
 /// The sum that is normed at a place, and what does both.
-fn find(device: &Inner, graph: &Graph, at: usize) -> Option<(usize, Op)> {
+fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<(usize, Op)> {
     let norm = graph.op(at).filter(|op| op.is_of(&RMS_NORM))?;
     let sum_at = graph.writer(&norm.operands[0].0).filter(|sum| *sum < at)?;
     let sum = graph.op(sum_at)?;

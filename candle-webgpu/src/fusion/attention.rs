@@ -3,7 +3,6 @@
 
 use smallvec::SmallVec;
 
-use crate::device::Inner;
 use crate::dtype::DType;
 use crate::fusion::graph::Graph;
 use crate::fusion::trace::{common, stride, Axis, Laid, Members, Seen};
@@ -19,10 +18,11 @@ use crate::kernel::norm::SOFTMAX;
 use crate::kernel::softmax::SoftmaxParams;
 use crate::kernel::Strided;
 use crate::memory::buffer::Value;
+use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
 use crate::shader::Access;
 
-pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
+pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
     let mut fired = 0;
     for at in graph.all() {
         let Some((members, ops)) = find(device, graph, at) else {
@@ -54,7 +54,7 @@ struct Scores {
     mask: Option<(usize, Mask)>,
 }
 
-fn find(device: &Inner, graph: &Graph, at: usize) -> Option<(Members, SmallVec<[Op; 2]>)> {
+fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<(Members, SmallVec<[Op; 2]>)> {
     let softmax = graph.op(at).filter(|op| op.is_of(&SOFTMAX))?;
     let size: SoftmaxParams = softmax.params();
     let mut members = Members::from_slice(&[at]);
@@ -235,7 +235,7 @@ fn batch(product: &Product, strides: [u32; 4]) -> Axis {
 impl Found {
     fn ops(
         mut self,
-        device: &Inner,
+        device: &Gpu,
         graph: &Graph,
         [qk, pv]: &[Product; 2],
     ) -> Option<(Members, SmallVec<[Op; 2]>)> {
@@ -326,7 +326,7 @@ impl Found {
             return Some((self.members, SmallVec::from_iter([op])));
         };
         let bytes = merge.floats as u64 * 4;
-        if bytes > device.binding {
+        if bytes > device.binding_limit() {
             return None;
         }
         let parts = Value::of_ops(&device.pool, bytes);

@@ -2,11 +2,11 @@
 
 use smallvec::SmallVec;
 
-use crate::device::Inner;
 use crate::fusion::graph::Graph;
 use crate::kernel::copy::concat::{spec, Params, Part, PARTS, RANK};
 use crate::kernel::copy::COPY_QUADS;
 use crate::kernel::{Strided, WORKGROUP};
+use crate::recorder::gpu::Gpu;
 use crate::recorder::op::{Grid, Op, Operands};
 
 /// How far apart copies may stand: what is between keys and values of a cache.
@@ -14,7 +14,7 @@ const NEAR: usize = 12;
 
 type Copies = SmallVec<[usize; PARTS]>;
 
-pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
+pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
     let mut fired = 0;
     for at in graph.due() {
         if let Some((members, to, op)) = find(device, graph, at) {
@@ -26,7 +26,7 @@ pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
 }
 
 /// A copy and those after it that can go with it, where, and by what.
-fn find(device: &Inner, graph: &Graph, at: usize) -> Option<(Copies, usize, Op)> {
+fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<(Copies, usize, Op)> {
     let copy = |at: usize| {
         graph
             .op(at)
@@ -115,7 +115,7 @@ fn part(op: &Op) -> Option<Part> {
 }
 
 /// The copies as one, if there is a kernel for as many parts and destinations.
-fn joined(device: &Inner, graph: &Graph, members: &[usize]) -> Option<Op> {
+fn joined(device: &Gpu, graph: &Graph, members: &[usize]) -> Option<Op> {
     let mut reads = Operands::new();
     let mut writes = SmallVec::<[_; 2]>::new();
     let mut to = SmallVec::<[usize; PARTS]>::new();

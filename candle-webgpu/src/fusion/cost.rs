@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::dtype::DType;
 use crate::fusion::graph::Graph;
 use crate::fusion::testing::{Bench, T};
+use crate::recorder::batch::Batch;
 use crate::util::lock;
 
 /// What a layer costs the CPU: `cargo test -p candle-webgpu --lib cost -- --ignored --nocapture`.
@@ -65,17 +66,12 @@ fn cost() {
         let start = Instant::now();
         let _x = layer();
         recording = recording.min(start.elapsed());
-        let (ops, batch) = lock(&b.device.inner().recorder)
-            .batch(&b.device.inner().pool)
-            .into_parts();
+        let Batch { ops, number, .. } = lock(&b.device.pending).batch(&b.device.pool, None);
         before = ops.len();
         let start = Instant::now();
         let due = ops.len();
-        let mut graph = Graph::new(ops, due, batch);
-        b.device
-            .inner()
-            .rewrites
-            .apply(b.device.inner(), &mut graph);
+        let mut graph = Graph::new(ops, due, number);
+        b.device.executor().rules.apply(&b.device, &mut graph);
         let [ops, ..] = graph.into_ops();
         rewriting = rewriting.min(start.elapsed());
         after = ops.len();

@@ -1,9 +1,9 @@
 //! Ops whose results nobody reads and nobody holds are left out.
 
-use crate::device::Inner;
 use crate::fusion::graph::Graph;
+use crate::recorder::gpu::Gpu;
 
-pub(crate) fn rewrite(_: &Inner, graph: &mut Graph) -> u64 {
+pub(crate) fn rewrite(_: &Gpu, graph: &mut Graph) -> u64 {
     let mut fired = 0;
     // From the last on: what only a dead op reads is dead, too.
     for at in graph.due().rev() {

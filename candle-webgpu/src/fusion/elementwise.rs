@@ -2,18 +2,18 @@
 
 use smallvec::SmallVec;
 
-use crate::device::Inner;
 use crate::dtype::DType;
 use crate::fusion::expr::{Chain, Read};
 use crate::fusion::graph::Graph;
 use crate::kernel::elementwise::fused::{MAX_READS, MAX_SCALARS, MAX_VIEWS};
+use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
 use crate::shader::Arg;
 
 /// The most steps of a chain: enough for what models write down, and few enough for registers.
 const MAX_STEPS: usize = 12;
 
-pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
+pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
     let mut fired = 0;
     for at in graph.all() {
         while let Some((maker, op)) = grow(device, graph, at) {
@@ -25,7 +25,7 @@ pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
 }
 
 /// The op at a place together with one that makes an operand of it.
-fn grow(device: &Inner, graph: &Graph, at: usize) -> Option<(usize, Op)> {
+fn grow(device: &Gpu, graph: &Graph, at: usize) -> Option<(usize, Op)> {
     let last = graph.op(at).filter(|op| Chain::is(op))?;
     let (_, reads) = last.operands.split_last()?;
     reads.iter().find_map(|(value, _)| {

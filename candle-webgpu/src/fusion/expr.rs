@@ -2,7 +2,6 @@
 
 use smallvec::SmallVec;
 
-use crate::device::Inner;
 use crate::dtype::DType;
 use crate::kernel::elementwise::binary::BINARY;
 use crate::kernel::elementwise::fused;
@@ -13,6 +12,7 @@ use crate::kernel::elementwise::unary::{COPY, UNARY};
 use crate::kernel::elementwise::where_cond::WHERE_COND;
 use crate::kernel::{spans, Strided};
 use crate::memory::buffer::Value;
+use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
 use crate::shader::{Access, Arg, Specialization, Step};
 
@@ -217,7 +217,7 @@ impl Chain {
     }
 
     /// What to record.
-    pub fn op(&self, device: &Inner) -> Option<Op> {
+    pub fn op(&self, device: &Gpu) -> Option<Op> {
         let mut params = Params {
             n: self.n,
             offsets: [0; MAX_READS],

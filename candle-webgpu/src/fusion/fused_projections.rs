@@ -3,17 +3,17 @@
 
 use smallvec::SmallVec;
 
-use crate::device::Inner;
 use crate::fusion::graph::Graph;
 use crate::kernel::matmul::gemv_projections;
 use crate::kernel::matmul::gemv_projections::MOST;
 use crate::kernel::matmul::problem::Params as Product;
+use crate::recorder::gpu::Gpu;
 use crate::recorder::op::{Grid, Op};
 
 /// Places of products that share their rows.
 type Projections = SmallVec<[usize; MOST]>;
 
-pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
+pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
     let mut fired = 0;
     for at in graph.due() {
         if let Some((members, to, op)) = find(device, graph, at) {
@@ -25,7 +25,7 @@ pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
 }
 
 /// A product and those after it that can be computed with it, where, and by what.
-fn find(device: &Inner, graph: &Graph, at: usize) -> Option<(Projections, usize, Op)> {
+fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<(Projections, usize, Op)> {
     let first = graph.op(at)?;
     if !gemv_projections::suits(&first.spec) {
         return None;
@@ -76,7 +76,7 @@ fn are_projections((first, product): (&Op, &Product), op: &Op) -> bool {
         && rows(product) == rows(&op.params())
 }
 
-fn joined(device: &Inner, graph: &Graph, members: &[usize]) -> Option<Op> {
+fn joined(device: &Gpu, graph: &Graph, members: &[usize]) -> Option<Op> {
     let first = graph.op(*members.first()?)?;
     let mut operands = SmallVec::from_iter([first.operands.first()?.clone()]);
     let mut products = SmallVec::<[Product; MOST]>::new();

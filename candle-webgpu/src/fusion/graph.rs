@@ -2,10 +2,11 @@
 
 use smallvec::{smallvec, SmallVec};
 
+use crate::fusion::Set;
 use crate::memory::buffer::Value;
 use crate::recorder::op::{boxed, Op, Ops};
 use crate::shader::Specialization;
-use crate::util::Map;
+use rustc_hash::FxHashMap;
 
 /// Reads and writes of a value by recorded ops, as positions in the graph; an op that binds it twice is named twice.
 #[derive(Default)]
@@ -20,8 +21,10 @@ type Place = SmallVec<[Box<Op>; 1]>;
 /// of the last of them.
 pub(crate) struct Graph {
     places: Vec<Place>,
-    uses: Map<usize, Uses>,
+    uses: FxHashMap<usize, Uses>,
     due: usize,
+    /// The rules that are on.
+    pub rules: Set,
     /// The number of the newest ops' batch.
     batch: u64,
     /// What was replaced.
@@ -38,9 +41,10 @@ impl Graph {
     /// before them. What tensors held when `batch` ended, they hold.
     pub fn new(ops: Ops, due: usize, batch: u64) -> Self {
         let mut graph = Graph {
-            uses: Map::with_capacity_and_hasher(2 * ops.len(), Default::default()),
+            uses: FxHashMap::with_capacity_and_hasher(2 * ops.len(), Default::default()),
             places: ops.into_iter().map(|op| smallvec![op]).collect(),
             due,
+            rules: Set::NONE,
             batch,
             dead: Ops::new(),
         };

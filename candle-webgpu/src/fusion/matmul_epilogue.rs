@@ -3,7 +3,6 @@
 
 use smallvec::SmallVec;
 
-use crate::device::Inner;
 use crate::dtype::DType;
 use crate::fusion::expr::{Chain, Read};
 use crate::fusion::graph;
@@ -13,10 +12,11 @@ use crate::kernel::matmul::epilogue::{Epilogue, Params, MAX_READS, MAX_SCALARS};
 use crate::kernel::matmul::gemv_projections;
 use crate::kernel::matmul::problem::Params as Product;
 use crate::memory::buffer::Value;
+use crate::recorder::gpu::Gpu;
 use crate::recorder::op::{Grid, Op};
 use crate::shader::{Access, Step};
 
-pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
+pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
     let mut fired = 0;
     for at in graph.all() {
         if let Some((product, to, op)) = find(device, graph, at) {
@@ -28,7 +28,7 @@ pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
 }
 
 /// The product that the elementwise op at a place reads, where both go, and what does both.
-fn find(device: &Inner, graph: &Graph, at: usize) -> Option<(usize, usize, Op)> {
+fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<(usize, usize, Op)> {
     let last = graph.op(at).filter(|op| Chain::is(op))?;
     let (_, reads) = last.operands.split_last()?;
     let mut makers: SmallVec<[usize; 4]> = reads
@@ -59,7 +59,7 @@ fn find(device: &Inner, graph: &Graph, at: usize) -> Option<(usize, usize, Op)> 
     })
 }
 
-fn joined(device: &Inner, product: &Op, chain: Chain) -> Option<Op> {
+fn joined(device: &Gpu, product: &Op, chain: Chain) -> Option<Op> {
     let bound = |value: &Value| product.operands.iter().any(|(other, _)| other.same(value));
     if chain.steps.is_empty() || !of_floats(&chain.steps) || bound(&chain.y.0) {
         return None;
@@ -117,7 +117,7 @@ fn one(product: &Op, chain: Chain) -> Option<Op> {
 }
 
 /// Steps that read both of two projections, and nothing else.
-fn pair(device: &Inner, projections: &Op, chain: Chain) -> Option<Op> {
+fn pair(device: &Gpu, projections: &Op, chain: Chain) -> Option<Op> {
     let (one, mut params, groups) = gemv_projections::pair(projections)?;
     let [a, b, y, c, z] = &projections.operands[..] else {
         return None;

@@ -24,14 +24,10 @@ mod trace;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::device::Inner;
 use crate::error::{Error, Result};
-use crate::util::apart::Apart;
+use crate::recorder::gpu::Gpu;
+use crossbeam_utils::CachePadded;
 use graph::Graph;
-
-/// Rules to do without, separated by commas, each behind a minus: `-coalesce_copies`; `-all` for all of them. A plus turns one on, so
-/// `-all,+coalesce_copies` is that rule alone.
-pub const REWRITE_VAR: &str = "CANDLE_WEBGPU_REWRITE";
 
 /// A row of [`RULES`].
 pub struct Rule {
@@ -48,11 +44,11 @@ pub struct Rule {
     takes: &'static [&'static str],
     /// Rewrites what is about to be encoded; gives the number of times that it fired. None: the rule is applied to each
     /// op as it is recorded.
-    rewrite: Option<fn(&Inner, &mut Graph) -> u64>,
+    rewrite: Option<fn(&Gpu, &mut Graph) -> u64>,
 }
 
 impl Rule {
-    /// What [`REWRITE_VAR`] has to be for this rule alone, but for those that it needs.
+    /// What `CANDLE_WEBGPU_REWRITE` has to be for this rule alone, but for those that it needs.
     pub fn alone(&self) -> String {
         let rules = self.takes.iter().chain([&self.name]);
         rules.fold("-all".to_string(), |list, rule| list + ",+" + rule)
@@ -81,7 +77,7 @@ impl Usual {
 /// In the order in which they are tried. `dead_code` is off, since a program that times an op drops what the op gives.
 #[rustfmt::skip]
 pub const RULES: &[Rule] = &[
-    Rule { name: COPIES,   about: "copies that follow each other in equal steps: one copy", usual: Usual::On, exact: true, makes: &[], takes: &[], rewrite: None },
+    Rule { name: COALESCE_COPIES,   about: "copies that follow each other in equal steps: one copy", usual: Usual::On, exact: true, makes: &[], takes: &[], rewrite: None },
     Rule { name: "dead_code", about: "what nobody reads and nobody holds: nothing", usual: Usual::Off, exact: true, makes: &[], takes: &[], rewrite: Some(dead_code::rewrite) },
     Rule { name: "attention", about: "q k^T, scale, cap, mask, softmax, times v: the kernels of sdpa", usual: Usual::On, exact: false, makes: &["flash", "flash_decode", "flash_merge"], takes: &[], rewrite: Some(attention::rewrite) },
     Rule { name: "concat", about: "copies that do not meet, as those of a concatenation: one kernel", usual: Usual::On, exact: true, makes: &["concat"], takes: &[], rewrite: Some(concat::rewrite) },
@@ -96,19 +92,20 @@ pub const RULES: &[Rule] = &[
     Rule { name: "tiled_transpose", about: "transposing copies: the same through tiles in workgroup memory", usual: Usual::On, exact: true, makes: &["transpose", "transpose16"], takes: &[], rewrite: Some(tiled_transpose::rewrite) },
 ];
 
-pub(crate) const COPIES: &str = "coalesce_copies";
-
-/// What the environment says of them.
-pub(crate) fn from_env() -> String {
-    std::env::var(REWRITE_VAR).unwrap_or_default()
-}
+pub(crate) const COALESCE_COPIES: &str = "coalesce_copies";
 
 /// Rules as bits, by their places in [`RULES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Set(u32);
 
 impl Set {
-    /// Of a list as [`REWRITE_VAR`] has it: all that are usual but those that it turns off.
+    pub const NONE: Set = Set(0);
+
+    pub fn is_on(self, name: &str) -> bool {
+        position(name).is_some_and(|at| self.has(at))
+    }
+
+    /// Of a list as `CANDLE_WEBGPU_REWRITE` has it: all that are usual but those that it turns off.
     pub fn parse(list: &str, software: bool) -> Result<Self> {
         let usual = RULES.iter().map(|rule| rule.usual.is_on(software));
         let mut on = Set(usual
@@ -155,14 +152,14 @@ impl Set {
 #[derive(Debug)]
 pub(crate) struct Rewrites {
     on: AtomicU32,
-    fired: Apart<[AtomicU64; RULES.len()]>,
+    fired: CachePadded<[AtomicU64; RULES.len()]>,
 }
 
 impl Rewrites {
     pub fn new(on: Set) -> Self {
         Rewrites {
             on: AtomicU32::new(on.0),
-            fired: Apart(std::array::from_fn(|_| AtomicU64::new(0))),
+            fired: CachePadded::new(std::array::from_fn(|_| AtomicU64::new(0))),
         }
     }
 
@@ -179,12 +176,6 @@ impl Rewrites {
         position(name).is_some_and(|at| self.on().has(at))
     }
 
-    pub fn note(&self, name: &str) {
-        if let Some(rule) = position(name) {
-            self.fired[rule].fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
     /// Whether any rule looks at what is recorded.
     pub fn look(&self) -> bool {
         let on = self.on();
@@ -193,8 +184,9 @@ impl Rewrites {
     }
 
     /// Applies the rules that are on.
-    pub fn apply(&self, device: &Inner, graph: &mut Graph) {
+    pub fn apply(&self, device: &Gpu, graph: &mut Graph) {
         let on = self.on();
+        graph.rules = on;
         graph.set_due(batch_end::due(graph));
         for (at, rule) in RULES.iter().enumerate() {
             if let Some(rewrite) = rule.rewrite.filter(|_| on.has(at)) {

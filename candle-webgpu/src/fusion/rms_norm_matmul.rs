@@ -5,21 +5,21 @@
 
 use smallvec::SmallVec;
 
-use crate::device::Inner;
 use crate::fusion::graph::Graph;
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::gemv_normed::{params, spec};
 use crate::kernel::matmul::problem::Params as Product;
 use crate::kernel::norm::{NormParams, RMS_NORM};
+use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
 use crate::shader::Access;
 
-pub(crate) const NAME: &str = "prenorms";
+pub(crate) const NAME: &str = "rms_norm_matmul";
 
 /// Places of products.
 type Products = SmallVec<[usize; 4]>;
 
-pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
+pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
     let mut fired = 0;
     for at in graph.due() {
         let due = graph.due();
@@ -45,19 +45,22 @@ pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
 
 /// Whether `norms` had better leave the norm at a place to this rule, and the sum at another, of which it is, to `epilogues`. Should
 /// this rule not come to it after all, there are as many kernels as `norms` would leave.
-pub(crate) fn takes(device: &Inner, graph: &Graph, at: usize, sum: usize) -> bool {
-    let on = |rule| device.rewrites.is_on(rule);
+pub(crate) fn takes(device: &Gpu, graph: &Graph, at: usize, sum: usize) -> bool {
+    let on = |rule| graph.rules.is_on(rule);
     let is_behind = |i: usize| {
         let read = graph.op(sum).and_then(|op| op.operands.get(i));
         let maker = graph.sole(read, sum).filter(|at| graph.due().contains(at));
         let maker = maker.and_then(|maker| graph.op(maker));
         maker.is_some_and(|op| epilogue::suits(&op.spec))
     };
-    on(NAME) && on("epilogues") && (0..2).any(is_behind) && products(device, graph, at).is_some()
+    on(NAME)
+        && on("matmul_epilogue")
+        && (0..2).any(is_behind)
+        && products(device, graph, at).is_some()
 }
 
 /// What reads the norm at a place, if nothing else does and it can go into all of them.
-fn products(device: &Inner, graph: &Graph, at: usize) -> Option<Products> {
+fn products(device: &Gpu, graph: &Graph, at: usize) -> Option<Products> {
     let norm = graph.op(at).filter(|op| op.is_of(&RMS_NORM))?;
     let (y, _) = norm.operands.get(2)?;
     if graph.maker(y) != Some(at) {
@@ -71,7 +74,7 @@ fn products(device: &Inner, graph: &Graph, at: usize) -> Option<Products> {
 }
 
 /// The product at a place with the norm at another in front of it.
-fn normed(device: &Inner, graph: &Graph, at: usize, product: usize) -> Option<Op> {
+fn normed(device: &Gpu, graph: &Graph, at: usize, product: usize) -> Option<Op> {
     let (norm, op) = (graph.op(at)?, graph.op(product)?);
     let [x, alpha, (y, start)] = &norm.operands[..] else {
         return None;

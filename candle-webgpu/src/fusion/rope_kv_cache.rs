@@ -3,7 +3,6 @@
 
 use smallvec::SmallVec;
 
-use crate::device::Inner;
 use crate::fusion::graph::Graph;
 use crate::kernel::copy::concat;
 use crate::kernel::copy::concat::destinations;
@@ -11,9 +10,10 @@ use crate::kernel::rope::kv_cache::{spec, Params, Part, PARTS};
 use crate::kernel::rope::{PairParams, ROPE_QK};
 use crate::kernel::threads;
 use crate::memory::buffer::Value;
+use crate::recorder::gpu::Gpu;
 use crate::recorder::op::{Op, Operands};
 
-pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
+pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
     let mut fired = 0;
     for at in graph.due() {
         if let Some((copies, to, op)) = find(device, graph, at) {
@@ -25,7 +25,7 @@ pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
 }
 
 /// The copies of keys that are turned at a place, where both can be done, and by what.
-fn find(device: &Inner, graph: &Graph, at: usize) -> Option<(usize, usize, Op)> {
+fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<(usize, usize, Op)> {
     let pair = graph.op(at).filter(|op| op.is_of(&ROPE_QK))?;
     let keys = pair.operands.get(KEYS)?;
     let copies = *graph.readers(&keys.0).first()?;
@@ -43,7 +43,7 @@ const QUERIES: usize = 3;
 const KEYS: usize = 5;
 
 /// Both as one, if all that is copied are rows of whole quads.
-fn joined(device: &Inner, pair: &Op, copies: &Op) -> Option<Op> {
+fn joined(device: &Gpu, pair: &Op, copies: &Op) -> Option<Op> {
     let to = destinations(copies.spec.kernel)?;
     let (reads, writes) = copies.operands.split_at(to.len());
     let keys = &pair.operands[KEYS];
@@ -140,7 +140,6 @@ fn rows(part: &concat::Part, scale: u32) -> Option<Part> {
 
 #[cfg(test)]
 mod tests {
-    use crate::device::Device;
     use crate::dtype::DType;
     use crate::fusion::testing::{same_bits, Bench, T};
 
@@ -202,7 +201,7 @@ mod tests {
         let [q, k, v, old_k, old_v, cos, sin] = pass(&b, DType::F32, [2, 9, 1, 64]);
         let angles = [cos, sin];
         for shift in 0..8 {
-            let count = |device: &Device| device.stats().dispatches;
+            let count = |device: &crate::device::Device| device.stats().dispatches;
             b.device.read(&q.value, 0, 4).expect("bytes");
             let before = count(&b.device);
             for _ in 0..shift {

@@ -1,15 +1,15 @@
 //! Queries and keys that are turned by the same angles become one kernel. Bit for bit.
 
-use crate::device::Inner;
 use crate::fusion::graph::Graph;
 use crate::kernel::rope::{pair_spec, PairParams, Params, Side, ROPE};
 use crate::kernel::threads;
+use crate::recorder::gpu::Gpu;
 use crate::recorder::op::{Op, Operands};
 
 /// How far apart they may stand.
 const NEAR: usize = 8;
 
-pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
+pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
     let mut fired = 0;
     for at in graph.due() {
         let mut others = graph.all().skip(at + 1).take(NEAR);
@@ -21,7 +21,7 @@ pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
     fired
 }
 
-fn pair(device: &Inner, graph: &Graph, members: [usize; 2]) -> Option<([usize; 2], usize, Op)> {
+fn pair(device: &Gpu, graph: &Graph, members: [usize; 2]) -> Option<([usize; 2], usize, Op)> {
     let [a, b] = [graph.op(members[0])?, graph.op(members[1])?];
     let same = |i: usize| {
         let (x, y) = (&a.operands[i], &b.operands[i]);

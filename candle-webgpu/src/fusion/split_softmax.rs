@@ -3,15 +3,15 @@
 
 use smallvec::SmallVec;
 
-use crate::device::Inner;
 use crate::fusion::graph::Graph;
 use crate::kernel::norm::SOFTMAX;
 use crate::kernel::softmax::{Chunked, SoftmaxParams};
 use crate::memory::buffer::Value;
+use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
 use crate::shader::Access;
 
-pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
+pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
     let mut fired = 0;
     for at in graph.due() {
         if let Some(ops) = graph.op(at).and_then(|op| cut(device, op)) {
@@ -22,7 +22,7 @@ pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
     fired
 }
 
-fn cut(device: &Inner, op: &Op) -> Option<[Op; 2]> {
+fn cut(device: &Gpu, op: &Op) -> Option<[Op; 2]> {
     let (dtype, access) = *op.spec.operands.first().filter(|_| op.is_of(&SOFTMAX))?;
     let chunked = Chunked::new(op.params::<SoftmaxParams>())?;
     let sums = (Value::of_ops(&device.pool, chunked.bytes()), 0);

@@ -1,16 +1,16 @@
 //! A transposing copy goes through tiles in workgroup memory. The last of rules, since others know it as it is recorded.
 
-use crate::device::Inner;
 use crate::fusion::graph::Graph;
 use crate::kernel::copy::transpose::plan;
 use crate::kernel::copy::COPY_ELEMS;
 use crate::kernel::elementwise::unary::{COPY, UNARY};
 use crate::kernel::Strided;
 use crate::memory::view::MAX_RANK;
+use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
 use crate::shader::Access;
 
-pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
+pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
     let mut fired = 0;
     for at in graph.due() {
         if let Some(op) = graph.op(at).and_then(|op| tiled(device, op)) {
@@ -22,7 +22,7 @@ pub(crate) fn rewrite(device: &Inner, graph: &mut Graph) -> u64 {
 }
 
 /// A copy into existing memory, or a contiguous one.
-fn tiled(device: &Inner, op: &Op) -> Option<Op> {
+fn tiled(device: &Gpu, op: &Op) -> Option<Op> {
     let copy = if op.is_of(&COPY_ELEMS) {
         op.params()
     } else if op.is_of(&UNARY) && op.spec.op == COPY && op.spec.operands[0].1 == Access::Strided {
@@ -103,6 +103,8 @@ mod tests {
         b.device.contiguous(x.v()).expect("a copy");
         b.device.synchronize().expect("no error");
         let rules = b.device.rewrites();
-        assert!(rules.iter().any(|r| r.rule == "transposes" && r.times == 1));
+        assert!(rules
+            .iter()
+            .any(|r| r.rule == "tiled_transpose" && r.times == 1));
     }
 }

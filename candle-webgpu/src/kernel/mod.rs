@@ -14,10 +14,11 @@ pub mod reduce;
 pub mod rope;
 pub(crate) mod softmax;
 pub mod sort;
+mod split;
 
-use crate::device::Device;
 use crate::memory::view::{Merged, MAX_RANK};
 use crate::recorder::op::Grid;
+use crate::recorder::Recorder;
 use crate::shader::{Specialization, Text};
 
 /// Every specialisation that the backend can ask for.
@@ -70,7 +71,7 @@ pub(crate) const WORKGROUP: u32 = 128;
 /// Threads that share each of `rows` sums of `units`, at most all `threads` of a workgroup: as many as have `each` units, or where
 /// threads run in turn, so that each of those that meet is saved and fetched again, as few as leave work for all processors.
 pub(crate) fn thread_group(
-    device: &Device,
+    device: &Recorder,
     rows: usize,
     units: usize,
     each: usize,

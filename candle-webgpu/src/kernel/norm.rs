@@ -2,7 +2,6 @@
 
 use smallvec::SmallVec;
 
-use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::matmul::store::{y_put, FLOATS};
@@ -13,6 +12,7 @@ use crate::memory::buffer::Value;
 use crate::memory::split::{Loops, Part};
 use crate::memory::view::{to_u32, View};
 use crate::recorder::op::Grid;
+use crate::recorder::Recorder;
 use crate::shader::{read, write, Access, Binding, Kernel, Specialization, Text};
 
 pub(crate) const WORKGROUP: u32 = 256;
@@ -267,17 +267,17 @@ impl Rows {
     }
 
     /// Whether a window shows a row wherever it starts.
-    fn fit(&self, device: &Device) -> bool {
+    fn fit(&self, device: &Recorder) -> bool {
         (self.n * self.dtype.size()) as u64 <= device.binding_limit() / 2
     }
 
     /// Whether, besides, a workgroup does not take for ever with a row, for kernels that cannot cut one.
-    fn are_short(&self, device: &Device) -> bool {
+    fn are_short(&self, device: &Recorder) -> bool {
         self.fit(device) && self.n <= ROUNDS * WORKGROUP as usize
     }
 
     /// Threads that share a row: enough for a few quads each, fewer where rows alone fill the adapter.
-    fn thread_group(&self, device: &Device) -> u32 {
+    fn thread_group(&self, device: &Recorder) -> u32 {
         let each = if self.rows >= 4096 { 4 } else { 1 };
         thread_group(device, self.rows, self.n.div_ceil(4), each, WORKGROUP)
     }
@@ -285,7 +285,7 @@ impl Rows {
     /// `params` are those of a number of rows, with the operands' offsets: x, then parameters of one row.
     fn record<const N: usize, P: bytemuck::NoUninit>(
         &self,
-        device: &Device,
+        device: &Recorder,
         kernel: &'static Kernel,
         operands: [&Flat; N],
         params: impl Fn(u32, [u32; N]) -> P,
@@ -305,7 +305,7 @@ impl Rows {
                 let mut windows = SmallVec::<[BindingRange<'_>; 4]>::new();
                 let mut offsets = [0; N];
                 for (v, offset) in reads.into_iter().zip(&mut offsets) {
-                    let (window, v) = device.window(self.op, v)?;
+                    let (window, v) = device.binding_range(self.op, v)?;
                     windows.push(window);
                     *offset = v.offset as u32;
                 }
@@ -323,7 +323,7 @@ impl Rows {
     }
 }
 
-pub(crate) fn flat(device: &Device, v: View<'_>) -> Result<Flat> {
+pub(crate) fn flat(device: &Recorder, v: View<'_>) -> Result<Flat> {
     if v.is_contiguous() {
         return Ok(Flat {
             value: v.value.clone(),
@@ -334,7 +334,7 @@ pub(crate) fn flat(device: &Device, v: View<'_>) -> Result<Flat> {
     Ok(Flat { value, offset: 0 })
 }
 
-impl Device {
+impl Recorder {
     /// Softmax over the last dim.
     pub fn softmax_last_dim(&self, x: View<'_>) -> Result<Value> {
         if x.dtype == DType::F64 {

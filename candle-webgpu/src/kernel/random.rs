@@ -1,6 +1,5 @@
 //! rng: uniform and normal numbers from a counter-based generator.
 
-use crate::device::Device;
 use crate::dtype::{Compute, DType, FLOATS};
 use crate::error::Result;
 use crate::kernel::{quads, words, WORKGROUP};
@@ -8,6 +7,7 @@ use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
 use crate::memory::split::Loops;
 use crate::memory::view::to_u32;
+use crate::recorder::Recorder;
 use crate::shader::{write, Access, Kernel, Specialization};
 
 pub static RANDOM: Kernel = Kernel {
@@ -166,7 +166,7 @@ fn line(y: &BindingRange<'_>, dtype: DType) -> (u64, usize) {
     (y.start / size, (y.bytes / size) as usize)
 }
 
-impl Device {
+impl Recorder {
     /// `count` numbers from [lo, hi), contiguous. Equal seeds give equal bits on every adapter.
     pub fn rand_uniform(&self, count: usize, dtype: DType, lo: f64, hi: f64) -> Result<Value> {
         if dtype == DType::F64 {

@@ -1,6 +1,5 @@
 //! Softmax of rows that are few and long, by chunks: a pass for their maxima and sums, and one for the result.
 
-use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::norm::{spec, Flat, Rows, SOFTMAX_MERGE, SOFTMAX_SPLIT, WORKGROUP};
@@ -9,6 +8,7 @@ use crate::memory::buffer::Value;
 use crate::memory::split::Loops;
 use crate::memory::view::to_u32;
 use crate::recorder::op::Grid;
+use crate::recorder::Recorder;
 use crate::shader::Specialization;
 
 /// The most chunks of all rows together: as many workgroups keep a large adapter busy.
@@ -86,12 +86,12 @@ impl Chunked {
 
 impl Rows {
     /// Softmax by chunks of rows.
-    pub fn in_chunks(&self, device: &Device, x: &Flat) -> Result<Value> {
+    pub fn in_chunks(&self, device: &Recorder, x: &Flat) -> Result<Value> {
         let (dims, strides) = ([self.rows, self.n], [self.n, 1]);
         let x = x.view(self.dtype, &dims, &strides);
         let y = (self.dtype, &dims[..]);
         device.in_parts(self.op, [x], y, Loops::First(1), |[x], y| {
-            let (window, x) = device.window(self.op, x)?;
+            let (window, x) = device.binding_range(self.op, x)?;
             let chunked = Chunked::cut(SoftmaxParams {
                 rows: to_u32(self.op, x.dims[0])?,
                 n: to_u32(self.op, self.n)?,

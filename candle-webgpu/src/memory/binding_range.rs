@@ -1,39 +1,24 @@
 //! Windows: what one binding shows of a value, which may be larger than an adapter lets one binding be.
 
-use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::memory::buffer::{Value, GRAIN};
+use crate::memory::buffer::Value;
+use crate::memory::pool::{Pool, GRAIN};
 use crate::memory::view::{to_u32, View};
-
-/// Lowers the bytes that one binding shows: tensors beyond it are worked on in pieces.
-pub const BINDING_VAR: &str = "CANDLE_WEBGPU_MAX_BINDING";
 
 /// Kernels count elements in 32 bits. Half of that leaves room for what they add before they compare, even
 /// where elements are bytes.
 const MOST: u64 = 1 << 31;
-/// The least that [`BINDING_VAR`] may ask for: the tables that kernels take beside tensors fit, and some blocks
+/// The least that `CANDLE_WEBGPU_MAX_BINDING` may ask for: the tables that kernels take beside tensors fit, and some blocks
 /// of a row that is sorted.
-const LEAST: u64 = 1 << 15;
+pub(crate) const LEAST: u64 = 1 << 15;
 
-/// Bytes that one binding shows: the adapter's limit, or what the environment asks for below it.
-pub(crate) fn binding_limit(limits: &wgpu::Limits) -> Result<u64> {
+/// Bytes that one binding shows: the adapter's limit, or `asked` (see `CANDLE_WEBGPU_MAX_BINDING`) where that is less.
+pub(crate) fn binding_limit(limits: &wgpu::Limits, asked: Option<u64>) -> u64 {
     let most = limits
         .max_storage_buffer_binding_size
         .min(limits.max_buffer_size)
         .min(MOST);
-    let limit = match std::env::var(BINDING_VAR) {
-        Ok(asked) if !asked.trim().is_empty() => match asked.trim().parse::<u64>() {
-            Ok(bytes) if bytes >= LEAST => bytes.min(most),
-            _ => {
-                return Err(Error::Invalid {
-                    op: BINDING_VAR,
-                    message: format!("{asked:?} is not a number of bytes from {LEAST} on"),
-                })
-            }
-        },
-        _ => most,
-    };
-    Ok(limit & !(GRAIN - 1))
+    asked.map_or(most, |asked| asked.min(most)) & !(GRAIN - 1)
 }
 
 /// A part of a value, from a multiple of 256 bytes on.
@@ -62,11 +47,11 @@ impl BindingRange<'_> {
     }
 
     /// Refuses what a binding cannot show: the op should have been cut.
-    pub(crate) fn check(&self, op: &'static str, device: &Device) -> Result<()> {
-        if self.bytes <= device.binding_limit() {
+    pub(crate) fn check(&self, op: &'static str, pool: &Pool) -> Result<()> {
+        if self.bytes <= pool.binding {
             return Ok(());
         }
-        Err(device.too_wide(op, self.bytes))
+        Err(pool.too_wide(op, self.bytes))
     }
 }
 
@@ -86,22 +71,22 @@ impl View<'_> {
     }
 }
 
-impl Device {
+impl Pool {
     /// Whether one binding shows all of a view, wherever it starts.
     pub(crate) fn fits(&self, v: View<'_>) -> bool {
-        v.value.bytes() <= self.binding_limit() || {
+        v.value.bytes() <= self.binding || {
             let (first, end) = v.span();
-            end - first <= self.binding_limit() - GRAIN
+            end - first <= self.binding - GRAIN
         }
     }
 
     /// What to bind for a view, and the view as seen from there.
-    pub(crate) fn window<'a>(
+    pub(crate) fn binding_range<'a>(
         &self,
         op: &'static str,
         v: View<'a>,
     ) -> Result<(BindingRange<'a>, View<'a>)> {
-        let limit = self.binding_limit();
+        let limit = self.binding;
         if v.value.bytes() <= limit {
             to_u32(op, v.offset)?;
             return Ok((v.value.into(), v));
@@ -128,8 +113,8 @@ impl Device {
             op,
             bytes,
             of: "one binding",
-            limit: self.binding_limit(),
-            adapter: self.adapter().name.clone(),
+            limit: self.binding,
+            adapter: self.adapter.clone(),
             advice: ": split the tensor before this op, or use a smaller dtype",
         }
     }

@@ -2,5 +2,6 @@
 
 pub(crate) mod binding_range;
 pub(crate) mod buffer;
+pub(crate) mod pool;
 pub(crate) mod split;
 pub(crate) mod view;

@@ -2,9 +2,9 @@
 
 use smallvec::SmallVec;
 
-use crate::kernel::copy::Run;
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
+use crate::recorder::copy_run::CopyRun;
 use crate::shader::{Kernel, Specialization};
 
 /// Bytes of parameters an op may have: one slot of the uniform buffer, and the largest dynamic-offset
@@ -32,23 +32,23 @@ pub(crate) struct Op {
     filled: usize,
     pub grid: [u32; 3],
     /// What it copies, if a copy is all that it does.
-    pub run: Option<Run>,
+    pub run: Option<CopyRun>,
 }
 
 /// An op that is about to be recorded.
-pub(crate) struct New<'a> {
+pub(crate) struct NewOp<'a> {
     pub spec: Specialization,
     pub operands: &'a [BindingRange<'a>],
     pub params: &'a [u8],
     pub grid: [u32; 3],
-    pub run: Option<Run>,
+    pub run: Option<CopyRun>,
 }
 
-impl New<'_> {
-    /// As an op, in a box that is not needed any more if there is one. What another thread has touched last takes long to get, so no
-    /// more of it is written than there is to say.
-    pub fn boxed(self, spare: &mut Ops) -> Box<Op> {
-        let mut op = match spare.pop() {
+impl NewOp<'_> {
+    /// Reuses a recycled op if one is available, and writes no more of it than it must: another thread touched it last, so its cache lines are
+    /// far away.
+    pub fn recycle(self, recycled: &mut Ops) -> Box<Op> {
+        let mut op = match recycled.pop() {
             Some(mut op) => {
                 op.spec = self.spec;
                 op.operands.clear();
@@ -68,9 +68,9 @@ impl New<'_> {
 /// Boxed, since they are large, and moved often while they are rewritten.
 pub(crate) type Ops = Vec<Box<Op>>;
 
-/// An op in a box that is not needed any more, if there is one: allocators are slow where threads free what others allocate.
-pub(crate) fn boxed(op: Op, spare: &mut Ops) -> Box<Op> {
-    match spare.pop() {
+/// Reuses a recycled `Box` if one is available: allocators are slow where one thread frees what another allocated.
+pub(crate) fn boxed(op: Op, recycled: &mut Ops) -> Box<Op> {
+    match recycled.pop() {
         Some(mut place) => {
             *place = op;
             place

@@ -10,9 +10,6 @@ use crate::shader::{link_for, Specialization, Target, Traits};
 use crate::util::lock;
 use crate::util::scoped;
 
-/// Runs shaders with all of wgpu's runtime checks on.
-pub const CHECKED_VAR: &str = "CANDLE_WEBGPU_CHECKED";
-
 /// Number of storage buffers, and which of them are written: one bind group layout each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Signature {
@@ -59,12 +56,17 @@ pub(crate) struct Compiler {
 
 impl Compiler {
     /// A compiler that keeps what it makes in `cache`, too.
-    pub fn new(device: wgpu::Device, adapter: String, cache: Option<wgpu::PipelineCache>) -> Self {
+    pub fn new(
+        device: wgpu::Device,
+        adapter: String,
+        checked: bool,
+        cache: Option<wgpu::PipelineCache>,
+    ) -> Self {
         Compiler {
             immediates: immediates(&device),
             device,
             adapter,
-            checked: std::env::var(CHECKED_VAR).is_ok_and(|v| v != "0" && !v.is_empty()),
+            checked,
             packs: AtomicBool::new(false),
             layouts: Mutex::default(),
             cache,

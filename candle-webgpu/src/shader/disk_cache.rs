@@ -4,9 +4,6 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Folder of the pipeline cache; empty switches it off.
-pub const CACHE_VAR: &str = "CANDLE_WEBGPU_CACHE";
-
 /// Pipelines come in bursts; write once a burst is over.
 const QUIET: Duration = Duration::from_millis(300);
 
@@ -17,29 +14,14 @@ pub(crate) struct Disk {
     dirty: Option<Instant>,
 }
 
-fn folder() -> Option<PathBuf> {
-    if let Some(folder) = std::env::var_os(CACHE_VAR) {
-        return (!folder.is_empty()).then(|| folder.into());
-    }
-    let var = |name| std::env::var_os(name).map(PathBuf::from);
-    let base = if cfg!(target_os = "windows") {
-        var("LOCALAPPDATA")
-    } else if cfg!(target_os = "macos") {
-        var("HOME").map(|home| home.join("Library/Caches"))
-    } else {
-        var("XDG_CACHE_HOME").or_else(|| var("HOME").map(|home| home.join(".cache")))
-    };
-    base.map(|base| base.join("candle-webgpu"))
-}
-
 impl Disk {
     /// `None` where the device has no pipeline cache or there is no folder for it.
-    pub fn open(device: &wgpu::Device) -> Option<Self> {
+    pub fn open(device: &wgpu::Device, folder: Option<PathBuf>) -> Option<Self> {
         if !device.features().contains(wgpu::Features::PIPELINE_CACHE) {
             return None;
         }
         let key = wgpu::util::pipeline_cache_key(&device.adapter_info())?;
-        let path = folder()?.join(key);
+        let path = folder?.join(key);
         let data = std::fs::read(&path).ok();
         // SAFETY: the data, if any, is what `get_data` gave for an adapter with the same key; wgpu checks
         // its header, and `fallback` starts empty if it does not fit.

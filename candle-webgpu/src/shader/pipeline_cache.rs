@@ -1,5 +1,6 @@
 //! Pipelines, kept by specialisation. Shapes are never part of the key.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::Result;
@@ -7,11 +8,11 @@ use crate::shader::compile::{Compiler, Pipeline, Signature};
 use crate::shader::disk_cache::Disk;
 use crate::shader::precompile::Ahead;
 use crate::shader::Specialization;
-use crate::util::Map;
+use rustc_hash::FxHashMap;
 
 /// What the encoder looks pipelines up in. What it lacks is compiled by [`Ahead`].
 pub(crate) struct Pipelines {
-    compiled: Map<Specialization, Arc<Pipeline>>,
+    compiled: FxHashMap<Specialization, Arc<Pipeline>>,
     ahead: Arc<Ahead>,
     disk: Option<Disk>,
     /// An op of this submit needed one that was not there.
@@ -19,12 +20,17 @@ pub(crate) struct Pipelines {
 }
 
 impl Pipelines {
-    pub fn new(device: wgpu::Device, adapter: String) -> Self {
-        let disk = Disk::open(&device);
+    pub fn new(
+        device: wgpu::Device,
+        adapter: String,
+        checked: bool,
+        folder: Option<PathBuf>,
+    ) -> Self {
+        let disk = Disk::open(&device, folder);
         let cache = disk.as_ref().map(|disk| disk.cache().clone());
         Pipelines {
-            compiled: Map::default(),
-            ahead: Arc::new(Ahead::new(Compiler::new(device, adapter, cache))),
+            compiled: FxHashMap::default(),
+            ahead: Arc::new(Ahead::new(Compiler::new(device, adapter, checked, cache))),
             disk,
             missed: false,
         }

@@ -9,11 +9,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
-use crate::executor::threaded::join;
 use crate::shader::compile::{Compiler, Pipeline};
 use crate::shader::Specialization;
-use crate::util::lock;
-use crate::util::Map;
+use crate::util::{join, lock};
+use rustc_hash::FxHashMap;
 
 /// More threads would hold much memory, and a driver's compilers get into each other's way.
 const THREADS: usize = 8;
@@ -37,7 +36,7 @@ struct Shared {
 struct State {
     /// What no thread has begun yet, in the order in which it will be asked for.
     line: VecDeque<Specialization>,
-    stages: Map<Specialization, Stage>,
+    stages: FxHashMap<Specialization, Stage>,
     /// How many look at the line.
     threads: usize,
     /// All that may not have ended yet.
@@ -78,7 +77,7 @@ impl Ahead {
         was
     }
 
-    /// Whether it is scale while to say what will be wanted: a program that has all its pipelines should not pay for it.
+    /// Whether it is worth while to say what will be wanted: a program that has all its pipelines should not pay for it.
     pub fn is_cold(&self) -> bool {
         self.cold.load(Ordering::Relaxed)
     }
@@ -192,8 +191,8 @@ mod tests {
     const F32: [(DType, Access); 2] = [(DType::F32, Access::Flat), (DType::F32, Access::Put)];
 
     fn ahead(b: &Bench) -> Ahead {
-        let device = b.device.inner().device.clone();
-        Ahead::new(Compiler::new(device, String::new(), None))
+        let device = b.device.executor().device.clone();
+        Ahead::new(Compiler::new(device, String::new(), false, None))
     }
 
     #[test]
@@ -235,8 +234,8 @@ mod tests {
         for cold in [true, false] {
             b.unary("uexp", &x);
             b.device.synchronize().expect("no error");
-            let inner = b.device.inner();
-            assert_eq!(inner.ahead.is_cold(), cold);
+            let executor = b.device.executor();
+            assert_eq!(executor.ahead.is_cold(), cold);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! flash_coop: attention of f16 with cooperative matrices, for many queries.
 
-use crate::device::Inner;
 use crate::error::Result;
 use crate::kernel::attention::specialization::scores;
 use crate::kernel::matmul::gemm_coop::{Tile, FEATURES};
+use crate::recorder::gpu::Gpu;
 use crate::shader::{read_bound_rw, write, Kernel, Specialization, Text};
 
 macro_rules! kernel {
@@ -51,7 +51,7 @@ pub(crate) const SHAPES: &[Shape] = &[
 ];
 
 /// Whether trusted matrices are of 16 x 16, and subgroups of 32 and nothing else, for which a workgroup is laid out.
-pub(crate) fn suits(device: &Inner) -> bool {
+pub(crate) fn suits(device: &Gpu) -> bool {
     let is_piece = |tile: &Tile| tile.side as usize == PIECE;
     let tiles = device.coop_tiles();
     device.subgroup() == Some((32, 32)) && tiles.is_some_and(|tiles| tiles.iter().all(is_piece))

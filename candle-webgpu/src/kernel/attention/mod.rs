@@ -5,7 +5,6 @@ pub(crate) mod flash_coop;
 pub(crate) mod partition;
 pub(crate) mod specialization;
 
-use crate::device::{Device, Inner};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::attention::flash_coop::FLASH_COOP;
@@ -18,7 +17,9 @@ use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
 use crate::memory::split::{Dims, Loops, Part};
 use crate::memory::view::{to_u32, View};
+use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Grid;
+use crate::recorder::Recorder;
 use crate::shader::Specialization;
 
 const OP: &str = "sdpa";
@@ -96,7 +97,7 @@ pub struct Attention {
     pub softcapping: f32,
 }
 
-impl Device {
+impl Recorder {
     /// `softmax(scale q k^T + mask) v` for q (b, h, i, d), k (b, g, j, d), v (b, g, j, c) and a mask that can be broadcast
     /// to (b, h, i, j), where h is a multiple of g. All of them may lie anyhow. A row that sees no key is NaN.
     pub fn sdpa(
@@ -175,10 +176,10 @@ impl Device {
         how: Attention,
         y: BindingRange<'_>,
     ) -> Result<()> {
-        let (q_window, q) = self.window(OP, reads[0])?;
-        let (k_window, k) = self.window(OP, reads[1])?;
-        let (v_window, v) = self.window(OP, reads[2])?;
-        let (mask_window, mask) = self.window(OP, reads[3])?;
+        let (q_window, q) = self.binding_range(OP, reads[0])?;
+        let (k_window, k) = self.binding_range(OP, reads[1])?;
+        let (v_window, v) = self.binding_range(OP, reads[2])?;
+        let (mask_window, mask) = self.binding_range(OP, reads[3])?;
         let size = |v: View<'_>, dim: usize| to_u32(OP, v.dims[dim]);
         let (queries, keys, d, columns) = (size(q, 3)?, size(k, 3)?, size(q, 4)?, size(v, 4)?);
         let rows = to_u32(OP, q.dims[2] * q.dims[3])?;
@@ -214,7 +215,7 @@ impl Device {
         } else {
             Mask::None
         };
-        let plan = plan(self.inner(), (q.dtype, mask), params);
+        let plan = plan(self, (q.dtype, mask), params);
         let windows = [q_window, k_window, v_window, mask_window];
         let Some(merge) = plan.merge else {
             let windows = [&windows[..], &[y]].concat();
@@ -246,12 +247,12 @@ pub(crate) struct Merge {
 }
 
 /// Shares the work among workgroups, and decides what `params` leaves open.
-pub(crate) fn plan(device: &Inner, (dtype, mask): (DType, Mask), mut params: Params) -> Plan {
+pub(crate) fn plan(device: &Gpu, (dtype, mask): (DType, Mask), mut params: Params) -> Plan {
     let [whole, whole_mask] = params.starts_whole();
     let able = flash_coop::suits(device) && !device.denies(&FLASH_COOP);
     let coop = dtype == DType::F16 && whole && able;
     let thread_group = thread_group(device, params.columns);
-    let share = share(device.binding, coop, thread_group, &params);
+    let share = share(device.binding_limit(), coop, thread_group, &params);
     let form = Form {
         dtype,
         whole,

@@ -1,12 +1,12 @@
 //! The attention kernels and their specialisations.
 
-use crate::device::Inner;
 use crate::dtype::{Compute, DType};
 use crate::error::Result;
 use crate::kernel::attention::flash_coop;
 use crate::kernel::attention::flash_coop::{FLASH_COOP, FLASH_COOP_FILL};
 use crate::kernel::matmul::gemv::SUB;
 use crate::kernel::matmul::store::FLOATS;
+use crate::recorder::gpu::Gpu;
 use crate::shader::{read, write, Access, Binding, Kernel, Specialization, Text};
 
 const BINDINGS: &[Binding] = &[read("q"), read("k"), read("v"), read("mask"), write("y")];
@@ -171,7 +171,7 @@ fn block(spec: &Specialization) -> &'static Block {
 }
 
 /// Threads of a thread_group of [`FLASH_DECODE_SUB`], and how it owns rows of so many columns, if it can.
-pub(crate) fn thread_group(device: &Inner, columns: u32) -> Option<(u32, &'static [Block])> {
+pub(crate) fn thread_group(device: &Gpu, columns: u32) -> Option<(u32, &'static [Block])> {
     let (least, _) = device
         .subgroup()
         .filter(|_| !device.denies(&FLASH_DECODE_SUB))?;

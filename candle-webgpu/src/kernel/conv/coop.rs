@@ -1,6 +1,5 @@
 //! conv_coop: convolutions of f16 with cooperative matrices: [`gemm_coop`] with a matrix b that is gathered from the input.
 
-use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::conv::Problem;
@@ -13,6 +12,7 @@ use crate::kernel::matmul::store::y_put;
 use crate::memory::buffer::Value;
 use crate::memory::view::{merge, to_u32};
 use crate::recorder::op::Grid;
+use crate::recorder::Recorder;
 use crate::shader::{read_bound_rw, write, Access, Kernel, Specialization, Text};
 
 pub static CONV_COOP: Kernel = Kernel {
@@ -114,7 +114,7 @@ pub fn catalogue() -> Vec<Specialization> {
 impl Problem<'_> {
     /// With cooperative matrices, where the adapter has them, the weights of a channel are whole octets, the lines of the input
     /// lie close, and the result fills tiles.
-    pub fn cooperative(&self, device: &Device) -> Result<Option<Value>> {
+    pub fn cooperative(&self, device: &Recorder) -> Result<Option<Value>> {
         let op = self.op;
         let Some(all) = device.coop_tiles() else {
             return Ok(None);

@@ -1,11 +1,11 @@
 //! Views of images and lines, as convolutions, pools and upsampling take them.
 
-use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
 use crate::memory::view::{to_u32, View};
+use crate::recorder::Recorder;
 
 /// A view of four dims (b, c, h, w). One of three, (b, c, w), gets an h of 1.
 #[derive(Clone, Copy)]
@@ -40,7 +40,7 @@ impl<'a> Image<'a> {
     /// What to bind, and the image as seen from there.
     pub fn window(
         &self,
-        device: &Device,
+        device: &Recorder,
         op: &'static str,
         dtype: DType,
     ) -> Result<(BindingRange<'_>, Self)> {
@@ -51,7 +51,7 @@ impl<'a> Image<'a> {
             strides: &self.strides,
             offset: self.offset,
         };
-        let (window, View { offset, .. }) = device.window(op, view)?;
+        let (window, View { offset, .. }) = device.binding_range(op, view)?;
         Ok((window, Image { offset, ..*self }))
     }
 

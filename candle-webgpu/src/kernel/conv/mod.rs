@@ -6,7 +6,6 @@ pub(crate) mod image;
 pub(crate) mod specialization;
 mod split;
 
-use crate::device::Device;
 use crate::dtype::{DType, MATMUL, MATMUL_F32, NUMBERS};
 use crate::error::{Error, Result};
 use crate::kernel::conv::image::{count, Ends, Image};
@@ -15,6 +14,7 @@ use crate::kernel::{threads, ROUNDS};
 use crate::memory::buffer::Value;
 use crate::memory::view::{merge, to_u32, View};
 use crate::recorder::op::Grid;
+use crate::recorder::Recorder;
 use crate::shader::{Access, Specialization};
 
 /// Tiles of 64 columns that keep an adapter of some size busy: with fewer, smaller tiles are better. (320
@@ -75,7 +75,7 @@ pub(crate) struct Problem<'a> {
     pub out: [usize; 2],
 }
 
-impl Device {
+impl Recorder {
     /// Convolution of `x` (b, c, h, w) with `w` (o, c, kh, kw), or of (b, c, l) with (o, c, k): contiguous,
     /// added up in f32.
     pub fn conv(&self, x: View<'_>, w: View<'_>, params: ConvParams) -> Result<Value> {
@@ -228,7 +228,7 @@ impl<'a> Problem<'a> {
         self.w.dims[1..].iter().product()
     }
 
-    pub fn run(&self, device: &Device) -> Result<Value> {
+    pub fn run(&self, device: &Recorder) -> Result<Value> {
         let [batch, .., w_in] = self.x.dims;
         let c_out = self.w.dims[0];
         let n = count(self.op, [batch, c_out, self.out[0], self.out[1]])?;
@@ -276,7 +276,7 @@ impl<'a> Problem<'a> {
     }
 
     /// A kernel of one tap is a matrix: the product of `matmul`, if the positions lie in one stride.
-    fn pointwise(&self, device: &Device) -> Result<Option<Value>> {
+    fn pointwise(&self, device: &Recorder) -> Result<Option<Value>> {
         let [batch, c_in, ..] = self.x.dims;
         let [c_out, .., kh, kw] = self.w.dims;
         let moves = self.transposed && (self.stride != [1; 2] || self.out != self.x.dims[2..]);
@@ -333,7 +333,7 @@ impl<'a> Problem<'a> {
     }
 
     /// The kernel, its tiles along the output channels, and its workgroups.
-    fn plan(&self, device: &Device, n: usize) -> Result<(Specialization, u32, Grid)> {
+    fn plan(&self, device: &Recorder, n: usize) -> Result<(Specialization, u32, Grid)> {
         let c_out = self.w.dims[0];
         if self.is_direct() {
             let spec = specialization::direct(self.dtype, self.transposed);

@@ -1,14 +1,14 @@
 //! Convolutions of what is larger than one binding, or of too many terms for a thread: in pieces of the batch, of
 //! the output channels and of the input channels, whose sums are added up.
 
-use crate::device::Device;
 use crate::error::Result;
 use crate::kernel::conv::{ConvParams, Problem};
 use crate::memory::buffer::Value;
 use crate::memory::split::{Halves, Part};
 use crate::memory::view::View;
+use crate::recorder::Recorder;
 
-impl Device {
+impl Recorder {
     pub(crate) fn convolve(
         &self,
         op: &'static str,
@@ -38,7 +38,7 @@ impl Device {
         let halves = if long {
             Halves::new(&parts, INPUT, c_in / 2)
         } else {
-            self.halve(op, &parts, 3)?
+            self.pool.halve(op, &parts, 3)?
         };
         if halves.dim != INPUT {
             for parts in halves.parts {

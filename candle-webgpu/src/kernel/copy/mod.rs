@@ -3,16 +3,15 @@
 pub(crate) mod concat;
 pub(crate) mod transpose;
 
-use crate::memory::buffer::Value;
-use smallvec::SmallVec;
-
-use crate::device::Device;
 use crate::dtype::{Compute, DType, BITS};
 use crate::error::{Error, Result};
 use crate::kernel::{quads, threads, words, Strided, WORKGROUP};
-use crate::memory::split::{Dims, Part};
-use crate::memory::view::{merge, to_u32, Merged, View, MAX_RANK};
+use crate::memory::buffer::Value;
+use crate::memory::split::Part;
+use crate::memory::view::{merge, to_u32, Merged, View};
+use crate::recorder::copy_run::CopyRun;
 use crate::recorder::op::Grid;
+use crate::recorder::Recorder;
 use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
 
 pub static FILL: Kernel = Kernel {
@@ -96,118 +95,26 @@ pub(crate) fn zeros(bytes: u64) -> (Specialization, FillParams, Grid) {
 
 const OP: &str = "copy";
 
-/// A copy from a view to another of the same dims, as the recorder keeps it: copies that follow each other in equal steps, as
-/// concatenations and repetitions of slices make them, become one.
-#[derive(Debug, Clone)]
-pub(crate) struct Run {
-    dtype: DType,
-    dims: Dims,
-    strides: [Dims; 2],
-    offsets: [usize; 2],
-    /// Whether the first dim counts copies.
-    joined: bool,
-}
-
-impl Run {
-    fn new(x: View<'_>, y: View<'_>) -> Self {
-        Run {
-            dtype: x.dtype,
-            dims: x.dims.into(),
-            strides: [x.strides.into(), y.strides.into()],
-            offsets: [x.offset, y.offset],
-            joined: false,
-        }
-    }
-
-    /// Does `next`, too, which is between the same values: if it is a step further than the last, no element is written twice, and
-    /// one kernel can do it.
-    pub fn join(&mut self, next: &Run) -> bool {
-        let inner = usize::from(self.joined);
-        let same = self.dtype.size() == next.dtype.size()
-            && !next.joined
-            && self.dims[inner..] == next.dims[..]
-            && (0..2).all(|i| self.strides[i][inner..] == next.strides[i][..]);
-        let step = |i: usize| next.offsets[i].checked_sub(self.offsets[i]);
-        let (true, Some(x), Some(y)) = (same, step(0), step(1)) else {
-            return false;
-        };
-        let far = [x, y];
-        if self.joined {
-            let count = self.dims[0];
-            if (0..2).any(|i| far[i] != count * self.strides[i][0]) {
-                return false;
-            }
-            self.dims[0] += 1;
-        } else {
-            if self.dims.len() == MAX_RANK {
-                return false;
-            }
-            self.dims.insert(0, 2);
-            (0..2).for_each(|i| self.strides[i].insert(0, far[i]));
-        }
-        let small = to_u32(OP, self.dims.iter().product()).is_ok();
-        let joins = small && distinct(&self.dims, &self.strides[1]);
-        match (joins, self.joined) {
-            (true, _) => self.joined = true,
-            (false, true) => self.dims[0] -= 1,
-            (false, false) => {
-                self.dims.remove(0);
-                for strides in &mut self.strides {
-                    strides.remove(0);
-                }
-            }
-        }
-        joins
-    }
-
-    /// Whether it does several.
-    pub fn is_joined(&self) -> bool {
-        self.joined
-    }
-
-    /// Dtype, sizes, strides of source and destination, and their offsets.
-    pub fn layout(&self) -> (DType, &[usize], [&[usize]; 2], [usize; 2]) {
-        let [x, y] = &self.strides;
-        (self.dtype, &self.dims, [x, y], self.offsets)
-    }
-
-    pub fn dispatch(&self) -> Result<(Specialization, Strided<2>, Grid)> {
-        let wide = Wide::new(self)?;
-        let e = wide.dtype;
-        let [x0, y0] = wide.offsets.map(|o| o as u32);
-        let params = Strided::new(to_u32(OP, wide.n)?, &wide.merged, [x0, y0, 0, 0]);
-        let (spec, grid) = if wide.rows_of(4) {
-            let operands = [(e, Access::Quads), (e, Access::Quads)];
-            (
-                Specialization::new(&COPY_QUADS, "", &operands),
-                quads(wide.n),
-            )
-        } else {
-            let operands = [(e, Access::Words), (e, Access::Set)];
-            (
-                Specialization::new(&COPY_ELEMS, "", &operands),
-                threads(wide.n),
-            )
-        };
-        Ok((spec, params, grid))
-    }
-}
-
-/// Whether the elements of a layout certainly are different ones: each stride steps over all that smaller strides reach.
-fn distinct(dims: &[usize], strides: &[usize]) -> bool {
-    let mut steps: SmallVec<[(usize, usize); 8]> = strides
-        .iter()
-        .copied()
-        .zip(dims.iter().copied())
-        .filter(|(_, dim)| *dim > 1)
-        .collect();
-    steps.sort_unstable();
-    let mut reach = 0;
-    steps.into_iter().all(|(stride, dim)| {
-        let over = stride > reach;
-        reach += stride * (dim - 1);
-        over
-    })
+/// The kernel, the parameters and the grid that do a run of copies.
+pub(crate) fn dispatch(run: &CopyRun) -> Result<(Specialization, Strided<2>, Grid)> {
+    let wide = Wide::new(run)?;
+    let e = wide.dtype;
+    let [x0, y0] = wide.offsets.map(|o| o as u32);
+    let params = Strided::new(to_u32(OP, wide.n)?, &wide.merged, [x0, y0, 0, 0]);
+    let (spec, grid) = if wide.rows_of(4) {
+        let operands = [(e, Access::Quads), (e, Access::Quads)];
+        (
+            Specialization::new(&COPY_QUADS, "", &operands),
+            quads(wide.n),
+        )
+    } else {
+        let operands = [(e, Access::Words), (e, Access::Set)];
+        (
+            Specialization::new(&COPY_ELEMS, "", &operands),
+            threads(wide.n),
+        )
+    };
+    Ok((spec, params, grid))
 }
 
 /// Strides, dims and offsets of a copy, in elements of the widest type that both sides can be moved in.
@@ -219,7 +126,7 @@ struct Wide {
 }
 
 impl Wide {
-    fn new(run: &Run) -> Result<Self> {
+    fn new(run: &CopyRun) -> Result<Self> {
         let [x, y] = &run.strides;
         let mut wide = Wide {
             dtype: run.dtype.bits(),
@@ -260,7 +167,7 @@ impl Wide {
     }
 }
 
-impl Device {
+impl Recorder {
     /// A value of `count` elements that all have the bits `bits`.
     pub fn fill(&self, count: usize, dtype: DType, bits: u64) -> Result<Value> {
         let y = self.output("fill", count, dtype)?;
@@ -309,47 +216,8 @@ impl Device {
     }
 
     fn copy_piece(&self, x: View<'_>, y: View<'_>) -> Result<()> {
-        let (x_window, x) = self.window(OP, x)?;
-        let (y_window, y) = self.window(OP, y)?;
-        self.record_copy(Run::new(x, y), &[x_window, y_window])
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn run(offsets: [usize; 2]) -> Run {
-        Run {
-            dtype: DType::F32,
-            dims: [2, 4].into_iter().collect(),
-            strides: [[4, 1], [40, 1]].map(|s| s.into_iter().collect()),
-            offsets,
-            joined: false,
-        }
-    }
-
-    #[test]
-    fn equal_steps_join() {
-        let mut three = run([4, 8]);
-        assert!(three.join(&run([4, 12])) && three.join(&run([4, 16])));
-        assert_eq!(three.dims.as_slice(), [3, 2, 4]);
-        assert_eq!(three.strides[0].as_slice(), [0, 4, 1]);
-        assert_eq!(three.strides[1].as_slice(), [4, 40, 1]);
-        assert!(!three.join(&run([4, 24])), "a step of two");
-        assert!(!three.join(&run([5, 20])), "another source");
-        assert_eq!(three.dims.as_slice(), [3, 2, 4]);
-    }
-
-    #[test]
-    fn what_overlaps_stays_apart() {
-        assert!(!run([0, 0]).join(&run([4, 2])), "half of a row");
-        assert!(!run([0, 0]).join(&run([4, 0])), "the same place");
-        assert!(!run([0, 0]).join(&run([4, 40])), "its second row");
-        assert!(!run([0, 8]).join(&run([4, 4])), "backwards");
-        assert!(run([0, 0]).join(&run([4, 80])));
-        let mut alone = run([0, 0]);
-        assert!(!alone.join(&run([4, 2])) && !alone.is_joined());
-        assert_eq!(alone.dims.as_slice(), [2, 4]);
+        let (x_window, x) = self.binding_range(OP, x)?;
+        let (y_window, y) = self.binding_range(OP, y)?;
+        self.record_copy(CopyRun::new(x, y), &[x_window, y_window], dispatch)
     }
 }

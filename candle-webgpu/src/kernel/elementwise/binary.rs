@@ -1,12 +1,12 @@
 //! zip: `y = op(a, b)`.
 
-use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::kernel::{span_slot, spans, Strided, WORKGROUP};
 use crate::memory::buffer::Value;
 use crate::memory::split::Loops;
 use crate::memory::view::{merge, to_u32, View};
 use crate::op::{Family, Op, OPS};
+use crate::recorder::Recorder;
 use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 
 pub static BINARY: Kernel = Kernel {
@@ -49,7 +49,7 @@ pub fn catalogue() -> Vec<Specialization> {
     all
 }
 
-impl Device {
+impl Recorder {
     /// `y = op(a, b)`: a row of OPS in the zip family. Both views have the same dims and dtype;
     /// comparisons give u8.
     pub fn binary(&self, op: &'static str, a: View<'_>, b: View<'_>) -> Result<Value> {
@@ -65,8 +65,8 @@ impl Device {
         }
         let out = row.output(a.dtype);
         self.in_parts(op, [a, b], (out, a.dims), Loops::Elements, |[a, b], y| {
-            let (a_window, a) = self.window(op, a)?;
-            let (b_window, b) = self.window(op, b)?;
+            let (a_window, a) = self.binding_range(op, a)?;
+            let (b_window, b) = self.binding_range(op, b)?;
             let n = a.count();
             let merged = merge(op, a.dims, [a.strides, b.strides])?;
             let spec = Specialization::new(

@@ -1,6 +1,5 @@
 //! map: `y = op(x)`, casts and contiguous copies.
 
-use crate::device::Device;
 use crate::dtype::{Compute, DType, BITS, NUMBERS};
 use crate::error::{Error, Result};
 use crate::kernel::{span_slot, spans, words, Strided, WORKGROUP};
@@ -8,6 +7,7 @@ use crate::memory::buffer::Value;
 use crate::memory::split::Loops;
 use crate::memory::view::{merge, to_u32, View};
 use crate::op::{cast, short, Family, Op, CAST, OPS, SHORT};
+use crate::recorder::Recorder;
 use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 
 pub static UNARY: Kernel = Kernel {
@@ -103,7 +103,7 @@ pub(crate) fn scalar(dtype: DType, v: f64) -> [u32; 2] {
     words((dtype.info().scalar)(v))
 }
 
-impl Device {
+impl Recorder {
     /// `y = op(x)`: a row of OPS in the map family. `scalars` beyond those the op takes are ignored.
     pub fn unary(&self, op: &'static str, x: View<'_>, scalars: [f64; 2]) -> Result<Value> {
         let row = Op::find(op, x.dtype)?;
@@ -141,7 +141,7 @@ impl Device {
         b: [u32; 2],
     ) -> Result<Value> {
         self.in_parts(op, [x], (out, x.dims), Loops::Elements, |[x], y| {
-            let (window, x) = self.window(op, x)?;
+            let (window, x) = self.binding_range(op, x)?;
             let n = x.count();
             let merged = merge(op, x.dims, [x.strides])?;
             let spec = Specialization::new(

@@ -1,12 +1,12 @@
 //! pick: `y = c ? t : f`, moving bits.
 
-use crate::device::Device;
 use crate::dtype::{Compute, BITS, INTEGERS};
 use crate::error::{Error, Result};
 use crate::kernel::{span_slot, spans, Strided, WORKGROUP};
 use crate::memory::buffer::Value;
 use crate::memory::split::Loops;
 use crate::memory::view::{merge, to_u32, View};
+use crate::recorder::Recorder;
 use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 
 pub static WHERE_COND: Kernel = Kernel {
@@ -52,7 +52,7 @@ pub fn catalogue() -> Vec<Specialization> {
     all
 }
 
-impl Device {
+impl Recorder {
     /// `y = c != 0 ? t : f`, elementwise; the three views have the same dims.
     pub fn where_cond(&self, c: View<'_>, t: View<'_>, f: View<'_>) -> Result<Value> {
         const OP: &str = "where_cond";
@@ -73,9 +73,9 @@ impl Device {
             (bits, c.dims),
             Loops::Elements,
             |[c, t, f], y| {
-                let (c_window, c) = self.window(OP, c)?;
-                let (t_window, t) = self.window(OP, t)?;
-                let (f_window, f) = self.window(OP, f)?;
+                let (c_window, c) = self.binding_range(OP, c)?;
+                let (t_window, t) = self.binding_range(OP, t)?;
+                let (f_window, f) = self.binding_range(OP, f)?;
                 let n = c.count();
                 let merged = merge(OP, c.dims, [c.strides, t.strides, f.strides])?;
                 let spec = Specialization::new(

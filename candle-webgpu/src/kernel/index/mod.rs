@@ -2,7 +2,6 @@
 
 pub mod scatter;
 
-use crate::device::Device;
 use crate::dtype::{DType, BITS, INTEGERS};
 use crate::error::{Error, Result};
 use crate::kernel::{quads, WORKGROUP};
@@ -10,6 +9,7 @@ use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
 use crate::memory::split::{Dims, Loops, Part};
 use crate::memory::view::{merge, to_u32, View, MAX_RANK};
+use crate::recorder::Recorder;
 use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 
 pub static GATHER: Kernel = Kernel {
@@ -111,7 +111,7 @@ pub(crate) fn invalid(op: &'static str, message: String) -> Error {
     Error::Invalid { op, message }
 }
 
-impl Device {
+impl Recorder {
     /// `y[.., i, ..] = src[.., ids[i], ..]`: dim `dim` of `src` indexed by a row of ids. Moves bits.
     pub fn index_select(&self, src: View<'_>, ids: View<'_>, dim: usize) -> Result<Value> {
         const OP: &str = "index_select";
@@ -177,11 +177,11 @@ impl Device {
             |[along, ids], y| {
                 let mut src = Part::from(along);
                 (src.dims[dim], src.strides[dim]) = (size, step);
-                let (ids_window, ids) = self.window(op, ids)?;
+                let (ids_window, ids) = self.binding_range(op, ids)?;
                 // A table larger than one binding is gone through by runs of its rows.
-                for (first, shown) in self.ranges(&src, dim) {
+                for (first, shown) in self.pool.ranges(&src, dim) {
                     let shelf = src.clone().narrow(dim, first, shown);
-                    let (window, shelf) = self.window(op, shelf.view())?;
+                    let (window, shelf) = self.binding_range(op, shelf.view())?;
                     let lookup = Lookup {
                         op,
                         src: shelf,
@@ -209,7 +209,7 @@ struct Lookup<'a> {
 }
 
 impl Lookup<'_> {
-    fn record(&self, device: &Device, windows: [BindingRange<'_>; 4]) -> Result<()> {
+    fn record(&self, device: &Recorder, windows: [BindingRange<'_>; 4]) -> Result<()> {
         let n = self.ids.count();
         let (dtype, ids) = (self.src.dtype, self.ids.dtype);
         if let Some(params) = self.rows(device)? {
@@ -236,7 +236,7 @@ impl Lookup<'_> {
     }
 
     /// The quick path: one row of ids, whole quads of contiguous rows of src.
-    fn rows(&self, device: &Device) -> Result<Option<RowsParams>> {
+    fn rows(&self, device: &Recorder) -> Result<Option<RowsParams>> {
         let (op, src, ids, dim) = (self.op, self.src, self.ids, self.dim);
         let row: usize = ids.dims[dim + 1..].iter().product();
         let outer = merge(op, &ids.dims[..dim], [&src.strides[..dim]])?;

@@ -1,7 +1,6 @@
 //! scatter: writes into memory by ids that are tensors, setting or adding. An id out of range touches nothing
 //! and comes back as [`crate::Error::IndexOutOfRange`] at the next readback or synchronize.
 
-use crate::device::Device;
 use crate::dtype::{DType, BITS, INTEGERS, NUMBERS};
 use crate::error::Result;
 use crate::kernel::index::{ids_slots, invalid, FAULT};
@@ -9,6 +8,7 @@ use crate::kernel::{threads, ROUNDS, WORKGROUP};
 use crate::memory::buffer::Value;
 use crate::memory::split::{contiguous_strides, Part};
 use crate::memory::view::{merge, to_u32, Merged, View, MAX_RANK};
+use crate::recorder::Recorder;
 use crate::shader::{read, write, Access, Kernel, Specialization};
 
 pub static SCATTER: Kernel = Kernel {
@@ -82,7 +82,7 @@ fn others<const N: usize>(
     merge(op, &without(dims), std::array::from_fn(|k| &kept[k][..]))
 }
 
-impl Device {
+impl Recorder {
     /// `dst[.., ids[.., i, ..], ..] = src[.., i, ..]` in place, for i in order. `src` has the dims of `ids`.
     pub fn scatter_set(
         &self,
@@ -202,7 +202,7 @@ impl Device {
             let mut dst = parts[0].clone();
             (dst.dims[dim], dst.strides[dim]) = (size, step);
             // What is larger than one binding is gone through by runs of the dim.
-            for (first, shown) in self.ranges(&dst, dim) {
+            for (first, shown) in self.pool.ranges(&dst, dim) {
                 let shelf = dst.clone().narrow(dim, first, shown);
                 let length = parts[1].dims[dim];
                 for from in (0..length).step_by(ROUNDS) {
@@ -225,9 +225,9 @@ impl Device {
         dim: usize,
         (size, first): (usize, usize),
     ) -> Result<()> {
-        let (dst_window, dst) = self.window(op, dst)?;
-        let (ids_window, ids) = self.window(op, ids)?;
-        let (src_window, src) = self.window(op, src)?;
+        let (dst_window, dst) = self.binding_range(op, dst)?;
+        let (ids_window, ids) = self.binding_range(op, ids)?;
+        let (src_window, src) = self.binding_range(op, src)?;
         let length = src.dims[dim];
         let n = src.count() / length;
         let merged = others(op, src.dims, [dst.strides, ids.strides, src.strides], dim)?;

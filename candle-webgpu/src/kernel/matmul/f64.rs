@@ -1,13 +1,13 @@
 //! wide: what the kernels of products and fused ops compute in f32, for f64 and for rows that no window
 //! shows: a product of its own, the others by the elementwise kernels and reductions.
 
-use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::norm::flat;
 use crate::kernel::WORKGROUP;
 use crate::memory::buffer::Value;
 use crate::memory::view::View;
+use crate::recorder::Recorder;
 use crate::shader::{read, write, Access, Kernel, Specialization};
 
 pub static MATMUL_F64: Kernel = Kernel {
@@ -67,7 +67,7 @@ impl Rows {
         all(v, self.dtype, &self.dims[..1], &[1])
     }
 
-    fn mean(&self, device: &Device, v: &Value) -> Result<Value> {
+    fn mean(&self, device: &Recorder, v: &Value) -> Result<Value> {
         let sum = device.reduce("sum", self.all(v), &[1])?;
         device.unary("affine", self.line(&sum), [1.0 / self.dims[1] as f64, 0.0])
     }
@@ -84,7 +84,7 @@ fn all<'a>(value: &'a Value, dtype: DType, dims: &'a [usize], strides: &'a [usiz
     }
 }
 
-impl Device {
+impl Recorder {
     /// Softmax over the last dim, in steps.
     pub(crate) fn softmax_in_steps(&self, x: View<'_>) -> Result<Value> {
         let n = x.dims.last().copied().unwrap_or(1);

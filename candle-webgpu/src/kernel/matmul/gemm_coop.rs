@@ -1,14 +1,9 @@
 //! gemm_coop: products of f16 matrices with cooperative matrices, which are tensor cores where the adapter has them.
 
-use half::f16;
-
-use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::matmul::epilogue::y_put_by;
-use crate::kernel::matmul::plan::Plan;
-use crate::kernel::matmul::problem::Problem;
-use crate::memory::view::View;
+use crate::recorder::gpu::Gpu;
 use crate::shader::{read, read_bound_rw, write, Access, Kernel, Specialization, Text};
 
 /// What the kernel cannot do without.
@@ -105,7 +100,7 @@ macro_rules! small {
 /// A row for each kind of cooperative matrices, the first of which that an adapter lists and multiplies exactly by is its own:
 /// NVIDIA's; AMD's with subgroups of 64; Apple's; llvmpipe's from Mesa 26.2 on with vectors of 256 bits, which compiles the large
 /// tile for minutes. From the largest to the smallest tile.
-static TILES: [&[Tile]; 4] = [
+pub(crate) static TILES: [&[Tile]; 4] = [
     &[large!(16, 32, ""), small!(16, 32, "")],
     &[large!(16, 64, ".16x64"), small!(16, 64, ".16x64")],
     &[large!(8, 32, ".8x32"), small!(8, 32, ".8x32")],
@@ -120,7 +115,7 @@ impl Tile {
     }
 
     /// Whether the adapter has such matrices of f16, with sums in f32, and may have such subgroups.
-    fn suits(&self, listed: &[wgpu::CooperativeMatrixProperties], lanes: (u32, u32)) -> bool {
+    pub fn suits(&self, listed: &[wgpu::CooperativeMatrixProperties], lanes: (u32, u32)) -> bool {
         use wgpu::CooperativeScalarType::{F16, F32};
         let mut listed = listed.iter();
         (lanes.0..=lanes.1).contains(&self.lanes)
@@ -312,58 +307,9 @@ pub fn catalogue() -> Vec<Specialization> {
     all
 }
 
-/// The tiles that suit the adapter and give the right numbers on it. A driver that fails at some is one to do without.
-pub(crate) fn trusted(device: &Device, adapter: &wgpu::Adapter) -> Option<&'static [Tile]> {
-    let lanes = device.subgroup()?;
-    let listed = adapter.cooperative_matrix_properties();
-    let trusted = |tile: &Tile| tile.suits(&listed, lanes) && exact(device, tile).unwrap_or(false);
-    let mut all = TILES.iter().copied();
-    all.find(|tiles| tiles.last().is_some_and(trusted))
-}
-
-/// Multiplies small multiples of 2^-15, subnormal ones among them, whose products are exact: an experimental feature is trusted once
-/// it has given the right numbers, with each matrix along k and across, by octets and by quads.
-fn exact(device: &Device, tile: &Tile) -> Result<bool> {
-    const SIDE: usize = 96;
-    let number = |i: usize| f16::from_f32(((i * 7 % 15) as f32 - 7.) / 32768.);
-    let values: Vec<f16> = (0..SIDE * SIDE).map(number).collect();
-    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-    let value = device.upload(&bytes)?;
-    let at = |i: usize, strides: [usize; 2]| {
-        let (row, col) = (i / SIDE, i % SIDE);
-        values[row * strides[0] + col * strides[1]].to_f32()
-    };
-    let ways = [([SIDE, 1], true), ([1, SIDE], true), ([SIDE, 1], false)];
-    for (strides, octets) in ways {
-        let view = View {
-            value: &value,
-            dtype: DType::F16,
-            dims: &[SIDE, SIDE],
-            strides: &strides,
-            offset: 0,
-        };
-        let problem = Problem::new(view, view, [1, SIDE, SIDE, SIDE], DType::F32)?;
-        let along_k = [strides[1] == 1, strides[0] == 1];
-        let y = (DType::F32, Access::Put);
-        let spec = spec(tile, octets, along_k, false, y, false);
-        let rows = SIDE.div_ceil(tile.m as usize) as u32;
-        let plan = Plan {
-            rows,
-            ..Plan::new(spec, rows * rows)
-        };
-        let y = device.output(plan.spec.op, SIDE * SIDE, DType::F32)?;
-        let windows = [(&value).into(), (&value).into(), (&y).into()];
-        let (params, grid) = (problem.params(&plan, 0), problem.grid(&plan));
-        device.record(plan.spec, &windows, &params, grid)?;
-        let got = device.read(&y, 0, y.bytes())?;
-        let right = got.chunks_exact(4).enumerate().all(|(i, bytes)| {
-            let terms = (0..SIDE)
-                .map(|k| at(i / SIDE * SIDE + k, strides) * at(k * SIDE + i % SIDE, strides));
-            bytemuck::pod_read_unaligned::<f32>(bytes) == terms.sum::<f32>()
-        });
-        if !right {
-            return Ok(false);
-        }
+impl Gpu {
+    /// The tiles of matmuls by cooperative matrices, from the largest to the smallest, where they passed their self-test.
+    pub(crate) fn coop_tiles(&self) -> Option<&'static [Tile]> {
+        self.cooperative.get().map(|at| TILES[*at])
     }
-    Ok(true)
 }

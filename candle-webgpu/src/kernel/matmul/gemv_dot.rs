@@ -2,12 +2,12 @@
 //! Activations are rounded to 16 bits a block of 32, or of the 128 that a span of the K formats has: 128 to 257 times finer than
 //! the 8 bits of the CPU and of llama.cpp.
 
-use crate::device::Inner;
 use crate::dtype::quant::{Quant, QUANTS};
 use crate::dtype::DType;
 use crate::kernel::matmul::gemv::{NONE, SUB};
 use crate::kernel::matmul::gemv_dot_slots;
 use crate::kernel::matmul::store::FLOATS;
+use crate::recorder::gpu::Gpu;
 use crate::shader::{read, write, Access, Binding, Kernel, Specialization};
 
 /// Invocations of a workgroup: the most that a kernel here has.
@@ -86,7 +86,7 @@ pub(crate) fn has_projections(spec: &Specialization) -> bool {
 /// How products like `one` of the same m rows with two or three matrices, which have n rows in all, are computed together. The
 /// sums of each are those that it has alone: neither their number nor the form decides their order.
 pub(crate) fn share_projections(
-    device: &Inner,
+    device: &Gpu,
     one: &Specialization,
     count: usize,
     (m, n, k): (u32, u32, u32),

@@ -3,7 +3,6 @@
 
 use smallvec::SmallVec;
 
-use crate::device::Inner;
 use crate::error::Result;
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::epilogue::Epilogue;
@@ -13,6 +12,7 @@ use crate::kernel::matmul::gemv::{GEMV_K, GEMV_K_ALONE, GEMV_K_SUB128, GEMV_K_SU
 use crate::kernel::matmul::gemv_dot;
 use crate::kernel::matmul::problem::Params as Product;
 use crate::kernel::matmul::store::{put, FLOATS};
+use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
 use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 
@@ -97,7 +97,7 @@ pub(crate) fn together(one: &Specialization, other: &Specialization) -> bool {
 
 /// What computes the products `all`, which can be computed together, and their workgroups.
 pub(crate) fn joined(
-    device: &Inner,
+    device: &Gpu,
     one: &Specialization,
     all: &[Product],
 ) -> Option<(Specialization, Params, u32)> {

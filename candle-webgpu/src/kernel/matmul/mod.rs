@@ -16,7 +16,6 @@ pub mod quantized;
 pub(crate) mod scaled;
 pub(crate) mod store;
 
-use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::matmul::f64::matmul_spec;
@@ -28,11 +27,12 @@ use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
 use crate::memory::split::{Halves, Part};
 use crate::memory::view::View;
+use crate::recorder::Recorder;
 
 /// The most terms of a sum that a kernel takes: a thread goes by sixteen of them, or more.
 const MOST_TERMS: usize = 64 * ROUNDS;
 
-impl Device {
+impl Recorder {
     /// `y[.., m, n] = sum over k of a[.., m, k] b[.., k, n]`, contiguous, added up in f32, or in f64 for f64. The dims of
     /// `a` and `b` before the last two are `batch` matrices in all.
     pub fn matmul(
@@ -72,8 +72,8 @@ impl Device {
         {
             return self.product_in_halves(a, b, out);
         }
-        let (a_window, a) = self.window(OP, a)?;
-        let (b_window, b) = self.window(OP, b)?;
+        let (a_window, a) = self.binding_range(OP, a)?;
+        let (b_window, b) = self.binding_range(OP, b)?;
         let problem = Problem::new(a, b, [batch, m, n, k], out)?;
         if a.dtype == DType::F64 {
             let y = self.output(OP, count, a.dtype)?;
@@ -154,7 +154,7 @@ impl Device {
         let halves = if k > MOST_TERMS {
             Halves::new(&parts, k_dim, k / 2)
         } else {
-            self.halve(OP, &parts, outer + 3)?
+            self.pool.halve(OP, &parts, outer + 3)?
         };
         let product = |parts: &[Part<'_>], out: DType| {
             let a = parts[0].clone().without(n_dim);

@@ -1,6 +1,5 @@
 //! Picks a kernel for a product from its shape, its strides and the adapter.
 
-use crate::device::Device;
 use crate::dtype::quant::Quant;
 use crate::dtype::DType;
 use crate::kernel::matmul::gemm;
@@ -12,6 +11,7 @@ use crate::kernel::matmul::gemv_dot;
 use crate::kernel::matmul::gemv_dot::Ask;
 use crate::kernel::matmul::problem::{Problem, Side, BATCH_DIMS};
 use crate::kernel::matmul::scaled::{Lines, SCALE_LINES};
+use crate::recorder::Recorder;
 use crate::shader::{Access, Kernel, Specialization};
 
 /// Tiles that keep a large adapter busy: with fewer, smaller tiles are better, or cutting along k.
@@ -88,7 +88,7 @@ pub(crate) fn parts([k, step]: [u32; 2], tiles: u64, outputs: u64, limit: u64) -
 
 impl Problem {
     /// The table of variants, from the most to the least particular.
-    pub fn plan(&self, device: &Device) -> Plan {
+    pub fn plan(&self, device: &Recorder) -> Plan {
         let dtype = self.dtype;
         if let Some(plan) = self.plan_dot(device, false) {
             return plan;
@@ -141,9 +141,9 @@ impl Problem {
 
     /// The same product of lines of f16, and the lines that are to be written for it, where cooperative matrices can take
     /// those and not what is there: bf16, or a quantized matrix.
-    pub fn scaled(&self, device: &Device) -> Option<(Problem, [Lines; 2])> {
+    pub fn scaled(&self, device: &Recorder) -> Option<(Problem, [Lines; 2])> {
         let other = self.quant.is_some() || self.dtype == DType::Bf16;
-        let able = device.cooperative() && !device.denies(&SCALE_LINES);
+        let able = device.coop_tiles().is_some() && !device.denies(&SCALE_LINES);
         if !(able && other && self.batch == 1 && self.m >= MANY_ROWS) {
             return None;
         }
@@ -195,7 +195,7 @@ impl Problem {
     }
 
     /// With cooperative matrices, where the adapter has them and both matrices lie in whole quads of f16.
-    fn plan_coop(&self, device: &Device, readings: [Reading; 2]) -> Option<Plan> {
+    fn plan_coop(&self, device: &Recorder, readings: [Reading; 2]) -> Option<Plan> {
         let quads = readings.iter().all(|r| r.access == Access::Quads);
         if !(self.dtype == DType::F16 && quads) {
             return None;
@@ -239,7 +239,7 @@ impl Problem {
     }
 
     /// A few rows, in blocks of as many as a thread keeps.
-    fn plan_gemv(&self, device: &Device) -> Plan {
+    fn plan_gemv(&self, device: &Recorder) -> Plan {
         let dtypes = (self.dtype, self.out);
         let wide = self.wide();
         let by_k = self.b.k == 1 && (self.m == 1 || wide == [true, true]);
@@ -268,7 +268,7 @@ impl Problem {
     }
 
     /// A few rows times a quantized matrix in integers, where the adapter is fast at it.
-    fn plan_dot(&self, device: &Device, experts: bool) -> Option<Plan> {
+    fn plan_dot(&self, device: &Recorder, experts: bool) -> Option<Plan> {
         let quant = self.quant.filter(|_| device.dot4())?;
         let mut ask = Ask {
             dtype: self.dtype,
@@ -292,7 +292,7 @@ impl Problem {
     }
 
     /// A row times one of a stack of quantized matrices.
-    pub fn plan_expert(&self, device: &Device, quant: Quant) -> Plan {
+    pub fn plan_expert(&self, device: &Recorder, quant: Quant) -> Plan {
         if let Some(plan) = self.plan_dot(device, true) {
             return plan;
         }

@@ -1,7 +1,6 @@
 //! quantized: operands in blocks of GGUF. Elements are unpacked in the kernels, where they are used; products add up in
 //! f32 from activations as they are.
 
-use crate::device::Device;
 use crate::dtype::quant::{Quant, QUANTS};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -9,9 +8,11 @@ use crate::kernel::matmul::problem::Problem;
 use crate::kernel::matmul::store::FLOATS;
 use crate::kernel::{threads, WORKGROUP};
 use crate::memory::binding_range::BindingRange;
-use crate::memory::buffer::{Value, GRAIN};
+use crate::memory::buffer::Value;
+use crate::memory::pool::GRAIN;
 use crate::memory::split::Part;
 use crate::memory::view::{to_u32, View};
+use crate::recorder::Recorder;
 use crate::shader::{read, write, Access, Kernel, Specialization};
 
 pub static DEQUANTIZE: Kernel = Kernel {
@@ -100,7 +101,7 @@ impl Blocks<'_> {
     /// for each of its rows, and a window can start where it starts.
     fn runs(
         &self,
-        device: &Device,
+        device: &Recorder,
         rows: usize,
         row: usize,
         out: usize,
@@ -143,30 +144,7 @@ impl Blocks<'_> {
     }
 }
 
-impl Device {
-    /// Copies blocks as a file holds them to the device.
-    pub fn upload_blocks(&self, quant: Quant, bytes: &[u8]) -> Result<Value> {
-        self.upload(&quant.info().pack(bytes))
-    }
-
-    /// `blocks` blocks as a file would hold them. Waits for everything recorded before.
-    pub fn read_blocks(&self, x: Blocks<'_>, blocks: usize) -> Result<Vec<u8>> {
-        let row = x.quant.info();
-        let bytes = self.read(x.value, 0, row.device_bytes(blocks) as u64)?;
-        Ok(row.unpack(bytes, blocks))
-    }
-
-    /// The same without blocking: the copy is made by this call, awaiting gives its bytes.
-    pub fn read_blocks_async(
-        &self,
-        x: Blocks<'_>,
-        blocks: usize,
-    ) -> Result<impl std::future::Future<Output = Result<Vec<u8>>> + use<>> {
-        let row = x.quant.info();
-        let reading = self.read_async(x.value, 0, row.device_bytes(blocks) as u64)?;
-        Ok(async move { Ok(row.unpack(reading.bytes().await?, blocks)) })
-    }
-
+impl Recorder {
     /// The first `count` elements as f32, f16 or bf16.
     pub fn dequantize(&self, x: Blocks<'_>, count: usize, to: DType) -> Result<Value> {
         const OP: &str = "dequantize";
@@ -212,7 +190,7 @@ impl Device {
             let message = "ids of a matrix without rows".into();
             return Err(Error::Invalid { op: OP, message });
         }
-        let (ids_window, ids) = self.window(OP, ids)?;
+        let (ids_window, ids) = self.binding_range(OP, ids)?;
         let op = self.note_fault(OP);
         // Each run of rows of x fills the rows of y whose ids lie in it.
         for (first, run) in x.runs(self, rows, row, 0) {
@@ -261,7 +239,7 @@ impl Device {
         if !self.fits(a) {
             return self.rows_in_halves(a, w, (n, k));
         }
-        let (a_window, a) = self.window(OP, a)?;
+        let (a_window, a) = self.binding_range(OP, a)?;
         let product = |first: usize, run: usize| {
             let mut dims = a.dims.to_vec();
             dims[outer] = k;
@@ -301,7 +279,7 @@ impl Device {
         dims[loops] = size.0;
         let y = self.output(OP, dims.iter().product(), a.dtype)?;
         let parts = [Part::from(a), Part::all(&y, a.dtype, &dims)];
-        for half in self.halve(OP, &parts, loops)?.parts {
+        for half in self.pool.halve(OP, &parts, loops)?.parts {
             let piece = self.matmul_blocks(half[0].view(), w, size)?;
             self.paste(&piece, half[1].view())?;
         }
@@ -340,7 +318,7 @@ impl Device {
             return self.fill(products * n, a.dtype, 0);
         }
         let ids = self.contiguous(ids)?;
-        let (a_window, a) = self.window(OP, a)?;
+        let (a_window, a) = self.binding_range(OP, a)?;
         let row_step = if a.dims[1] == 1 { 0 } else { a.strides[1] };
         let a_strides = [a.strides[0], row_step, 0, a.strides[2]];
         let a_rows = View {

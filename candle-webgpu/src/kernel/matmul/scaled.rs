@@ -1,7 +1,6 @@
 //! scaled: operands of other dtypes for cooperative matrices of f16. Each line along k is divided by a power of two, so that no
 //! range is lost; what bf16 holds is then exact. Products are multiplied again where they are stored.
 
-use crate::device::Device;
 use crate::dtype::quant::QUANTS;
 use crate::dtype::DType;
 use crate::error::Result;
@@ -10,6 +9,7 @@ use crate::kernel::matmul::store::FLOATS;
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
 use crate::recorder::op::Grid;
+use crate::recorder::Recorder;
 use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 
 const WORKGROUP: u32 = 256;
@@ -106,7 +106,7 @@ pub fn catalogue() -> Vec<Specialization> {
         .collect()
 }
 
-impl Device {
+impl Recorder {
     /// Records the operands of `problem` in f16 where that makes it one for cooperative matrices, and makes it so.
     pub(crate) fn scale(
         &self,

@@ -2,7 +2,6 @@
 
 pub mod upsample;
 
-use crate::device::Device;
 use crate::dtype::{DType, NUMBERS};
 use crate::error::{Error, Result};
 use crate::kernel::conv::image::{count, Image};
@@ -11,6 +10,7 @@ use crate::kernel::{threads, WORKGROUP};
 use crate::memory::buffer::Value;
 use crate::memory::split::Loops;
 use crate::memory::view::View;
+use crate::recorder::Recorder;
 use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 
 pub static POOL: Kernel = Kernel {
@@ -71,7 +71,7 @@ struct Params {
     x_strides: [u32; 4],
 }
 
-impl Device {
+impl Recorder {
     /// Means of the windows of `x` (b, c, h, w), contiguous.
     pub fn avg_pool2d(&self, x: View<'_>, taps: [usize; 2], stride: [usize; 2]) -> Result<Value> {
         self.pool(AVG, x, taps, stride)
@@ -114,7 +114,7 @@ impl Device {
         };
         let out = (x.dtype, &[b, c, out_h, out_w][..]);
         self.in_parts(op, [rows], out, Loops::First(3), |[rows], y| {
-            let (window, rows) = self.window(op, rows)?;
+            let (window, rows) = self.binding_range(op, rows)?;
             let [b, c, out_h] = [0, 1, 2].map(|d| rows.dims[d]);
             let n = count(op, [b, c, out_h, out_w])?;
             let image = Image {

@@ -3,7 +3,6 @@
 //! Where a place comes from is decided on the host, once per row and column: it is rounded in f64 there, and
 //! a shader has none.
 
-use crate::device::Device;
 use crate::dtype::{Compute, DType, BITS, NUMBERS};
 use crate::error::{Error, Result};
 use crate::kernel::conv::image::{count, Image};
@@ -12,6 +11,7 @@ use crate::memory::buffer::Value;
 use crate::memory::split::Loops;
 use crate::memory::view::View;
 use crate::op::{cast, CAST};
+use crate::recorder::Recorder;
 use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 
 pub static UPSAMPLE_NEAREST: Kernel = Kernel {
@@ -160,7 +160,7 @@ fn bilinear(size: usize, out: usize, corners: Corners, d: usize) -> impl Iterato
     })
 }
 
-impl Device {
+impl Recorder {
     /// `x` (b, c, l) in another size.
     pub fn upsample_nearest1d(&self, x: View<'_>, out: usize) -> Result<Value> {
         self.upsample_nearest("upsample_nearest1d", x, [1, out])
@@ -226,7 +226,7 @@ impl Device {
         }
         let places = places(h, w)?;
         self.in_parts(op, [x], (x.dtype, &dims), Loops::First(2), |[x], y| {
-            let (window, x) = self.window(op, x)?;
+            let (window, x) = self.binding_range(op, x)?;
             let image = Image::new(op, x)?;
             let [b, c, ..] = image.dims;
             let n = count(op, [b, c, out[0], out[1]])?;

@@ -6,7 +6,6 @@ pub(crate) mod specialization;
 
 use smallvec::SmallVec;
 
-use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::reduce::plan::{Params, Plan};
@@ -17,9 +16,10 @@ use crate::memory::buffer::Value;
 use crate::memory::split::Part;
 use crate::memory::view::{merge, to_u32, View};
 use crate::op::{Family, Op, Output};
+use crate::recorder::Recorder;
 use crate::shader::{Access, Specialization};
 
-impl Device {
+impl Recorder {
     /// Folds `dims` of `x` by a row of OPS in the fold family. The result is contiguous over the other
     /// dims. Only sums take several dims, or none that hold elements.
     pub fn reduce(&self, op: &'static str, x: View<'_>, dims: &[usize]) -> Result<Value> {
@@ -80,7 +80,7 @@ impl Device {
         if !self.fits(x) || n.saturating_mul(out.size()) as u64 > self.binding_limit() {
             return self.reduce_in_halves(row, x, dims, out, later);
         }
-        let (window, x) = self.window(op, x)?;
+        let (window, x) = self.binding_range(op, x)?;
         let kept = merge(op, &kept_dims, [&kept_strides[..]])?;
         let folded = merge(op, &m_dims, [&m_strides[..]])?;
         let mut params = Params {
@@ -141,7 +141,7 @@ impl Device {
         for &d in dims {
             (y_part.dims[d], y_part.strides[d]) = (x.dims[d], 0);
         }
-        let halves = self.halve(op, &[x.into(), y_part], x.dims.len())?;
+        let halves = self.pool.halve(op, &[x.into(), y_part], x.dims.len())?;
         if !dims.contains(&halves.dim) {
             for mut parts in halves.parts {
                 let piece = self.reduce_into(row, parts[0].view(), dims, out, later)?;

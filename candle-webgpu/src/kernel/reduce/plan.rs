@@ -1,9 +1,9 @@
 //! Which kernel reduces, how threads share the work, and into how many chunks the folded dims are cut.
 
-use crate::device::Device;
 use crate::kernel::reduce::specialization::{Way, TREE_WORKGROUP, UNITS};
 use crate::kernel::{thread_group, ROUNDS};
 use crate::memory::view::MAX_RANK;
+use crate::recorder::Recorder;
 
 /// Parameters of all kernels of the family.
 #[repr(C)]
@@ -45,7 +45,7 @@ const COLUMNS_WORK: usize = 256;
 
 impl Plan {
     /// `lanes`: of a word of y, on which the number of chunks does not depend.
-    pub fn new(device: &Device, params: &Params, lanes: usize) -> Self {
+    pub fn new(device: &Recorder, params: &Params, lanes: usize) -> Self {
         let (n, m) = (params.n as usize, params.m as usize);
         let (inner, m_inner) = (params.rank as usize - 1, params.m_rank as usize - 1);
         let by_four = |strides: &[u32]| strides.iter().all(|s| s.is_multiple_of(4));
@@ -116,7 +116,7 @@ impl Plan {
 
 /// Outputs of a workgroup, whole words of `lanes`: all threads share a few, but where there are many outputs a thread takes
 /// some 16 units.
-fn rows(device: &Device, units: usize, n: usize, lanes: usize) -> u32 {
+fn rows(device: &Recorder, units: usize, n: usize, lanes: usize) -> u32 {
     let each = if n >= BUSY_ROWS { 16 } else { 1 };
     let most = TREE_WORKGROUP / lanes as u32;
     TREE_WORKGROUP / thread_group(device, n, units, each, TREE_WORKGROUP).min(most)

@@ -2,7 +2,6 @@
 
 pub(crate) mod kv_cache;
 
-use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::matmul::store::FLOATS;
@@ -11,6 +10,7 @@ use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
 use crate::memory::split::{contiguous_strides, Loops};
 use crate::memory::view::{to_u32, View};
+use crate::recorder::Recorder;
 use crate::shader::{read, renamed, write, Access, Kernel, Specialization, Text};
 
 pub static ROPE: Kernel = Kernel {
@@ -221,19 +221,19 @@ enum Time {
     Second,
 }
 
-impl Device {
+impl Recorder {
     /// Rotary embedding of x (b, h, t, d) with pairs (i, i + d / 2); cosines and sines are (t, d / 2) or
     /// (b, t, d / 2), and may be longer in t.
     pub fn rope(&self, x: View<'_>, cos: View<'_>, sin: View<'_>) -> Result<Value> {
         self.rotate("rope", [x, cos, sin], HALVES, Time::Third)
     }
 
-    /// [`Device::rope`] with pairs of neighbours.
+    /// [`Recorder::rope`] with pairs of neighbours.
     pub fn rope_i(&self, x: View<'_>, cos: View<'_>, sin: View<'_>) -> Result<Value> {
         self.rotate("rope_i", [x, cos, sin], NEIGHBOURS, Time::Third)
     }
 
-    /// [`Device::rope`] of x (b, t, h, d).
+    /// [`Recorder::rope`] of x (b, t, h, d).
     pub fn rope_thd(&self, x: View<'_>, cos: View<'_>, sin: View<'_>) -> Result<Value> {
         self.rotate("rope_thd", [x, cos, sin], HALVES, Time::Second)
     }
@@ -296,9 +296,9 @@ impl Device {
         y: BindingRange<'_>,
         pairs: &'static str,
     ) -> Result<()> {
-        let (x_window, x) = self.window(op, x)?;
-        let (c_window, cos) = self.window(op, cos)?;
-        let (s_window, sin) = self.window(op, sin)?;
+        let (x_window, x) = self.binding_range(op, x)?;
+        let (c_window, cos) = self.binding_range(op, cos)?;
+        let (s_window, sin) = self.binding_range(op, sin)?;
         // The last stride is x_d, and 1 of the angles.
         let strides = |v: View<'_>| [v.strides[0], v.strides[1], v.strides[2], 0].map(|s| s as u32);
         let [_, i, j, d] = [0, 1, 2, 3].map(|k| x.dims[k] as u32);

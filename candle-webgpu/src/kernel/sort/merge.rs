@@ -1,7 +1,6 @@
 //! sort_long: the order of rows that no binding shows. Runs that fit are sorted on their own, then meet in
 //! pairs: first mirrored, so that all runs may be ascending, then at half the distance each time.
 
-use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::sort::{key_slots, keys_of, Runs, NARROW, OP, RAW, SORT_WORKGROUP, WIDE};
@@ -9,6 +8,7 @@ use crate::memory::buffer::Value;
 use crate::memory::split::Part;
 use crate::memory::view::{to_u32, View};
 use crate::recorder::op::Grid;
+use crate::recorder::Recorder;
 use crate::shader::{write, Kernel, Specialization};
 
 pub static SORT_PAIR: Kernel = Kernel {
@@ -45,7 +45,7 @@ struct Params {
     mirrored: u32,
 }
 
-impl Device {
+impl Recorder {
     /// The order of `rows` rows of `length` elements, one by one. x is contiguous.
     pub(crate) fn argsort_long(
         &self,

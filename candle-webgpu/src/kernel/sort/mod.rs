@@ -2,14 +2,14 @@
 
 pub mod merge;
 
-use crate::device::Device;
 use crate::dtype::{Compute, DType, NUMBERS};
 use crate::error::{Error, Result};
 use crate::memory::buffer::Value;
-use crate::memory::buffer::GRAIN;
+use crate::memory::pool::GRAIN;
 use crate::memory::split::Part;
 use crate::memory::view::{to_u32, View};
 use crate::recorder::op::Grid;
+use crate::recorder::Recorder;
 use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 
 pub(crate) const OP: &str = "argsort";
@@ -119,7 +119,7 @@ struct Params {
     base: u32,
 }
 
-impl Device {
+impl Recorder {
     /// Elements whose keys and ids a window shows.
     pub(crate) fn sortable(&self, dtype: DType) -> usize {
         (self.binding_limit() - GRAIN) as usize / dtype.size().max(4)
@@ -195,13 +195,13 @@ impl Runs {
     /// Sorts `rows` rows of `length` elements, or, of one row, the run of `padded` elements from `base` on,
     /// which is what x shows.
     pub fn new(
-        device: &Device,
+        device: &Recorder,
         x: View<'_>,
         (rows, length, padded): (usize, usize, usize),
         base: usize,
         ascending: bool,
     ) -> Result<Self> {
-        let (window, x) = device.window(OP, x)?;
+        let (window, x) = device.binding_range(OP, x)?;
         let (block, all) = (padded.min(BLOCK), rows * padded);
         let wide = x.dtype.size() == 8;
         // A row of one block is written without the padding, and nobody needs its keys.
@@ -244,7 +244,7 @@ impl Runs {
 
     /// Merges runs of half of `k` to runs of k. With twice the padded length, which is no direction's bit, all
     /// of a row that is bitonic is put in order.
-    pub fn merge(&self, device: &Device, k: usize) -> Result<()> {
+    pub fn merge(&self, device: &Recorder, k: usize) -> Result<()> {
         let block = self.params.block as usize;
         let windows = [(&self.keys).into(), (&self.ids).into()];
         let mut params = Params {

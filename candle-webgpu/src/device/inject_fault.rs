@@ -5,13 +5,13 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::executor::wait::poll;
 use crate::kernel::copy::FILL;
-use crate::recorder::op::New;
+use crate::recorder::op::NewOp;
 use crate::shader::{Access, Specialization};
 use crate::util::lock;
 
 /// The device is lost, as when a driver is updated or a GPU is pulled out.
 pub fn destroy(device: &Device) {
-    device.inner().device.destroy();
+    device.executor().device.destroy();
 }
 
 /// Records a dispatch that wgpu refuses: more workgroups than a grid may have.
@@ -19,7 +19,7 @@ pub fn invalid_dispatch(device: &Device) -> Result<()> {
     let y = device.output("inject_fault", 64, DType::F32)?;
     let spec = Specialization::new(&FILL, "", &[(DType::U32, Access::Put)]);
     let most = device.limits().max_compute_workgroups_per_dimension;
-    lock(&device.inner().recorder).push(New {
+    lock(&device.pending).push(NewOp {
         spec,
         operands: &[(&y).into()],
         params: bytemuck::cast_slice(&[64u32, 0, 0, 0]),
@@ -32,5 +32,5 @@ pub fn invalid_dispatch(device: &Device) -> Result<()> {
 /// Waits for the adapter, whatever has become of the device. A process that ends while llvmpipe (Mesa 22.3.6) computes may crash: its
 /// threads go on while the code that they run is taken down.
 pub fn drain(device: &Device) {
-    let _ = poll(&device.inner().device, None, None);
+    let _ = poll(&device.executor().device, None, None);
 }

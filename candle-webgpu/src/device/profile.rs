@@ -1,0 +1,183 @@
+//! `Device::profile` and `Device::stopwatch`: times by the GPU's own clock. Passes write timestamps, which are copied to where the host can
+//! read them when the profile is finished.
+
+use std::time::Duration;
+
+use crate::debug::profile::{Grain, Timed, Timer, Timing, TICKS};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::executor::ready::Ready;
+use crate::executor::wait::{block_on, may_block, until, Call};
+use crate::executor::Executor;
+use crate::util::lock;
+
+const FINISH: Call = ("Profile::finish", "Profile::finish_async");
+
+/// Times all dispatches of a device while it lives. Kernels do not overlap meanwhile, and a dispatch costs the host more.
+#[must_use = "it ends when it is dropped"]
+pub struct Profile {
+    device: Device,
+}
+
+/// Times what a device does while it lives, from the first dispatch of each submit to the end of its last: nothing runs otherwise
+/// than it would without.
+#[must_use = "it ends when it is dropped"]
+pub struct Stopwatch(Profile);
+
+impl Device {
+    /// Times all dispatches from now on, each by itself. Needs timestamps of the adapter; one profile or stopwatch at a time.
+    pub fn profile(&self) -> Result<Profile> {
+        self.timing("profile", Grain::Op)
+    }
+
+    /// Times what is submitted from now on. Needs timestamps of the adapter; one profile or stopwatch at a time.
+    pub fn stopwatch(&self) -> Result<Stopwatch> {
+        self.timing("stopwatch", Grain::Submit).map(Stopwatch)
+    }
+
+    fn timing(&self, op: &'static str, grain: Grain) -> Result<Profile> {
+        let executor = self.executor();
+        let refused = |message: &str| Error::Invalid {
+            op,
+            message: format!("{message} ({})", self.adapter().name),
+        };
+        if !self.features.contains(wgpu::Features::TIMESTAMP_QUERY) {
+            return Err(refused("the adapter has no timestamps"));
+        }
+        self.submit_recorded()?;
+        let mut encoder = lock(&executor.encoder);
+        if encoder.timer.is_some() {
+            return Err(refused("the device is being profiled"));
+        }
+        encoder.timer = Some(Timer::new(grain));
+        Ok(Profile {
+            device: self.clone(),
+        })
+    }
+}
+
+impl Stopwatch {
+    /// Waits for everything recorded so far. Gives the time that its submits took the GPU, without what was between them.
+    pub fn finish(self) -> Result<Duration> {
+        let submits = self.0.finish()?;
+        Ok(Duration::from_nanos(
+            submits.iter().map(|s| s.duration).sum(),
+        ))
+    }
+}
+
+impl Profile {
+    /// Waits for everything recorded so far. Gives its dispatches in the order in which they ran.
+    pub fn finish(self) -> Result<Vec<Timing>> {
+        may_block(FINISH)?;
+        block_on(self.finish_async(), FINISH)?
+    }
+
+    /// The same without blocking.
+    pub async fn finish_async(self) -> Result<Vec<Timing>> {
+        let executor = self.device.executor();
+        self.device.submit_recorded()?;
+        let timer = lock(&executor.encoder).timer.take();
+        let period = f64::from(executor.queue.get_timestamp_period());
+        let mut timings = Vec::new();
+        let mut first = None;
+        for timed in timer.into_iter().flat_map(|timer| timer.timed) {
+            if timed.ops.is_empty() {
+                continue;
+            }
+            let ticks = read(executor, &timed).await?;
+            for ((kernel, workgroups), ticks) in timed.ops.into_iter().zip(ticks.chunks(2)) {
+                let nanoseconds =
+                    |from: u64, to: u64| (to.saturating_sub(from) as f64 * period) as u64;
+                let first = *first.get_or_insert(ticks[0]);
+                timings.push(Timing {
+                    kernel,
+                    workgroups,
+                    begin: nanoseconds(first, ticks[0]),
+                    duration: nanoseconds(ticks[0], ticks[1]),
+                });
+            }
+        }
+        Ok(timings)
+    }
+}
+
+impl Drop for Profile {
+    fn drop(&mut self) {
+        lock(&self.device.executor().encoder).timer = None;
+    }
+}
+
+async fn read(executor: &Executor, timed: &Timed) -> Result<Vec<u64>> {
+    let ticks = executor.timestamps(&timed.queries, 2 * timed.ops.len() as u32);
+    let ready = Ready::default();
+    let done = ready.clone();
+    let slice = ticks.slice(..);
+    slice.map_async(wgpu::MapMode::Read, move |result| {
+        done.finish(result.is_ok())
+    });
+    let failed = |message: String| Error::Readback {
+        adapter: executor.gpu.name.clone(),
+        message,
+    };
+    if !until(&executor.device, None, ready, executor.timeout).await {
+        return Err(executor.cause(failed("timestamps could not be mapped".into())));
+    }
+    let data = slice
+        .get_mapped_range()
+        .map_err(|e| failed(e.to_string()))?;
+    Ok(data
+        .chunks_exact(TICKS as usize)
+        .map(bytemuck::pod_read_unaligned)
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fusion::testing::Bench;
+
+    #[test]
+    fn every_dispatch() {
+        let b = Bench::new("-all");
+        let x = b.floats(&[1000]);
+        let before = b.unary("uexp", &x);
+        let Ok(profile) = b.device.profile() else {
+            assert!(!b
+                .device
+                .features()
+                .contains(wgpu::Features::TIMESTAMP_QUERY));
+            return;
+        };
+        assert!(b.device.profile().is_err(), "one at a time");
+        let all: Vec<_> = (0..200).map(|_| b.unary("uneg", &before)).collect();
+        let timings = profile.finish().expect("timings");
+        assert_eq!(timings.len(), all.len());
+        assert!(timings.iter().all(|t| t.kernel.starts_with("unary.uneg")));
+        assert!(timings.is_sorted_by_key(|t| t.begin));
+        b.device.synchronize().expect("no error");
+        drop(b.device.profile().expect("the one before is over"));
+    }
+
+    #[test]
+    fn a_stopwatch_adds_up_submits() {
+        let b = Bench::new("-all");
+        let x = b.floats(&[1 << 16]);
+        let time = |runs: usize| {
+            let watch = b.device.stopwatch().ok()?;
+            assert!(b.device.profile().is_err(), "one at a time");
+            for _ in 0..runs {
+                b.unary("uexp", &x);
+            }
+            Some(watch.finish().expect("a time"))
+        };
+        let Some(nothing) = time(0) else {
+            return;
+        };
+        assert!(nothing.is_zero());
+        let (short, long) = (time(100), time(2000));
+        assert!(
+            short.is_some_and(|t| !t.is_zero()) && long > short,
+            "{short:?} {long:?}"
+        );
+    }
+}

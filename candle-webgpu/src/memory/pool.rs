@@ -1,0 +1,185 @@
+//! The pool: device memory in blocks, recycled by size.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+
+use crossbeam_utils::CachePadded;
+
+use crate::error::{Budget, Error, Result};
+use crate::memory::buffer::Block;
+use crate::util::{lock, scoped};
+
+/// Recycles blocks by size.
+pub(crate) struct Pool {
+    device: wgpu::Device,
+    pub adapter: String,
+    limit: u64,
+    /// Bytes of a value that one binding shows, a multiple of [`GRAIN`].
+    pub binding: u64,
+    /// The most bytes that all blocks may have together.
+    budget: Option<u64>,
+    free: CachePadded<Mutex<BTreeMap<u64, Vec<Block>>>>,
+    next_id: AtomicU64,
+    allocated: AtomicU64,
+    peak: AtomicU64,
+    idle: CachePadded<AtomicU64>,
+    /// Batches of ops that were recorded; values note by it when tensors let go of them.
+    pub batches: CachePadded<AtomicU64>,
+    /// Counts the times that blocks were given back to the driver: caches that hold them follow it.
+    pub generation: AtomicU64,
+}
+
+/// Kernels may touch a whole quad past the end of a value; buffers are a multiple of this. It is also the
+/// largest alignment of a binding's start that WebGPU allows an adapter to ask for.
+pub(crate) const GRAIN: u64 = 256;
+
+impl Pool {
+    pub fn new(device: wgpu::Device, adapter: String, budget: Option<u64>, binding: u64) -> Self {
+        Pool {
+            binding,
+            budget,
+            limit: device.limits().max_buffer_size & !(GRAIN - 1),
+            device,
+            adapter,
+            free: CachePadded::default(),
+            next_id: AtomicU64::new(1),
+            allocated: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
+            idle: CachePadded::default(),
+            batches: CachePadded::default(),
+            generation: AtomicU64::new(0),
+        }
+    }
+
+    /// Bytes of all blocks and the most there ever were.
+    pub fn usage(&self) -> (u64, u64) {
+        (
+            self.allocated.load(Ordering::Relaxed),
+            self.peak.load(Ordering::Relaxed),
+        )
+    }
+
+    /// Refuses what one buffer cannot hold.
+    pub fn check(&self, op: &'static str, bytes: u64) -> Result<()> {
+        if bytes > self.limit {
+            return Err(Error::TooLarge {
+                op,
+                bytes,
+                of: "one buffer",
+                advice: "",
+                limit: self.limit,
+                adapter: self.adapter.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Sizes are rounded up to eight steps per power of two, so that growing tensors meet again.
+    fn class(bytes: u64) -> u64 {
+        let bytes = bytes.max(GRAIN);
+        let step = (bytes.next_power_of_two() / 16).max(GRAIN);
+        bytes.next_multiple_of(step)
+    }
+
+    /// A block of at least `bytes` bytes, or [`Error::OutOfMemory`]. `exact` keeps long-lived data (weights) from being rounded up.
+    pub fn take(&self, bytes: u64, exact: bool) -> Result<Block> {
+        let class = Self::class(bytes);
+        let want = if exact {
+            bytes.next_multiple_of(GRAIN).max(GRAIN)
+        } else {
+            class
+        };
+        {
+            let mut free = lock(&self.free);
+            let most = want + want / 8;
+            // Lists that are empty stay: they will be needed again.
+            let block = free.range_mut(want..=most).find_map(|(_, list)| list.pop());
+            if let Some(block) = block {
+                self.idle.fetch_sub(block.size, Ordering::Relaxed);
+                return Ok(block);
+            }
+        }
+        let want = if want > self.limit {
+            bytes.next_multiple_of(GRAIN)
+        } else {
+            want
+        };
+        self.create(want).ok_or_else(|| self.out_of_memory(want, 0))
+    }
+
+    /// The error of an allocation that failed though `pooled` idle bytes were given back.
+    pub fn out_of_memory(&self, requested: u64, pooled: u64) -> Error {
+        let (allocated, idle) = (&self.allocated, &self.idle);
+        Error::OutOfMemory {
+            requested,
+            in_use: allocated
+                .load(Ordering::Relaxed)
+                .saturating_sub(idle.load(Ordering::Relaxed)),
+            pooled,
+            budget: Budget(self.budget),
+            adapter: self.adapter.clone(),
+        }
+    }
+
+    /// Counts a block that is about to be made, unless it goes beyond the budget.
+    fn count(&self, size: u64) -> bool {
+        let most = self.budget.unwrap_or(u64::MAX);
+        let counted = self
+            .allocated
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |all| {
+                all.checked_add(size).filter(|all| *all <= most)
+            });
+        counted.is_ok()
+    }
+
+    fn create(&self, size: u64) -> Option<Block> {
+        if !self.count(size) {
+            return None;
+        }
+        let make = || {
+            self.device.create_buffer(&wgpu::BufferDescriptor {
+                label: None,
+                size,
+                usage: wgpu::BufferUsages::STORAGE
+                    | wgpu::BufferUsages::COPY_SRC
+                    | wgpu::BufferUsages::COPY_DST,
+                mapped_at_creation: false,
+            })
+        };
+        let (buffer, error) = scoped(&self.device, wgpu::ErrorFilter::OutOfMemory, make);
+        if error.is_some() {
+            self.allocated.fetch_sub(size, Ordering::Relaxed);
+            return None;
+        }
+        self.peak
+            .fetch_max(self.allocated.load(Ordering::Relaxed), Ordering::Relaxed);
+        Some(Block {
+            buffer,
+            id: self.next_id.fetch_add(1, Ordering::Relaxed),
+            size,
+        })
+    }
+
+    pub fn give(&self, block: Block) {
+        self.idle.fetch_add(block.size, Ordering::Relaxed);
+        lock(&self.free).entry(block.size).or_default().push(block);
+    }
+
+    /// Gives all idle memory back to the driver; tells how much.
+    pub fn trim(&self) -> u64 {
+        let idle = std::mem::take(&mut *lock(&self.free));
+        let bytes: u64 = idle.values().flatten().map(|b| b.size).sum();
+        self.idle.fetch_sub(bytes, Ordering::Relaxed);
+        self.allocated.fetch_sub(bytes, Ordering::Relaxed);
+        self.generation.fetch_add(1, Ordering::Relaxed);
+        bytes
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (allocated, peak) = self.usage();
+        write!(f, "Pool {{ allocated: {allocated}, peak: {peak} }}")
+    }
+}

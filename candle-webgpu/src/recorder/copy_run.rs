@@ -1,0 +1,153 @@
+//! Copies that follow each other in equal steps become one while they are recorded: concatenations and repetitions of slices make many.
+
+use smallvec::SmallVec;
+
+use crate::dtype::DType;
+use crate::memory::binding_range::BindingRange;
+use crate::memory::split::Dims;
+use crate::memory::view::{to_u32, View, MAX_RANK};
+use crate::recorder::op::Op;
+
+const OP: &str = "copy";
+
+/// A copy from a view to another of the same dims, as the recorder keeps it: copies that follow each other in equal steps, as
+/// concatenations and repetitions of slices make them, become one.
+#[derive(Debug, Clone)]
+pub(crate) struct CopyRun {
+    pub dtype: DType,
+    pub dims: Dims,
+    pub strides: [Dims; 2],
+    pub offsets: [usize; 2],
+    /// Whether the first dim counts copies.
+    joined: bool,
+}
+
+impl CopyRun {
+    pub fn new(x: View<'_>, y: View<'_>) -> Self {
+        CopyRun {
+            dtype: x.dtype,
+            dims: x.dims.into(),
+            strides: [x.strides.into(), y.strides.into()],
+            offsets: [x.offset, y.offset],
+            joined: false,
+        }
+    }
+
+    /// Does `next`, too, which is between the same values: if it is a step further than the last, no element is written twice, and
+    /// one kernel can do it.
+    pub fn join(&mut self, next: &CopyRun) -> bool {
+        let inner = usize::from(self.joined);
+        let same = self.dtype.size() == next.dtype.size()
+            && !next.joined
+            && self.dims[inner..] == next.dims[..]
+            && (0..2).all(|i| self.strides[i][inner..] == next.strides[i][..]);
+        let step = |i: usize| next.offsets[i].checked_sub(self.offsets[i]);
+        let (true, Some(x), Some(y)) = (same, step(0), step(1)) else {
+            return false;
+        };
+        let far = [x, y];
+        if self.joined {
+            let count = self.dims[0];
+            if (0..2).any(|i| far[i] != count * self.strides[i][0]) {
+                return false;
+            }
+            self.dims[0] += 1;
+        } else {
+            if self.dims.len() == MAX_RANK {
+                return false;
+            }
+            self.dims.insert(0, 2);
+            (0..2).for_each(|i| self.strides[i].insert(0, far[i]));
+        }
+        let small = to_u32(OP, self.dims.iter().product()).is_ok();
+        let joins = small && distinct(&self.dims, &self.strides[1]);
+        match (joins, self.joined) {
+            (true, _) => self.joined = true,
+            (false, true) => self.dims[0] -= 1,
+            (false, false) => {
+                self.dims.remove(0);
+                for strides in &mut self.strides {
+                    strides.remove(0);
+                }
+            }
+        }
+        joins
+    }
+
+    /// Whether it does several.
+    pub fn is_joined(&self) -> bool {
+        self.joined
+    }
+
+    /// Dtype, sizes, strides of source and destination, and their offsets.
+    pub fn layout(&self) -> (DType, &[usize], [&[usize]; 2], [usize; 2]) {
+        let [x, y] = &self.strides;
+        (self.dtype, &self.dims, [x, y], self.offsets)
+    }
+}
+
+/// Whether the elements of a layout certainly are different ones: each stride steps over all that smaller strides reach.
+fn distinct(dims: &[usize], strides: &[usize]) -> bool {
+    let mut steps: SmallVec<[(usize, usize); 8]> = strides
+        .iter()
+        .copied()
+        .zip(dims.iter().copied())
+        .filter(|(_, dim)| *dim > 1)
+        .collect();
+    steps.sort_unstable();
+    let mut reach = 0;
+    steps.into_iter().all(|(stride, dim)| {
+        let over = stride > reach;
+        reach += stride * (dim - 1);
+        over
+    })
+}
+
+/// Takes a copy into the op before it, if both are between the same values and make one loop. The op keeps its kernel and parameters until it
+/// is handed over.
+pub(crate) fn join(last: &mut Op, next: &CopyRun, operands: &[BindingRange<'_>]) -> bool {
+    let same = |((a, from), b): (&(_, u64), &BindingRange<'_>)| b.value.same(a) && *from == b.start;
+    match &mut last.run {
+        Some(run) => last.operands.iter().zip(operands).all(same) && run.join(next),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(offsets: [usize; 2]) -> CopyRun {
+        CopyRun {
+            dtype: DType::F32,
+            dims: [2, 4].into_iter().collect(),
+            strides: [[4, 1], [40, 1]].map(|s| s.into_iter().collect()),
+            offsets,
+            joined: false,
+        }
+    }
+
+    #[test]
+    fn equal_steps_join() {
+        let mut three = run([4, 8]);
+        assert!(three.join(&run([4, 12])) && three.join(&run([4, 16])));
+        assert_eq!(three.dims.as_slice(), [3, 2, 4]);
+        assert_eq!(three.strides[0].as_slice(), [0, 4, 1]);
+        assert_eq!(three.strides[1].as_slice(), [4, 40, 1]);
+        assert!(!three.join(&run([4, 24])), "a step of two");
+        assert!(!three.join(&run([5, 20])), "another source");
+        assert_eq!(three.dims.as_slice(), [3, 2, 4]);
+    }
+
+    #[test]
+    fn what_overlaps_stays_apart() {
+        assert!(!run([0, 0]).join(&run([4, 2])), "half of a row");
+        assert!(!run([0, 0]).join(&run([4, 0])), "the same place");
+        assert!(!run([0, 0]).join(&run([4, 40])), "its second row");
+        assert!(!run([0, 8]).join(&run([4, 4])), "backwards");
+        assert!(run([0, 0]).join(&run([4, 80])));
+        let mut alone = run([0, 0]);
+        assert!(!alone.join(&run([4, 2])) && !alone.is_joined());
+        assert_eq!(alone.dims.as_slice(), [2, 4]);
+    }
+}

@@ -1,0 +1,149 @@
+//! The GPU as kernels see it: what it can do, its memory, and where kernels report faults.
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::memory::binding_range::BindingRange;
+use crate::memory::buffer::Value;
+use crate::memory::pool::Pool;
+use crate::memory::view::View;
+use crate::recorder::op::Grid;
+use crate::shader::{Kernel, Specialization};
+use crate::util::lock;
+
+/// Facts of a GPU, its memory and its fault record. Kernels are chosen by nothing else.
+pub struct Gpu {
+    /// The adapter's name, for errors.
+    pub(crate) name: String,
+    pub(crate) limits: wgpu::Limits,
+    pub(crate) features: wgpu::Features,
+    pub(crate) subgroup: Option<(u32, u32)>,
+    pub(crate) dot4: bool,
+    pub(crate) software: bool,
+    /// Names of kernels, or of their variants, in `CANDLE_WEBGPU_DENY`.
+    pub(crate) denied: Vec<String>,
+    /// Which configuration of cooperative matrices passed its self-test, by its place among those of `gemm_coop`.
+    pub(crate) cooperative: OnceLock<usize>,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) fault: Value,
+    /// The ops that the fault record names by their places here.
+    pub(crate) fault_ops: Mutex<Vec<&'static str>>,
+}
+
+impl Gpu {
+    pub fn limits(&self) -> &wgpu::Limits {
+        &self.limits
+    }
+
+    /// The optional features in use.
+    pub fn features(&self) -> wgpu::Features {
+        self.features
+    }
+
+    /// Whether integer dot products of packed bytes are fast here, and not disabled.
+    pub fn dot4(&self) -> bool {
+        self.dot4
+    }
+
+    /// Whether the adapter computes in software: it runs the threads of a workgroup one after the other, so a barrier costs more than the work
+    /// between two of them.
+    pub fn software(&self) -> bool {
+        self.software
+    }
+
+    /// Smallest and largest subgroup, where subgroup operations may be used.
+    pub fn subgroup(&self) -> Option<(u32, u32)> {
+        self.subgroup
+    }
+
+    /// Bytes of a value that one binding shows. Ops on larger tensors run part by part.
+    pub fn binding_limit(&self) -> u64 {
+        self.pool.binding
+    }
+
+    /// Whether `CANDLE_WEBGPU_DENY` forbids all variants of a kernel.
+    pub(crate) fn denies(&self, kernel: &Kernel) -> bool {
+        self.denied.iter().any(|name| name == kernel.name)
+    }
+
+    /// Whether it forbids a kernel, or this variant of it.
+    pub(crate) fn denies_variant(&self, spec: &Specialization) -> bool {
+        self.denied.iter().any(|name| spec.is_named(name))
+    }
+
+    /// Whether one binding shows all of a view, wherever it starts.
+    pub(crate) fn fits(&self, v: View<'_>) -> bool {
+        self.pool.fits(v)
+    }
+
+    /// What to bind for a view, and the view as seen from there.
+    pub(crate) fn binding_range<'a>(
+        &self,
+        op: &'static str,
+        v: View<'a>,
+    ) -> Result<(BindingRange<'a>, View<'a>)> {
+        self.pool.binding_range(op, v)
+    }
+
+    /// A fresh value for `count` elements. Its contents are undefined until an op writes them.
+    pub fn output(&self, op: &'static str, count: usize, dtype: DType) -> Result<Value> {
+        let bytes = (count as u64).saturating_mul(dtype.size() as u64);
+        self.pool.check(op, bytes)?;
+        Ok(Value::logical(&self.pool, bytes))
+    }
+
+    /// The fault record, where kernels report an index that is out of range. Bind it as a `Raw` operand.
+    pub fn fault(&self) -> &Value {
+        &self.fault
+    }
+
+    /// The code that names `op` in the fault record. Call it before recording.
+    pub fn note_fault(&self, op: &'static str) -> u32 {
+        let mut ops = lock(&self.fault_ops);
+        if let Some(i) = ops.iter().position(|o| *o == op) {
+            return i as u32;
+        }
+        ops.push(op);
+        ops.len() as u32 - 1
+    }
+
+    /// The workgroups of a grid along x, y and z, each within the adapter's limit.
+    pub(crate) fn split(&self, spec: &Specialization, grid: Grid) -> Result<[u32; 3]> {
+        let most = u64::from(self.limits.max_compute_workgroups_per_dimension);
+        match grid {
+            Grid::Xyz(xyz) => match xyz.into_iter().max().map(u64::from) {
+                Some(n) if n > most => Err(self.too_many(spec, n, most)),
+                _ => Ok(xyz),
+            },
+            Grid::Linear(0) => Ok([0, 1, 1]),
+            Grid::Linear(n) => {
+                let y = n.div_ceil(most);
+                if y > most {
+                    return Err(self.too_many(spec, n, most * most));
+                }
+                Ok([n.div_ceil(y) as u32, y as u32, 1])
+            }
+        }
+    }
+
+    fn too_many(&self, spec: &Specialization, needed: u64, limit: u64) -> Error {
+        self.over_limit(spec, "workgroups", needed, limit)
+    }
+
+    pub(crate) fn over_limit(
+        &self,
+        spec: &Specialization,
+        what: &'static str,
+        needed: u64,
+        limit: u64,
+    ) -> Error {
+        Error::OverLimit {
+            kernel: spec.name(),
+            what,
+            needed,
+            limit,
+            adapter: self.name.clone(),
+        }
+    }
+}
