@@ -18,16 +18,18 @@ pub enum Error {
     #[error("CANDLE_WEBGPU_ADAPTER={name:?} matches no adapter; found: {found}")]
     UnknownAdapter { name: String, found: String },
 
-    #[error(
-        "CANDLE_WEBGPU_DISABLE names {name:?}, which is no optional feature; there are {known}"
-    )]
-    UnknownFeature { name: String, known: String },
-
     #[error("{variable}={value:?} is not {wants}")]
     BadVariable {
         variable: &'static str,
         value: String,
         wants: String,
+    },
+
+    #[error("{variable} names {value:?}, which is now called {now:?}")]
+    RenamedValue {
+        variable: &'static str,
+        value: String,
+        now: &'static str,
     },
 
     #[error("the WebGPU device on {adapter} could not be made: {message}")]

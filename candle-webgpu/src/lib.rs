@@ -39,7 +39,7 @@ pub use error::{Budget, Error, Result};
 pub use executor::readback::Reading;
 #[cfg(target_arch = "wasm32")]
 pub use executor::wait::suspending;
-pub use fusion::{Fired, Rule, RULES};
+pub use fusion::{Enabled, Exact, Fired, Rule, RULES};
 pub use memory::binding_range::BindingRange;
 pub use memory::buffer::Value;
 pub use memory::view::View;

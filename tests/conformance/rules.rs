@@ -1,23 +1,24 @@
-//! Each case of which rules of the recorder rewrote something, once more: with all rules off, and with each of those alone.
+//! Runs each case in which fusion rules fired again: with all rules off, and with each of those rules alone.
 //!
-//! Every run has to stay within the case's bounds beside the CPU. Where all rules that fired in a run are exact, what the case
-//! compared has to have the bits that it has with rules off, too.
+//! Every run must stay within the case's bounds of the CPU. If all rules that fired in a run are exact, its results must also have
+//! the bits of the run with rules off.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use anyhow::{ensure, Context, Result};
 use candle_core::{Device, Tensor};
-use candle_webgpu::{Device as Runtime, REWRITE_VAR, RULES};
+use candle_webgpu::{Device as Runtime, Enabled, REWRITE_VAR, RULES};
 
 use crate::bits::differ;
 use crate::bound::traced;
 use crate::case::{alone, Case};
 
-/// What the environment says, or all that pay on some adapter: also the rules that are off where workgroups run in turn.
+/// What the environment says, or else the rules that are on on some adapter: on software adapters, too, those for GPUs.
 pub fn usual() -> String {
-    std::env::var(REWRITE_VAR)
-        .unwrap_or_else(|_| "+split_softmax,+rms_norm_matmul,+rope_kv_cache".into())
+    let gpu = RULES.iter().filter(|rule| rule.enabled == Enabled::OnGpu);
+    let gpu = gpu.map(|rule| format!("+{}", rule.name));
+    std::env::var(REWRITE_VAR).unwrap_or_else(|_| gpu.collect::<Vec<_>>().join(","))
 }
 
 /// Counts of cases, for the last lines of the suite.
@@ -36,7 +37,7 @@ struct Seen {
 
 impl Seen {
     fn is_exact(&self) -> bool {
-        let inexact = |rule: &&str| RULES.iter().any(|r| r.name == *rule && !r.exact);
+        let inexact = |rule: &&str| RULES.iter().any(|r| r.name == *rule && !r.is_exact());
         !self.fired.iter().any(inexact)
     }
 }

@@ -1,13 +1,13 @@
-//! Sets of the recorder's rules: a graph is run lazily by all, by none, and by each alone of those that fired.
+//! Sets of fusion rules: a graph runs lazily with all rules, with none, and with each rule that fired alone.
 //!
-//! What exact rules make has to have the bits of the stepwise run, in which no other rules are on. Where a rule that is not exact fired,
-//! what comes behind ops that it changes is left out, but for nodes that were drawn to be within bounds of it (`Node::near`).
+//! With exact rules, results must have the bits of the stepwise run. Where an inexact rule fired, nodes that depend on the op that it
+//! changes are not compared, except those drawn with a bound (`Node::near`).
 
 use std::collections::BTreeMap;
 
 use anyhow::Result;
 use candle_core::Device;
-use candle_webgpu::{Rule, REWRITE_VAR, RULES};
+use candle_webgpu::{Exact, Rule, REWRITE_VAR, RULES};
 
 use crate::bits::differ;
 use crate::bound::close;
@@ -26,27 +26,16 @@ pub struct By {
     fired: Vec<&'static str>,
 }
 
-/// Rules that are not exact, and the op from which on there are other bits.
-const INEXACT: [(&str, &str); 3] = [
-    ("attention", "softmax_last_dim"),
-    ("rows", "softmax_last_dim"),
-    ("prenorms", "rms_norm"),
-];
-
-/// Whether an op has other bits where these rules fired.
+/// Whether one of these rules may round the results of an op differently.
 fn changes(fired: &[&str], op: &str) -> bool {
-    fired.iter().any(|name| {
-        let known = INEXACT.iter().find(|(rule, _)| rule == name);
-        let exact = RULES.iter().any(|rule| rule.name == *name && rule.exact);
-        known.is_some_and(|(_, of)| *of == op) || known.is_none() && !exact
-    })
+    let mut rules = RULES.iter().filter(|rule| fired.contains(&rule.name));
+    rules.any(|rule| rule.exact == Exact::Before(op))
 }
 
 impl Rules {
     pub fn new(device: &Device) -> Self {
-        // A graph that lets go of a result is a program that does not want it; some rules are off where workgroups run in turn.
-        let usual = std::env::var(REWRITE_VAR)
-            .unwrap_or_else(|_| "+dead_code,+split_softmax,+rms_norm_matmul,+rope_kv_cache".into());
+        // All rules, those that are off on this adapter or by default included: a graph wants only the results that it keeps.
+        let usual = std::env::var(REWRITE_VAR).unwrap_or_else(|_| "+all".into());
         Rules {
             device: device.clone(),
             usual,
@@ -61,7 +50,7 @@ impl Rules {
 
     /// The same, without rules that are not exact.
     pub fn exact(&self) -> String {
-        let inexact = RULES.iter().filter(|rule| !rule.exact);
+        let inexact = RULES.iter().filter(|rule| !rule.is_exact());
         inexact.fold(self.usual(), |list, rule| format!("{list},-{}", rule.name))
     }
 

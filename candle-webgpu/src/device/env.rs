@@ -36,8 +36,8 @@ pub const BINDING_VAR: &str = "CANDLE_WEBGPU_MAX_BINDING";
 pub const LOG_VAR: &str = "CANDLE_WEBGPU_LOG";
 /// Overrides the ordinal: an index into [`crate::adapters`], or part of an adapter's name (any case).
 pub const ADAPTER_VAR: &str = "CANDLE_WEBGPU_ADAPTER";
-/// Rules to do without, separated by commas, each behind a minus: `-coalesce_copies`; `-all` for all of them. A plus turns one on, so
-/// `-all,+coalesce_copies` is that rule alone.
+/// Fusion rules to turn off and on, separated by commas: `-attention` turns one off, `-all` all of them, `+dead_code` one on;
+/// `-all,+concat` leaves `concat` alone.
 pub const REWRITE_VAR: &str = "CANDLE_WEBGPU_REWRITE";
 /// Optional features to do without, separated by commas: forces the portable twins.
 pub const DISABLE_VAR: &str = "CANDLE_WEBGPU_DISABLE";
@@ -131,21 +131,31 @@ fn executor(text: &str) -> Option<bool> {
     }
 }
 
-/// The names in the environment variable `var`, separated by commas, all of them of optional features.
-pub(crate) fn named(var: &str) -> Result<Vec<String>> {
-    let list = std::env::var(var).unwrap_or_default();
+/// The name that [`SOFTWARE`] had in earlier versions.
+const FORMER_SOFTWARE: &str = "in-turn";
+
+/// The optional features that the environment variable `variable` names.
+pub(crate) fn named(variable: &'static str) -> Result<Vec<String>> {
+    features_of(variable, &std::env::var(variable).unwrap_or_default())
+}
+
+/// The same, where `list` is the variable's value.
+fn features_of(variable: &'static str, list: &str) -> Result<Vec<String>> {
     let names = list.split(',').map(str::trim).filter(|n| !n.is_empty());
-    let known: Vec<_> = OPTIONAL
-        .iter()
-        .map(|(n, _)| *n)
-        .chain([DOT4, PACK16, SOFTWARE])
-        .collect();
+    let optional = OPTIONAL.iter().map(|(name, _)| *name);
+    let known: Vec<_> = optional.chain([DOT4, PACK16, SOFTWARE]).collect();
     names
-        .map(|name| match known.contains(&name) {
-            true => Ok(name.to_string()),
-            false => Err(Error::UnknownFeature {
-                name: name.to_string(),
-                known: known.join(", "),
+        .map(|name| match name {
+            _ if known.contains(&name) => Ok(name.to_string()),
+            FORMER_SOFTWARE => Err(Error::RenamedValue {
+                variable,
+                value: name.into(),
+                now: SOFTWARE,
+            }),
+            _ => Err(Error::BadVariable {
+                variable,
+                value: name.into(),
+                wants: format!("an optional feature; there are {}", known.join(", ")),
             }),
         })
         .collect()
@@ -263,5 +273,20 @@ mod tests {
         for none in ["-1", "nan", "inf", "1e30", "ten", "5s"] {
             assert_eq!(seconds(none), None, "{none}");
         }
+    }
+
+    #[test]
+    fn names_of_features() -> Result<()> {
+        assert_eq!(features_of(DISABLE_VAR, "")?, Vec::<String>::new());
+        let names = features_of(DISABLE_VAR, " f16, software,")?;
+        assert_eq!(names, ["f16", "software"]);
+        for variable in [DISABLE_VAR, ENABLE_VAR] {
+            for (name, hint) in [("subgroup", "subgroups"), ("in-turn", "\"software\"")] {
+                let error = features_of(variable, name).expect_err(name).to_string();
+                let says = [variable, name, hint].map(|part| error.contains(part));
+                assert_eq!(says, [true; 3], "{error}");
+            }
+        }
+        Ok(())
     }
 }

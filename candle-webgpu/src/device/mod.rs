@@ -18,7 +18,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::executor::readback::Reading;
 use crate::executor::Executor;
-use crate::fusion::{Fired, Set, COALESCE_COPIES};
+use crate::fusion::{coalesce_copies, Fired, RuleSet};
 use crate::kernel::matmul::quantized::Blocks;
 use crate::memory::buffer::Value;
 use crate::recorder::{Execute, Recorder};
@@ -142,7 +142,10 @@ impl Device {
     /// The rules that rewrite recorded ops, and how often each fired since the device was made.
     pub fn rewrites(&self) -> Vec<Fired> {
         let mut all = self.executor().rules.report();
-        for fired in all.iter_mut().filter(|f| f.rule == COALESCE_COPIES) {
+        for fired in all
+            .iter_mut()
+            .filter(|f| f.rule == coalesce_copies::RULE.name)
+        {
             fired.times = self.joined_copies.load(Ordering::Relaxed);
         }
         all
@@ -151,16 +154,16 @@ impl Device {
     /// Uses other rules from here on, as [`crate::REWRITE_VAR`] names them; an empty list is the default. What is recorded is submitted by the
     /// rules so far. All handles of the device are affected.
     pub fn rewrite_by(&self, rules: &str) -> Result<()> {
-        let rules = Set::parse(rules, self.software())?.without(&self.denied);
+        let rules = RuleSet::parse(env::REWRITE_VAR, rules, self.software())?;
         let mut pending = lock(&self.pending);
         let sent = self.flush(&mut pending, Vec::new());
         self.use_rules(rules);
         sent
     }
 
-    fn use_rules(&self, rules: Set) {
-        self.executor().rules.go_by(rules);
-        let joins = self.executor().rules.is_on(COALESCE_COPIES);
+    fn use_rules(&self, rules: RuleSet) {
+        self.executor().rules.set(rules);
+        let joins = self.executor().rules.is_on(&coalesce_copies::RULE);
         self.joins_copies.store(joins, Ordering::Relaxed);
     }
 

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use crate::device::adapter::{choose, AdapterReport, DOT4, OPTIONAL, PACK16, SOFTWARE};
-use crate::device::env::{self, named, Settings, DISABLE_VAR, ENABLE_VAR};
+use crate::device::env::{self, named, Settings, DISABLE_VAR, ENABLE_VAR, REWRITE_VAR};
 use crate::device::features::{packs_f16_exactly, trusted};
 use crate::device::{Core, Device, Handle};
 use crate::error::{Error, Result};
 use crate::executor::readback::FAULT_BYTES;
 use crate::executor::wait::{block_on, may_block, poll, Call};
 use crate::executor::{Executor, Options};
-use crate::fusion::{Rewrites, Set};
+use crate::fusion::{Rewrites, RuleSet};
 use crate::kernel::matmul::gemm_coop;
 use crate::memory::binding_range::binding_limit;
 use crate::memory::buffer::Value;
@@ -142,7 +142,7 @@ impl Device {
         };
         let settings = Settings::from_env(report.features.contains(&SOFTWARE))?;
         let software = has(SOFTWARE);
-        let rules = Set::parse(rules, software)?.without(&settings.denied);
+        let rules = RuleSet::parse(REWRITE_VAR, rules, software)?;
         let request = request.ok_or_else(|| failed("it was not asked for".into()))?;
         let (device, queue) = request.await.map_err(|e| failed(e.to_string()))?;
         let limits = device.limits();

@@ -34,7 +34,7 @@ impl Executor {
     pub(crate) fn process(&self, batch: &mut Batch) {
         let end = batch.end.take();
         let held_back = match end {
-            None if self.rules.look() => HELD_BACK,
+            None if self.rules.rewrites_batches() => HELD_BACK,
             _ => 0,
         };
         let ops = self.rewrite(batch, held_back);

@@ -2,28 +2,27 @@
 
 use smallvec::SmallVec;
 
-use crate::fusion::graph::Graph;
-use crate::fusion::rms_norm_matmul;
+use crate::fusion::graph::{Graph, Rewrite};
+use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::elementwise::binary::BINARY;
+use crate::kernel::matmul::epilogue;
 use crate::kernel::norm::{add_norm_spec, AddNormParams, NormParams, RMS_NORM};
 use crate::kernel::Strided;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
 use crate::shader::Access;
 
-pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
-    let mut fired = 0;
-    for at in graph.all() {
-        if let Some((sum, op)) = find(device, graph, at) {
-            graph.replace(&[sum, at], at, [op]);
-            fired += 1;
-        }
-    }
-    fired
-}
+pub(crate) const RULE: Rule = Rule {
+    name: "add_rms_norm",
+    about: "a sum and its rms_norm: one kernel that writes both",
+    enabled: Enabled::Always,
+    exact: Exact::Always,
+    needs: &[],
+    apply: Apply::Batch(Scan::All, find),
+};
 
 /// The sum that is normed at a place, and what does both.
-fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<(usize, Op)> {
+fn find(_: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let norm = graph.op(at).filter(|op| op.is_of(&RMS_NORM))?;
     let sum_at = graph.writer(&norm.operands[0].0).filter(|sum| *sum < at)?;
     let sum = graph.op(sum_at)?;
@@ -41,7 +40,13 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<(usize, Op)> {
     if !fits || !graph.due().contains(&sum_at) || !graph.can_move(&[sum_at, at], at) {
         return None;
     }
-    if rms_norm_matmul::takes(device, graph, at, sum_at) {
+    // A matrix-vector product takes the sum as its epilogue, and those that read the norm may take the norm.
+    let is_epilogue = |i: usize| {
+        let producer = graph.sole_producer(sum.operands.get(i), sum_at);
+        let product = producer.and_then(|at| graph.op(at));
+        product.is_some_and(|op| epilogue::suits(&op.spec))
+    };
+    if params.rows == 1 && (0..2).any(is_epilogue) {
         return None;
     }
     let both = AddNormParams {
@@ -59,7 +64,8 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<(usize, Op)> {
     let from = [&sum.operands[0], &sum.operands[1], &norm.operands[1]];
     let to = [&sum.operands[2], &norm.operands[2]];
     let operands: SmallVec<_> = from.into_iter().chain(to).cloned().collect();
-    Some((sum_at, Op::new(spec, operands, &both, norm.grid)))
+    let op = Op::new(spec, operands, &both, norm.grid);
+    Some(Rewrite::new(&[sum_at, at], at, [op]))
 }
 
 #[cfg(test)]

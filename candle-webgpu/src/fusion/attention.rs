@@ -4,8 +4,9 @@
 use smallvec::SmallVec;
 
 use crate::dtype::DType;
-use crate::fusion::graph::Graph;
-use crate::fusion::trace::{common, stride, Axis, Laid, Members, Seen};
+use crate::fusion::graph::{Graph, Places, Rewrite};
+use crate::fusion::trace::{common, stride, Axis, CopyMap, OperandView};
+use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::attention::specialization::{Mask, MAX_COLUMNS};
 use crate::kernel::attention::{plan, Params};
 use crate::kernel::elementwise::binary::BINARY;
@@ -22,23 +23,18 @@ use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
 use crate::shader::Access;
 
-pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
-    let mut fired = 0;
-    for at in graph.all() {
-        let Some((members, ops)) = find(device, graph, at) else {
-            continue;
-        };
-        if let Some(last) = members.iter().copied().max() {
-            graph.replace(&members, last, ops);
-            fired += 1;
-        }
-    }
-    fired
-}
+pub(crate) const RULE: Rule = Rule {
+    name: "attention",
+    about: "matmul, scale, soft cap, mask, softmax, matmul: the kernels of sdpa",
+    enabled: Enabled::Always,
+    exact: Exact::Before("softmax_last_dim"),
+    needs: &[],
+    apply: Apply::Batch(Scan::All, find),
+};
 
 /// What stands around the softmax at a place.
 struct Found {
-    members: Members,
+    members: Places,
     /// The product of q and k, and that with v.
     products: [usize; 2],
     scores: Scores,
@@ -54,10 +50,10 @@ struct Scores {
     mask: Option<(usize, Mask)>,
 }
 
-fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<(Members, SmallVec<[Op; 2]>)> {
+fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let softmax = graph.op(at).filter(|op| op.is_of(&SOFTMAX))?;
     let size: SoftmaxParams = softmax.params();
-    let mut members = Members::from_slice(&[at]);
+    let mut members = Places::from_slice(&[at]);
     let (first, scores) = before(graph, at, &mut members)?;
     let second = after(graph, at, &mut members)?;
     let products = [first, second].map(|place| graph.op(place).map(Op::params::<Product>));
@@ -96,7 +92,7 @@ fn is_dense(product: &Product) -> bool {
 }
 
 /// Goes back from the softmax to a product.
-fn before(graph: &Graph, at: usize, members: &mut Members) -> Option<(usize, Scores)> {
+fn before(graph: &Graph, at: usize, members: &mut Places) -> Option<(usize, Scores)> {
     let mut scores = Scores {
         scale: 1.0,
         cap: 1.0,
@@ -107,7 +103,7 @@ fn before(graph: &Graph, at: usize, members: &mut Members) -> Option<(usize, Sco
     loop {
         let read = graph.op(reader)?;
         let dtype = read.spec.dtype(operand);
-        let maker = graph.sole(read.operands.get(operand), reader)?;
+        let maker = graph.sole_producer(read.operands.get(operand), reader)?;
         let op = graph.op(maker)?;
         members.push(maker);
         (reader, operand) = (maker, 0);
@@ -173,7 +169,7 @@ fn mask_of(op: &Op, dtype: DType) -> Option<(Mask, usize)> {
 }
 
 /// Goes on from the softmax to a product.
-fn after(graph: &Graph, at: usize, members: &mut Members) -> Option<usize> {
+fn after(graph: &Graph, at: usize, members: &mut Places) -> Option<usize> {
     let mut place = at;
     loop {
         let op = graph.op(place)?;
@@ -182,7 +178,7 @@ fn after(graph: &Graph, at: usize, members: &mut Members) -> Option<usize> {
         let op = graph.op(next)?;
         let first = op.operands.first()?;
         let same = first.0.same(y) && first.1 == 0 && *start == 0;
-        if graph.sole(Some(first), next) != Some(place) || !same {
+        if graph.sole_producer(Some(first), next) != Some(place) || !same {
             return None;
         }
         members.push(next);
@@ -206,7 +202,7 @@ fn is_cast(op: &Op) -> bool {
 }
 
 /// Where the result goes: the product's, or that of a conversion which is all that reads it.
-fn result(graph: &Graph, product: usize, members: &mut Members) -> Option<((Value, u64), DType)> {
+fn result(graph: &Graph, product: usize, members: &mut Places) -> Option<((Value, u64), DType)> {
     let y = |place: usize| {
         let op = graph.op(place)?;
         let last = op.operands.len() - 1;
@@ -215,7 +211,7 @@ fn result(graph: &Graph, product: usize, members: &mut Members) -> Option<((Valu
     let next = graph.op(product)?.operands.last().and_then(|(y, _)| {
         let next = *graph.readers(y).first()?;
         let op = graph.op(next).filter(|op| is_cast(op))?;
-        let sole = graph.sole(op.operands.first(), next) == Some(product);
+        let sole = graph.sole_producer(op.operands.first(), next) == Some(product);
         (sole && op.params::<Strided<1>>().n > 0).then_some(next)
     });
     if let Some(next) = next {
@@ -233,17 +229,12 @@ fn batch(product: &Product, strides: [u32; 4]) -> Axis {
 }
 
 impl Found {
-    fn ops(
-        mut self,
-        device: &Gpu,
-        graph: &Graph,
-        [qk, pv]: &[Product; 2],
-    ) -> Option<(Members, SmallVec<[Op; 2]>)> {
+    fn ops(mut self, device: &Gpu, graph: &Graph, [qk, pv]: &[Product; 2]) -> Option<Rewrite> {
         let [first, second] = self.products;
         let axis = |size: u32, stride: u32| Axis::from_slice(&[(size as usize, stride as usize)]);
         let seen = |(reader, operand), offset: u32, axes| {
             let dtype = graph.op(reader)?.spec.dtype(operand);
-            let seen = Seen {
+            let seen = OperandView {
                 reader,
                 operand,
                 dtype,
@@ -323,7 +314,7 @@ impl Found {
             operands.push(self.y);
             operands.extend(fill);
             let op = Op::new(plan.spec, operands, &plan.params, grid);
-            return Some((self.members, SmallVec::from_iter([op])));
+            return Some(Rewrite::new(&self.members, *last, [op]));
         };
         let bytes = merge.floats as u64 * 4;
         if bytes > device.binding_limit() {
@@ -336,7 +327,7 @@ impl Found {
         let grid = device.split(&merge.spec, merge.grid).ok()?;
         let operands = SmallVec::from_iter([(parts, 0), self.y]);
         let merge = Op::new(merge.spec, operands, &merge.params, grid);
-        Some((self.members, SmallVec::from_iter([op, merge])))
+        Some(Rewrite::new(&self.members, *last, [op, merge]))
     }
 
     /// The mask as it lies along (batch, queries, keys), and what is put in the place of scores.
@@ -346,11 +337,11 @@ impl Found {
         graph: &Graph,
         (at, how): (usize, Mask),
         [batch, i, j]: [u32; 3],
-    ) -> Option<(Seen<3>, Mask, Option<((Value, u64), u32)>)> {
+    ) -> Option<(OperandView<3>, Mask, Option<((Value, u64), u32)>)> {
         let op = graph.op(at)?;
         let [batch, i, j] = [batch, i, j].map(|n| n as usize);
         let axis = |size, stride| Axis::from_slice(&[(size, stride)]);
-        let scores = Seen {
+        let scores = OperandView {
             reader: at,
             operand: 0,
             dtype: op.spec.dtype(0),
@@ -358,14 +349,14 @@ impl Found {
             axes: [axis(batch, i * j), axis(i, j), axis(j, 1)],
         };
         let Mask::Fill { marked, .. } = how else {
-            let laid = Laid::strided::<2>(&op.params(), 1, op.spec.dtype(1));
-            return Some((scores.behind(&laid, at, 1)?, how, None));
+            let laid = CopyMap::strided::<2>(&op.params(), 1, op.spec.dtype(1));
+            return Some((scores.through(&laid, at, 1)?, how, None));
         };
         let params: Strided<3> = op.params();
-        let laid = Laid::strided(&params, 0, DType::U8);
+        let laid = CopyMap::strided(&params, 0, DType::U8);
         let filled = if marked { 1 } else { 2 };
         let bound = (op.operands[filled].clone(), params.offsets[filled]);
-        Some((scores.behind(&laid, at, 0)?, how, Some(bound)))
+        Some((scores.through(&laid, at, 0)?, how, Some(bound)))
     }
 }
 

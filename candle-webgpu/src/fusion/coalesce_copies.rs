@@ -1,12 +1,22 @@
-//! Copies that follow each other in equal steps become one. The recorder joins them ([`crate::recorder::copy_run`]); here the kernel is
-//! chosen that does all of them.
+//! Consecutive copies at equal distances become one: the recorder joins them ([`crate::recorder::copy_run`]), and this module selects
+//! the kernel.
 
 use crate::error::Result;
+use crate::fusion::{Apply, Enabled, Exact, Rule};
 use crate::kernel::copy;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
 
-/// Chooses the kernel of an op that others were joined to.
+pub(crate) const RULE: Rule = Rule {
+    name: "coalesce_copies",
+    about: "consecutive copies at equal distances: one copy",
+    enabled: Enabled::Always,
+    exact: Exact::Always,
+    needs: &[],
+    apply: Apply::Recording,
+};
+
+/// Selects the kernel of a copy to which others were joined.
 pub(crate) fn dispatch(gpu: &Gpu, op: &mut Op) -> Result<()> {
     let Some(run) = op.run.as_ref().filter(|run| run.is_joined()) else {
         return Ok(());

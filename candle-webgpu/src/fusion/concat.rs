@@ -2,7 +2,8 @@
 
 use smallvec::SmallVec;
 
-use crate::fusion::graph::Graph;
+use crate::fusion::graph::{Graph, Rewrite};
+use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::copy::concat::{spec, Params, Part, PARTS, RANK};
 use crate::kernel::copy::COPY_QUADS;
 use crate::kernel::{Strided, WORKGROUP};
@@ -14,19 +15,17 @@ const NEAR: usize = 12;
 
 type Copies = SmallVec<[usize; PARTS]>;
 
-pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
-    let mut fired = 0;
-    for at in graph.due() {
-        if let Some((members, to, op)) = find(device, graph, at) {
-            graph.replace(&members, to, [op]);
-            fired += 1;
-        }
-    }
-    fired
-}
+pub(crate) const RULE: Rule = Rule {
+    name: "concat",
+    about: "copies that do not overlap, as of a concatenation: one kernel",
+    enabled: Enabled::Always,
+    exact: Exact::Always,
+    needs: &[],
+    apply: Apply::Batch(Scan::Due, find),
+};
 
 /// A copy and those after it that can go with it, where, and by what.
-fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<(Copies, usize, Op)> {
+fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let copy = |at: usize| {
         graph
             .op(at)
@@ -49,7 +48,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<(Copies, usize, Op)> {
             .find(|p| graph.can_move(&members, *p));
         let op = joined(device, graph, &members);
         if let Some((place, op)) = place.zip(op) {
-            best = Some((members.clone(), place, op));
+            best = Some(Rewrite::new(&members, place, [op]));
         }
     }
     best

@@ -4,42 +4,40 @@ use smallvec::SmallVec;
 
 use crate::dtype::DType;
 use crate::fusion::expr::{Chain, Read};
-use crate::fusion::graph::Graph;
+use crate::fusion::graph::{Graph, Rewrite};
+use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::elementwise::fused::{MAX_READS, MAX_SCALARS, MAX_VIEWS};
 use crate::recorder::gpu::Gpu;
-use crate::recorder::op::Op;
 use crate::shader::Arg;
 
 /// The most steps of a chain: enough for what models write down, and few enough for registers.
 const MAX_STEPS: usize = 12;
 
-pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
-    let mut fired = 0;
-    for at in graph.all() {
-        while let Some((maker, op)) = grow(device, graph, at) {
-            graph.replace(&[maker, at], at, [op]);
-            fired += 1;
-        }
-    }
-    fired
-}
+pub(crate) const RULE: Rule = Rule {
+    name: "elementwise",
+    about: "elementwise ops, the results of which only the next one reads: one kernel",
+    enabled: Enabled::Always,
+    exact: Exact::Always,
+    needs: &[],
+    apply: Apply::Batch(Scan::All, find),
+};
 
 /// The op at a place together with one that makes an operand of it.
-fn grow(device: &Gpu, graph: &Graph, at: usize) -> Option<(usize, Op)> {
+fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let last = graph.op(at).filter(|op| Chain::is(op))?;
     let (_, reads) = last.operands.split_last()?;
     reads.iter().find_map(|(value, _)| {
-        let maker = graph.maker(value)?;
+        let producer = graph.producer(value)?;
         let only = graph.readers(value).iter().all(|reader| *reader == at);
-        if maker >= at || !graph.due().contains(&maker) || !only {
+        if producer >= at || !graph.due().contains(&producer) || !only {
             return None;
         }
-        let first = graph.op(maker).filter(|op| Chain::is(op))?;
-        if !graph.can_move(&[maker, at], at) {
+        let first = graph.op(producer).filter(|op| Chain::is(op))?;
+        if !graph.can_move(&[producer, at], at) {
             return None;
         }
         let joined = join(Chain::lift(first)?, &Chain::lift(last)?)?;
-        Some((maker, joined.op(device)?))
+        Some(Rewrite::new(&[producer, at], at, [joined.op(device)?]))
     })
 }
 

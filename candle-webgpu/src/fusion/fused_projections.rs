@@ -3,7 +3,8 @@
 
 use smallvec::SmallVec;
 
-use crate::fusion::graph::Graph;
+use crate::fusion::graph::{Graph, Rewrite};
+use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::matmul::gemv_projections;
 use crate::kernel::matmul::gemv_projections::MOST;
 use crate::kernel::matmul::problem::Params as Product;
@@ -13,19 +14,17 @@ use crate::recorder::op::{Grid, Op};
 /// Places of products that share their rows.
 type Projections = SmallVec<[usize; MOST]>;
 
-pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
-    let mut fired = 0;
-    for at in graph.due() {
-        if let Some((members, to, op)) = find(device, graph, at) {
-            graph.replace(&members, to, [op]);
-            fired += 1;
-        }
-    }
-    fired
-}
+pub(crate) const RULE: Rule = Rule {
+    name: "fused_projections",
+    about: "matmuls of the same few rows with two or three matrices: one kernel",
+    enabled: Enabled::Always,
+    exact: Exact::Always,
+    needs: &[],
+    apply: Apply::Batch(Scan::Due, find),
+};
 
 /// A product and those after it that can be computed with it, where, and by what.
-fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<(Projections, usize, Op)> {
+fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let first = graph.op(at)?;
     if !gemv_projections::suits(&first.spec) {
         return None;
@@ -55,7 +54,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<(Projections, usize, O
         }
     }
     let op = joined(device, graph, &members)?;
-    Some((members, to, op))
+    Some(Rewrite::new(&members, to, [op]))
 }
 
 /// Whether two products differ only in their matrix, the number of its columns, and where they go.

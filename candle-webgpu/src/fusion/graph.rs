@@ -1,81 +1,112 @@
-//! Recorded ops as a graph: who reads and who writes which value. What a rule may do is decided here and nowhere else.
+//! Recorded ops as a graph: which op reads and which op writes each value. This module alone decides what a rule may do.
 
 use smallvec::{smallvec, SmallVec};
 
-use crate::fusion::Set;
 use crate::memory::buffer::Value;
 use crate::recorder::op::{boxed, Op, Ops};
 use crate::shader::Specialization;
 use rustc_hash::FxHashMap;
 
-/// Reads and writes of a value by recorded ops, as positions in the graph; an op that binds it twice is named twice.
+/// Places of ops in a [`Graph`].
+pub(crate) type Places = SmallVec<[usize; 16]>;
+
+/// A replacement of ops by others.
+pub(crate) struct Rewrite {
+    /// The places of the ops that are replaced.
+    members: Places,
+    /// The ops that replace them, each with its place, which is that of a member.
+    ops: SmallVec<[(usize, Op); 1]>,
+}
+
+impl Rewrite {
+    /// Replaces `members` by `ops`, which all stand at the place `at`. See [`Graph::can_move`].
+    pub fn new(members: &[usize], at: usize, ops: impl IntoIterator<Item = Op>) -> Self {
+        Rewrite::to_places(members, ops.into_iter().map(|op| (at, op)).collect())
+    }
+
+    /// Replaces `members` by `ops`, each of which has its own place.
+    pub fn to_places(members: &[usize], ops: SmallVec<[(usize, Op); 1]>) -> Self {
+        Rewrite {
+            members: Places::from_slice(members),
+            ops,
+        }
+    }
+
+    /// The kernels of the new ops.
+    pub fn specs(&self) -> impl Iterator<Item = &Specialization> {
+        self.ops.iter().map(|(_, op)| &op.spec)
+    }
+}
+
+/// The ops that read and that write a value, by place. An op that binds the value twice is listed twice.
 #[derive(Default)]
 struct Uses {
     reads: SmallVec<[usize; 4]>,
     writes: SmallVec<[usize; 2]>,
 }
 
+/// The ops at one place: one as recorded; none, one or two after a rewrite.
 type Place = SmallVec<[Box<Op>; 1]>;
 
-/// What is recorded, in order, while rules rewrite it. Ops keep their positions; an op that replaces others stands at the place
-/// of the last of them.
+/// The recorded ops in order, while rules rewrite them. An op keeps its place; the places of replaced ops stay, empty or with their
+/// replacement.
 pub(crate) struct Graph {
     places: Vec<Place>,
     uses: FxHashMap<usize, Uses>,
     due: usize,
-    /// The rules that are on.
-    pub rules: Set,
     /// The number of the newest ops' batch.
     batch: u64,
-    /// What was replaced.
-    dead: Ops,
+    /// Replaced ops, whose boxes are reused.
+    replaced: Ops,
 }
 
-/// Whether an op writes into its operand `i`.
+/// Whether an op writes its operand `i`.
 pub(crate) fn writes(spec: &Specialization, i: usize) -> bool {
     spec.binding(i).is_none_or(|b| b.write && !b.read_only)
 }
 
 impl Graph {
-    /// The first `due` ops are about to be encoded. The others are there to be looked at, and to be taken into rewritings that begin
-    /// before them. What tensors held when `batch` ended, they hold.
+    /// The first `due` ops are about to be encoded. The others stay recorded; a rewrite that begins at a due op may take them. `batch`
+    /// numbers the batch of the newest ops: a value that a tensor held at the end of that batch counts as held.
     pub fn new(ops: Ops, due: usize, batch: u64) -> Self {
         let mut graph = Graph {
             uses: FxHashMap::with_capacity_and_hasher(2 * ops.len(), Default::default()),
             places: ops.into_iter().map(|op| smallvec![op]).collect(),
             due,
-            rules: Set::NONE,
             batch,
-            dead: Ops::new(),
+            replaced: Ops::new(),
         };
-        for at in 0..graph.places.len() {
-            graph.note(at);
+        for (at, place) in graph.places.iter().enumerate() {
+            for op in place {
+                index(&mut graph.uses, at, op);
+            }
         }
         graph
     }
 
-    /// What is due, what stays recorded, and what was replaced; that has let go of its values.
+    /// The ops that are due, those that stay recorded, and those that were replaced, which no longer hold their values.
     pub fn into_ops(mut self) -> [Ops; 3] {
         let later = self.places.split_off(self.due.min(self.places.len()));
         let ops = |places: Vec<Place>| places.into_iter().flatten().collect();
-        [ops(self.places), ops(later), self.dead]
+        [ops(self.places), ops(later), self.replaced]
     }
 
-    /// Fewer ops are about to be encoded.
+    /// Lowers the number of ops that are due.
     pub fn set_due(&mut self, due: usize) {
         self.due = due;
     }
 
-    /// Places where a rewriting may begin.
+    /// The places of the ops that are due.
     pub fn due(&self) -> std::ops::Range<usize> {
         0..self.due
     }
 
+    /// All places.
     pub fn all(&self) -> std::ops::Range<usize> {
         0..self.places.len()
     }
 
-    /// The op at a place, if it is the only one there.
+    /// The op at a place; `None` if there is none, or more than one.
     pub fn op(&self, at: usize) -> Option<&Op> {
         match self.places.get(at)?.as_slice() {
             [op] => Some(op),
@@ -83,51 +114,27 @@ impl Graph {
         }
     }
 
-    fn note(&mut self, at: usize) {
-        for op in &self.places[at] {
-            for (i, (value, _)) in op.operands.iter().enumerate() {
-                let uses = self.uses.entry(value.key()).or_default();
-                match writes(&op.spec, i) {
-                    true => uses.writes.push(at),
-                    false => uses.reads.push(at),
-                }
-            }
-        }
-    }
-
-    fn forget(&mut self, at: usize) {
-        for mut op in std::mem::take(&mut self.places[at]) {
-            for (value, _) in &op.operands {
-                if let Some(uses) = self.uses.get_mut(&value.key()) {
-                    uses.reads.retain(|place| *place != at);
-                    uses.writes.retain(|place| *place != at);
-                }
-            }
-            op.operands.retain(|(value, _)| value.retire());
-            self.dead.push(op);
-        }
-    }
-
-    /// The one op that makes a value, if none but recorded ops hold it and nothing was in it before them. When all that
-    /// read it do without it, it need not exist.
-    pub fn maker(&self, value: &Value) -> Option<usize> {
-        self.writer(value).filter(|_| self.is_private(value))
-    }
-
-    /// Whether none but recorded ops hold a value.
-    pub fn is_private(&self, value: &Value) -> bool {
-        value.was_let_go(self.batch)
-    }
-
-    /// What an op writes into.
-    pub fn written<'a>(&self, op: &'a Op) -> impl Iterator<Item = &'a Value> {
+    /// The values that an op writes.
+    pub fn outputs<'a>(&self, op: &'a Op) -> impl Iterator<Item = &'a Value> {
         let operands = op.operands.iter().enumerate();
         operands
             .filter(|(i, _)| writes(&op.spec, *i))
             .map(|(_, (value, _))| value)
     }
 
-    /// The one op that writes what a value has, though others may hold it.
+    /// The places that read a value.
+    pub fn readers(&self, value: &Value) -> &[usize] {
+        self.uses
+            .get(&value.key())
+            .map_or(&[], |uses| uses.reads.as_slice())
+    }
+
+    /// Whether only recorded ops hold a value: no tensor can read it.
+    pub fn is_private(&self, value: &Value) -> bool {
+        value.was_let_go(self.batch)
+    }
+
+    /// The only op that writes a value, if the value had no contents before. Tensors may hold the value.
     pub fn writer(&self, value: &Value) -> Option<usize> {
         let uses = self.uses.get(&value.key())?;
         match uses.writes[..] {
@@ -136,44 +143,74 @@ impl Graph {
         }
     }
 
-    /// The maker of what the op at `reader` binds from its first byte on, if nothing but that op reads it.
-    pub fn sole(&self, bound: Option<&(Value, u64)>, reader: usize) -> Option<usize> {
+    /// The [`writer`](Graph::writer) of a private value. Once nothing reads the value, it need not be computed.
+    pub fn producer(&self, value: &Value) -> Option<usize> {
+        self.writer(value).filter(|_| self.is_private(value))
+    }
+
+    /// The producer of an operand of the op at `reader`, if no other op reads the value and it is bound from its first byte.
+    pub fn sole_producer(&self, bound: Option<&(Value, u64)>, reader: usize) -> Option<usize> {
         let (value, start) = bound?;
         let only = self.readers(value).iter().all(|at| *at == reader);
-        self.maker(value)
+        self.producer(value)
             .filter(|at| only && *start == 0 && *at < reader)
     }
 
-    /// Where a value is read.
-    pub fn readers(&self, value: &Value) -> &[usize] {
-        self.uses
-            .get(&value.key())
-            .map_or(&[], |uses| uses.reads.as_slice())
+    /// Whether the ops at `members` can all run at the place `at` instead.
+    pub fn can_move(&self, members: &[usize], at: usize) -> bool {
+        members
+            .iter()
+            .all(|member| self.can_move_one(*member, at, members))
     }
 
-    /// Whether the ops at `members` can run at the place `at` instead: between there and where each of them stands, nothing but
-    /// members writes what it reads or writes, or reads what it writes.
-    pub fn can_move(&self, members: &[usize], at: usize) -> bool {
-        members.iter().all(|&member| {
-            let between = |place: &usize| {
-                (member.min(at)..=member.max(at)).contains(place) && !members.contains(place)
-            };
-            self.places[member].iter().all(|op| {
-                op.operands.iter().enumerate().all(|(i, (value, _))| {
-                    self.uses.get(&value.key()).is_none_or(|uses| {
-                        let read = writes(&op.spec, i) && uses.reads.iter().any(between);
-                        !read && !uses.writes.iter().any(between)
-                    })
+    /// Whether the op at `member` can run at the place `at` instead: of the ops between the two places, only `members` write what it
+    /// reads or writes, or read what it writes.
+    pub fn can_move_one(&self, member: usize, at: usize, members: &[usize]) -> bool {
+        let between = |place: &usize| {
+            (member.min(at)..=member.max(at)).contains(place) && !members.contains(place)
+        };
+        self.places[member].iter().all(|op| {
+            op.operands.iter().enumerate().all(|(i, (value, _))| {
+                self.uses.get(&value.key()).is_none_or(|uses| {
+                    let read = writes(&op.spec, i) && uses.reads.iter().any(between);
+                    !read && !uses.writes.iter().any(between)
                 })
             })
         })
     }
 
-    /// Puts `ops` at the place `at` instead of those at `members`.
-    pub fn replace(&mut self, members: &[usize], at: usize, ops: impl IntoIterator<Item = Op>) {
-        members.iter().for_each(|&member| self.forget(member));
-        let dead = &mut self.dead;
-        self.places[at] = ops.into_iter().map(|op| boxed(op, dead)).collect();
-        self.note(at);
+    /// Applies a rewrite.
+    pub fn replace(&mut self, rewrite: Rewrite) {
+        for &member in &rewrite.members {
+            self.remove(member);
+        }
+        for (at, op) in rewrite.ops {
+            index(&mut self.uses, at, &op);
+            self.places[at].push(boxed(op, &mut self.replaced));
+        }
+    }
+
+    fn remove(&mut self, at: usize) {
+        for mut op in std::mem::take(&mut self.places[at]) {
+            for (value, _) in &op.operands {
+                if let Some(uses) = self.uses.get_mut(&value.key()) {
+                    uses.reads.retain(|place| *place != at);
+                    uses.writes.retain(|place| *place != at);
+                }
+            }
+            op.operands.retain(|(value, _)| value.retire());
+            self.replaced.push(op);
+        }
+    }
+}
+
+/// Adds the operands of the op at a place to `uses`.
+fn index(uses: &mut FxHashMap<usize, Uses>, at: usize, op: &Op) {
+    for (i, (value, _)) in op.operands.iter().enumerate() {
+        let uses = uses.entry(value.key()).or_default();
+        match writes(&op.spec, i) {
+            true => uses.writes.push(at),
+            false => uses.reads.push(at),
+        }
     }
 }

@@ -5,8 +5,8 @@ use smallvec::SmallVec;
 
 use crate::dtype::DType;
 use crate::fusion::expr::{Chain, Read};
-use crate::fusion::graph;
-use crate::fusion::graph::Graph;
+use crate::fusion::graph::{writes, Graph, Rewrite};
+use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::epilogue::{Epilogue, Params, MAX_READS, MAX_SCALARS};
 use crate::kernel::matmul::gemv_projections;
@@ -16,46 +16,45 @@ use crate::recorder::gpu::Gpu;
 use crate::recorder::op::{Grid, Op};
 use crate::shader::{Access, Step};
 
-pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
-    let mut fired = 0;
-    for at in graph.all() {
-        if let Some((product, to, op)) = find(device, graph, at) {
-            graph.replace(&[product, at], to, [op]);
-            fired += 1;
-        }
-    }
-    fired
-}
+pub(crate) const RULE: Rule = Rule {
+    name: "matmul_epilogue",
+    about:
+        "a matmul, or two of `fused_projections`, and the elementwise op that reads it: one kernel",
+    enabled: Enabled::Always,
+    exact: Exact::Always,
+    needs: &[],
+    apply: Apply::Batch(Scan::All, find),
+};
 
 /// The product that the elementwise op at a place reads, where both go, and what does both.
-fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<(usize, usize, Op)> {
+fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let last = graph.op(at).filter(|op| Chain::is(op))?;
     let (_, reads) = last.operands.split_last()?;
-    let mut makers: SmallVec<[usize; 4]> = reads
+    let mut producers: SmallVec<[usize; 4]> = reads
         .iter()
-        .filter_map(|read| graph.sole(Some(read), at))
-        .filter(|maker| graph.due().contains(maker))
+        .filter_map(|read| graph.sole_producer(Some(read), at))
+        .filter(|producer| graph.due().contains(producer))
         .collect();
     // The last one: all else is there by then.
-    makers.sort_unstable_by(|a, b| b.cmp(a));
-    makers.dedup();
-    makers.iter().find_map(|&maker| {
+    producers.sort_unstable_by(|a, b| b.cmp(a));
+    producers.dedup();
+    producers.iter().find_map(|&producer| {
         let takes = |op: &&Op| {
             epilogue::suits(&op.spec) || gemv_projections::of_two(op.spec.kernel).is_some()
         };
-        let product = graph.op(maker).filter(takes)?;
+        let product = graph.op(producer).filter(takes)?;
         // Of projections, both: none of them will be stored.
         let mut made = product.operands.iter().enumerate();
         let only = made.all(|(i, y)| {
-            !graph::writes(&product.spec, i) || graph.sole(Some(y), at) == Some(maker)
+            !writes(&product.spec, i) || graph.sole_producer(Some(y), at) == Some(producer)
         });
         if !only {
             return None;
         }
-        let mut places = [at, maker].into_iter();
-        let to = places.find(|to| graph.can_move(&[maker, at], *to))?;
+        let mut places = [at, producer].into_iter();
+        let to = places.find(|to| graph.can_move(&[producer, at], *to))?;
         let op = joined(device, product, Chain::lift(last)?)?;
-        Some((maker, to, op))
+        Some(Rewrite::new(&[producer, at], to, [op]))
     })
 }
 

@@ -1,4 +1,8 @@
-//! The rules that rewrite recorded ops, one file each, and which of them are on.
+//! Fusion: rules that rewrite recorded ops into fewer or cheaper kernels before they are encoded.
+//!
+//! Each rule has a file: a [`Rule`] row, and a function that looks for the rule's pattern at one place of the [`Graph`] and returns
+//! a [`Rewrite`]. [`RULES`] lists the rows; [`Rewrites::apply`] is the loop that all rules share. To add a rule, write its file and
+//! add its row to [`RULES`].
 
 mod add_rms_norm;
 mod attention;
@@ -16,139 +20,116 @@ mod matmul_epilogue;
 mod rms_norm_matmul;
 mod rope_kv_cache;
 mod rope_qk;
+mod rules;
 mod split_softmax;
 #[cfg(test)]
 pub(crate) mod testing;
 mod tiled_transpose;
 mod trace;
 
+pub(crate) use rules::RuleSet;
+pub use rules::RULES;
+
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::error::{Error, Result};
 use crate::recorder::gpu::Gpu;
 use crossbeam_utils::CachePadded;
-use graph::Graph;
+use graph::{Graph, Rewrite};
 
-/// A row of [`RULES`].
+/// A fusion rule: one row of [`RULES`].
 pub struct Rule {
     pub name: &'static str,
-    /// What it makes of what.
+    /// What it replaces, and by what.
     pub about: &'static str,
-    /// Where it is on unless the environment says otherwise.
-    pub usual: Usual,
-    /// Whether what it makes gives the bits of what it takes: each number is made by the same operations in the same order.
-    pub exact: bool,
-    /// The kernels that only it records; without one of them the rule is off.
-    makes: &'static [&'static str],
-    /// The rules whose kernels it takes; without them it does nothing.
-    takes: &'static [&'static str],
-    /// Rewrites what is about to be encoded; gives the number of times that it fired. None: the rule is applied to each
-    /// op as it is recorded.
-    rewrite: Option<fn(&Gpu, &mut Graph) -> u64>,
+    pub enabled: Enabled,
+    pub exact: Exact,
+    /// Rules whose kernels this one takes as its input; without them it finds nothing. They stand before it in [`RULES`].
+    needs: &'static [&'static Rule],
+    apply: Apply,
 }
+
+/// The adapters on which a rule is on, unless `CANDLE_WEBGPU_REWRITE` says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Enabled {
+    Always,
+    Never,
+    /// Not on software adapters such as llvmpipe: the rule spends work to get parallelism, or a dispatch that costs little there.
+    OnGpu,
+}
+
+/// Whether a rule's kernels give the same bits as the ops that they replace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exact {
+    /// Each number comes from the same operations in the same order.
+    Always,
+    /// Results of the op of this name, and of ops that depend on it, may be rounded differently.
+    Before(&'static str),
+}
+
+/// How a rule is applied.
+enum Apply {
+    /// By the recorder, to each op that is recorded.
+    Recording,
+    /// To each batch before it is encoded.
+    Batch(Scan, Find),
+}
+
+/// The places at which [`Find`] is tried, in this order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scan {
+    /// The ops that are due: the pattern begins there.
+    Due,
+    /// The same from the last op to the first.
+    DueBackward,
+    /// All recorded ops: the pattern ends there, and `find` checks that it begins at an op that is due.
+    All,
+}
+
+/// Looks for a rule's pattern at one place.
+type Find = fn(&Gpu, &Graph, usize) -> Option<Rewrite>;
 
 impl Rule {
-    /// What `CANDLE_WEBGPU_REWRITE` has to be for this rule alone, but for those that it needs.
+    /// The value of `CANDLE_WEBGPU_REWRITE` that turns on this rule and those that it needs, and nothing else.
     pub fn alone(&self) -> String {
-        let rules = self.takes.iter().chain([&self.name]);
+        let needs = self.needs.iter().map(|rule| rule.name);
+        let rules = needs.chain([self.name]);
         rules.fold("-all".to_string(), |list, rule| list + ",+" + rule)
     }
-}
 
-/// Adapters on which a rule is on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Usual {
-    On,
-    Off,
-    /// Those that run workgroups at the same time: not what computes in software.
-    AtOnce,
-}
-
-impl Usual {
-    fn is_on(self, software: bool) -> bool {
-        match self {
-            Usual::On => true,
-            Usual::Off => false,
-            Usual::AtOnce => !software,
-        }
+    pub fn is_exact(&self) -> bool {
+        self.exact == Exact::Always
     }
 }
 
-/// In the order in which they are tried. `dead_code` is off, since a program that times an op drops what the op gives.
-#[rustfmt::skip]
-pub const RULES: &[Rule] = &[
-    Rule { name: COALESCE_COPIES,   about: "copies that follow each other in equal steps: one copy", usual: Usual::On, exact: true, makes: &[], takes: &[], rewrite: None },
-    Rule { name: "dead_code", about: "what nobody reads and nobody holds: nothing", usual: Usual::Off, exact: true, makes: &[], takes: &[], rewrite: Some(dead_code::rewrite) },
-    Rule { name: "attention", about: "q k^T, scale, cap, mask, softmax, times v: the kernels of sdpa", usual: Usual::On, exact: false, makes: &["flash", "flash_decode", "flash_merge"], takes: &[], rewrite: Some(attention::rewrite) },
-    Rule { name: "concat", about: "copies that do not meet, as those of a concatenation: one kernel", usual: Usual::On, exact: true, makes: &["concat"], takes: &[], rewrite: Some(concat::rewrite) },
-    Rule { name: "add_rms_norm", about: "a sum and its rms_norm: one kernel that writes both", usual: Usual::On, exact: true, makes: &["add_rms_norm"], takes: &[], rewrite: Some(add_rms_norm::rewrite) },
-    Rule { name: "fused_projections", about: "products of the same few rows with two or three matrices: one kernel", usual: Usual::On, exact: true, makes: &["gemv_projections", "gemv_projections_sub32", "gemv_projections_sub128", "gemv_projections_alone", "gemv_dot_projections", "gemv_dot_projections_sub", "gemv_dot_projections_many"], takes: &[], rewrite: Some(fused_projections::rewrite) },
-    Rule { name: "rope_qk",  about: "queries and keys turned by the same angles: one kernel", usual: Usual::On, exact: true, makes: &["rope_qk"], takes: &[], rewrite: Some(rope_qk::rewrite) },
-    Rule { name: "rope_kv_cache", about: "what `rope_qk` made, and the copies into caches behind it: one kernel", usual: Usual::AtOnce, exact: true, makes: &["rope_kv_cache"], takes: &["concat", "rope_qk"], rewrite: Some(rope_kv_cache::rewrite) },
-    Rule { name: "elementwise", about: "elementwise ops whose results only the next one reads: one kernel", usual: Usual::On, exact: true, makes: &["fused_elementwise"], takes: &[], rewrite: Some(elementwise::rewrite) },
-    Rule { name: "matmul_epilogue", about: "a product, or two of projections, and the elementwise ops that read it: one kernel", usual: Usual::On, exact: true, makes: &[], takes: &[], rewrite: Some(matmul_epilogue::rewrite) },
-    Rule { name: rms_norm_matmul::NAME, about: "rms_norm of one row and the products that read it: kernels of products that norm their row", usual: Usual::AtOnce, exact: false, makes: &["gemv_normed", "gemv_normed_sub32", "gemv_normed_sub128", "gemv_normed_alone", "gemv_dot_normed", "gemv_dot_normed_sub", "gemv_dot_normed_many"], takes: &[], rewrite: Some(rms_norm_matmul::rewrite) },
-    Rule { name: "split_softmax",   about: "softmax of few long rows: chunks of them, in two kernels", usual: Usual::AtOnce, exact: false, makes: &["softmax_split", "softmax_merge"], takes: &[], rewrite: Some(split_softmax::rewrite) },
-    Rule { name: "tiled_transpose", about: "transposing copies: the same through tiles in workgroup memory", usual: Usual::On, exact: true, makes: &["transpose", "transpose16"], takes: &[], rewrite: Some(tiled_transpose::rewrite) },
-];
-
-pub(crate) const COALESCE_COPIES: &str = "coalesce_copies";
-
-/// Rules as bits, by their places in [`RULES`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Set(u32);
-
-impl Set {
-    pub const NONE: Set = Set(0);
-
-    pub fn is_on(self, name: &str) -> bool {
-        position(name).is_some_and(|at| self.has(at))
-    }
-
-    /// Of a list as `CANDLE_WEBGPU_REWRITE` has it: all that are usual but those that it turns off.
-    pub fn parse(list: &str, software: bool) -> Result<Self> {
-        let usual = RULES.iter().map(|rule| rule.usual.is_on(software));
-        let mut on = Set(usual
-            .enumerate()
-            .fold(0, |on, (at, usual)| on | u32::from(usual) << at));
-        for name in list.split(',').map(str::trim).filter(|n| !n.is_empty()) {
-            if name == "-all" {
-                on = Set(0);
-                continue;
-            }
-            let (off, plus) = (name.strip_prefix('-'), name.strip_prefix('+'));
-            let at = off.or(plus).and_then(position);
-            let at = at.ok_or_else(|| Error::UnknownFeature {
-                name: name.to_string(),
-                known: RULES
-                    .iter()
-                    .map(|r| format!("-{}, ", r.name))
-                    .collect::<String>()
-                    + "-all",
-            })?;
-            match plus {
-                Some(_) => on.0 |= 1 << at,
-                None => on.0 &= !(1 << at),
+impl Apply {
+    /// Rewrites a batch as often as the pattern is found in it, and returns how often that was.
+    fn run(&self, device: &Gpu, graph: &mut Graph) -> u64 {
+        let Apply::Batch(scan, find) = self else {
+            return 0;
+        };
+        let places = match scan {
+            Scan::Due | Scan::DueBackward => graph.due(),
+            Scan::All => graph.all(),
+        };
+        let mut fired = 0;
+        for i in places.clone() {
+            let at = match scan {
+                Scan::DueBackward => places.end - 1 - i,
+                _ => i,
+            };
+            while let Some(rewrite) = find(device, graph, at) {
+                if rewrite.specs().any(|spec| device.denies_variant(spec)) {
+                    break;
+                }
+                graph.replace(rewrite);
+                fired += 1;
             }
         }
-        Ok(on)
-    }
-
-    /// Those that need none of these kernels.
-    pub fn without(self, denied: &[String]) -> Self {
-        // `kernel` or `kernel.variant`.
-        let denies = |kernel: &str| denied.iter().any(|d| d.split('.').next() == Some(kernel));
-        let needs = |rule: &Rule| rule.makes.iter().any(|kernel| denies(kernel));
-        let denied = RULES.iter().enumerate().filter(|(_, rule)| needs(rule));
-        Set(denied.fold(self.0, |on, (at, _)| on & !(1 << at)))
-    }
-
-    fn has(self, at: usize) -> bool {
-        self.0 >> at & 1 == 1
+        fired
     }
 }
 
-/// Which rules are on, and how often each of them fired.
+/// The rules that are on, and how often each of them fired.
 #[derive(Debug)]
 pub(crate) struct Rewrites {
     on: AtomicU32,
@@ -156,46 +137,43 @@ pub(crate) struct Rewrites {
 }
 
 impl Rewrites {
-    pub fn new(on: Set) -> Self {
+    pub fn new(on: RuleSet) -> Self {
         Rewrites {
-            on: AtomicU32::new(on.0),
+            on: AtomicU32::new(on.bits()),
             fired: CachePadded::new(std::array::from_fn(|_| AtomicU64::new(0))),
         }
     }
 
-    fn on(&self) -> Set {
-        Set(self.on.load(Ordering::Relaxed))
+    fn on(&self) -> RuleSet {
+        RuleSet::from_bits(self.on.load(Ordering::Relaxed))
     }
 
-    /// Goes by these from here on.
-    pub fn go_by(&self, on: Set) {
-        self.on.store(on.0, Ordering::Relaxed);
+    /// Replaces the set of rules that are on.
+    pub fn set(&self, on: RuleSet) {
+        self.on.store(on.bits(), Ordering::Relaxed);
     }
 
-    pub fn is_on(&self, name: &str) -> bool {
-        position(name).is_some_and(|at| self.on().has(at))
+    pub fn is_on(&self, rule: &Rule) -> bool {
+        rules::position(rule.name).is_some_and(|at| self.on().has(at))
     }
 
-    /// Whether any rule looks at what is recorded.
-    pub fn look(&self) -> bool {
+    /// Whether any rule rewrites batches.
+    pub fn rewrites_batches(&self) -> bool {
         let on = self.on();
         let mut rules = RULES.iter().enumerate();
-        rules.any(|(at, rule)| on.has(at) && rule.rewrite.is_some())
+        rules.any(|(at, rule)| on.has(at) && matches!(rule.apply, Apply::Batch(..)))
     }
 
-    /// Applies the rules that are on.
+    /// Applies the rules that are on to a batch, in the order of [`RULES`].
     pub fn apply(&self, device: &Gpu, graph: &mut Graph) {
         let on = self.on();
-        graph.rules = on;
         graph.set_due(batch_end::due(graph));
-        for (at, rule) in RULES.iter().enumerate() {
-            if let Some(rewrite) = rule.rewrite.filter(|_| on.has(at)) {
-                self.fired[at].fetch_add(rewrite(device, graph), Ordering::Relaxed);
-            }
+        for (at, rule) in RULES.iter().enumerate().filter(|(at, _)| on.has(*at)) {
+            let fired = rule.apply.run(device, graph);
+            self.fired[at].fetch_add(fired, Ordering::Relaxed);
         }
     }
 
-    /// Rules by name: whether each is on, and how often it fired.
     pub fn report(&self) -> Vec<Fired> {
         let on = self.on();
         let rules = RULES.iter().enumerate().zip(self.fired.iter());
@@ -210,45 +188,11 @@ impl Rewrites {
     }
 }
 
-/// What a rule did since the device was made.
+/// What a rule has done since the device was made.
 #[derive(Debug, Clone, Copy)]
 pub struct Fired {
     pub rule: &'static str,
     pub about: &'static str,
     pub on: bool,
     pub times: u64,
-}
-
-fn position(name: &str) -> Option<usize> {
-    RULES.iter().position(|rule| rule.name == name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn rules(list: &str) -> Result<Rewrites> {
-        Set::parse(list, false).map(Rewrites::new)
-    }
-
-    #[test]
-    fn names() -> Result<()> {
-        assert!(rules("")?.is_on("coalesce_copies"));
-        assert!(!rules(" -coalesce_copies,")?.is_on("coalesce_copies"));
-        assert!(!rules("-all")?.look());
-        let alone = rules("-all,+concat")?;
-        let on = alone.report().into_iter().filter(|rule| rule.on);
-        assert_eq!(on.map(|rule| rule.rule).collect::<Vec<_>>(), ["concat"]);
-        let rules =
-            Rewrites::new(Set::parse("", false)?.without(&["flash_decode".into(), "gemm".into()]));
-        assert!(!rules.is_on("attention") && rules.is_on("elementwise"));
-        let caches = RULES.iter().find(|rule| rule.name == "rope_kv_cache");
-        assert_eq!(
-            caches.map(Rule::alone).as_deref(),
-            Some("-all,+concat,+rope_qk,+rope_kv_cache")
-        );
-        assert!(Set::parse("coalesce_copies", false).is_err());
-        assert!(Set::parse("-copy", false).is_err());
-        Ok(())
-    }
 }

@@ -5,8 +5,8 @@
 
 use smallvec::SmallVec;
 
-use crate::fusion::graph::Graph;
-use crate::kernel::matmul::epilogue;
+use crate::fusion::graph::{Graph, Places, Rewrite};
+use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::matmul::gemv_normed::{params, spec};
 use crate::kernel::matmul::problem::Params as Product;
 use crate::kernel::norm::{NormParams, RMS_NORM};
@@ -14,63 +14,35 @@ use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
 use crate::shader::Access;
 
-pub(crate) const NAME: &str = "rms_norm_matmul";
+pub(crate) const RULE: Rule = Rule {
+    name: "rms_norm_matmul",
+    about: "rms_norm of one row and the matmuls that read it: matmuls that normalize their row",
+    enabled: Enabled::OnGpu,
+    exact: Exact::Before("rms_norm"),
+    needs: &[],
+    apply: Apply::Batch(Scan::Due, find),
+};
 
-/// Places of products.
-type Products = SmallVec<[usize; 4]>;
-
-pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
-    let mut fired = 0;
-    for at in graph.due() {
-        let due = graph.due();
-        // Rules that look for products have seen those that are due, and would not know them again.
-        let seen = |products: &Products| products.iter().all(|product| due.contains(product));
-        let Some(products) = products(device, graph, at).filter(seen) else {
-            continue;
-        };
-        // Once one is rewritten, it no longer stands between the norm and the next.
-        let left = products.into_iter().find(|&product| {
-            let op = normed(device, graph, at, product)
-                .filter(|_| graph.can_move(&[at, product], product));
-            op.map(|op| graph.replace(&[product], product, [op]))
-                .is_none()
-        });
-        if left.is_none() {
-            graph.replace(&[at], at, []);
-            fired += 1;
-        }
-    }
-    fired
-}
-
-/// Whether `norms` had better leave the norm at a place to this rule, and the sum at another, of which it is, to `epilogues`. Should
-/// this rule not come to it after all, there are as many kernels as `norms` would leave.
-pub(crate) fn takes(device: &Gpu, graph: &Graph, at: usize, sum: usize) -> bool {
-    let on = |rule| graph.rules.is_on(rule);
-    let is_behind = |i: usize| {
-        let read = graph.op(sum).and_then(|op| op.operands.get(i));
-        let maker = graph.sole(read, sum).filter(|at| graph.due().contains(at));
-        let maker = maker.and_then(|maker| graph.op(maker));
-        maker.is_some_and(|op| epilogue::suits(&op.spec))
-    };
-    on(NAME)
-        && on("matmul_epilogue")
-        && (0..2).any(is_behind)
-        && products(device, graph, at).is_some()
-}
-
-/// What reads the norm at a place, if nothing else does and it can go into all of them.
-fn products(device: &Gpu, graph: &Graph, at: usize) -> Option<Products> {
+/// The norm at a place, and the products that read it, if the norm can go into all of them.
+fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let norm = graph.op(at).filter(|op| op.is_of(&RMS_NORM))?;
     let (y, _) = norm.operands.get(2)?;
-    if graph.maker(y) != Some(at) {
+    if graph.producer(y) != Some(at) {
         return None;
     }
-    let mut readers = Products::from_slice(graph.readers(y));
-    readers.sort_unstable();
-    readers.dedup();
-    let fits = |product: &usize| normed(device, graph, at, *product).is_some();
-    (!readers.is_empty() && readers.iter().all(fits)).then_some(readers)
+    let mut members = Places::from_slice(&[at]);
+    members.extend_from_slice(graph.readers(y));
+    members.sort_unstable();
+    members.dedup();
+    // Each product computes the norm at its own place.
+    let products = members.iter().filter(|member| **member != at);
+    let fused = products.map(|&product| {
+        let fits = graph.due().contains(&product) && graph.can_move_one(at, product, &members);
+        let op = normed(device, graph, at, product).filter(|_| fits)?;
+        Some((product, op))
+    });
+    let ops = fused.collect::<Option<SmallVec<_>>>()?;
+    (!ops.is_empty()).then(|| Rewrite::to_places(&members, ops))
 }
 
 /// The product at a place with the norm at another in front of it.
@@ -98,7 +70,7 @@ fn normed(device: &Gpu, graph: &Graph, at: usize, product: usize) -> Option<Op> 
             .iter()
             .all(|offset| offset.is_multiple_of(step))
         && !others.iter().any(|(other, _)| other.same(y));
-    let mut written = graph.written(op);
+    let mut written = graph.outputs(op);
     if !fits || written.any(|value| value.same(&x.0) || value.same(&alpha.0)) {
         return None;
     }
@@ -392,6 +364,6 @@ mod tests {
             let normed = norm(b, &sum, &b.floats(&[64]));
             vec![b.linear(&normed, &w), normed, sum]
         });
-        assert_eq!(without - with, 1, "`norms` takes it with its sum");
+        assert_eq!(without - with, 1, "`add_rms_norm` takes it with its sum");
     }
 }

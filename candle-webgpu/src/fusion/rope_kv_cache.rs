@@ -3,9 +3,9 @@
 
 use smallvec::SmallVec;
 
-use crate::fusion::graph::Graph;
-use crate::kernel::copy::concat;
-use crate::kernel::copy::concat::destinations;
+use crate::fusion::graph::{Graph, Rewrite};
+use crate::fusion::{concat, rope_qk, Apply, Enabled, Exact, Rule, Scan};
+use crate::kernel::copy::concat::{destinations, Params as Copies, Part as Copy};
 use crate::kernel::rope::kv_cache::{spec, Params, Part, PARTS};
 use crate::kernel::rope::{PairParams, ROPE_QK};
 use crate::kernel::threads;
@@ -13,29 +13,28 @@ use crate::memory::buffer::Value;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::{Op, Operands};
 
-pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
-    let mut fired = 0;
-    for at in graph.due() {
-        if let Some((copies, to, op)) = find(device, graph, at) {
-            graph.replace(&[at, copies], to, [op]);
-            fired += 1;
-        }
-    }
-    fired
-}
+pub(crate) const RULE: Rule = Rule {
+    name: "rope_kv_cache",
+    about: "a kernel of `rope_qk` and the copies into the KV cache behind it: one kernel",
+    enabled: Enabled::OnGpu,
+    exact: Exact::Always,
+    needs: &[&concat::RULE, &rope_qk::RULE],
+    apply: Apply::Batch(Scan::Due, find),
+};
 
 /// The copies of keys that are turned at a place, where both can be done, and by what.
-fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<(usize, usize, Op)> {
+fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let pair = graph.op(at).filter(|op| op.is_of(&ROPE_QK))?;
     let keys = pair.operands.get(KEYS)?;
     let copies = *graph.readers(&keys.0).first()?;
-    if graph.sole(Some(keys), copies) != Some(at) {
+    if graph.sole_producer(Some(keys), copies) != Some(at) {
         return None;
     }
     let to = [at, copies]
         .into_iter()
         .find(|to| graph.can_move(&[at, copies], *to))?;
-    Some((copies, to, joined(device, pair, graph.op(copies)?)?))
+    let op = joined(device, pair, graph.op(copies)?)?;
+    Some(Rewrite::new(&[at, copies], to, [op]))
 }
 
 /// Which operands of [`ROPE_QK`] the turned queries and keys are.
@@ -72,7 +71,7 @@ fn joined(device: &Gpu, pair: &Op, copies: &Op) -> Option<Op> {
         return None;
     }
     let scale = copies.spec.dtype(0).size() / pair.spec.dtype(0).size();
-    let recorded: concat::Params = copies.params();
+    let recorded: Copies = copies.params();
     let turns: PairParams = pair.params();
     let mut params = Params {
         pair: turns,
@@ -101,7 +100,7 @@ fn joined(device: &Gpu, pair: &Op, copies: &Op) -> Option<Op> {
 }
 
 /// A part as rows of quads, if that is what it is; its elements are `scale` of the others each.
-fn rows(part: &concat::Part, scale: u32) -> Option<Part> {
+fn rows(part: &Copy, scale: u32) -> Option<Part> {
     let [_, _, _, inner] = part.dims;
     let dense = inner == 1 || part.strides.iter().all(|strides| strides[3] == 1);
     let (mut run, mut count, mut steps) = (inner, 1, [0; 2]);
@@ -140,6 +139,7 @@ fn rows(part: &concat::Part, scale: u32) -> Option<Part> {
 
 #[cfg(test)]
 mod tests {
+    use crate::device::Device;
     use crate::dtype::DType;
     use crate::fusion::testing::{same_bits, Bench, T};
 
@@ -201,7 +201,7 @@ mod tests {
         let [q, k, v, old_k, old_v, cos, sin] = pass(&b, DType::F32, [2, 9, 1, 64]);
         let angles = [cos, sin];
         for shift in 0..8 {
-            let count = |device: &crate::device::Device| device.stats().dispatches;
+            let count = |device: &Device| device.stats().dispatches;
             b.device.read(&q.value, 0, 4).expect("bytes");
             let before = count(&b.device);
             for _ in 0..shift {

@@ -1,6 +1,7 @@
 //! Queries and keys that are turned by the same angles become one kernel. Bit for bit.
 
-use crate::fusion::graph::Graph;
+use crate::fusion::graph::{Graph, Rewrite};
+use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::rope::{pair_spec, PairParams, Params, Side, ROPE};
 use crate::kernel::threads;
 use crate::recorder::gpu::Gpu;
@@ -9,25 +10,29 @@ use crate::recorder::op::{Op, Operands};
 /// How far apart they may stand.
 const NEAR: usize = 8;
 
-pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
-    let mut fired = 0;
-    for at in graph.due() {
-        let mut others = graph.all().skip(at + 1).take(NEAR);
-        if let Some((members, to, op)) = others.find_map(|next| pair(device, graph, [at, next])) {
-            graph.replace(&members, to, [op]);
-            fired += 1;
-        }
-    }
-    fired
+pub(crate) const RULE: Rule = Rule {
+    name: "rope_qk",
+    about: "RoPE of queries and of keys by the same angles: one kernel",
+    enabled: Enabled::Always,
+    exact: Exact::Always,
+    needs: &[],
+    apply: Apply::Batch(Scan::Due, find),
+};
+
+/// The ops at a place and near behind it, if both rotate by the same angles.
+fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
+    graph.op(at).filter(|op| op.is_of(&ROPE))?;
+    let mut others = graph.all().skip(at + 1).take(NEAR);
+    others.find_map(|next| pair(device, graph, [at, next]))
 }
 
-fn pair(device: &Gpu, graph: &Graph, members: [usize; 2]) -> Option<([usize; 2], usize, Op)> {
+fn pair(device: &Gpu, graph: &Graph, members: [usize; 2]) -> Option<Rewrite> {
     let [a, b] = [graph.op(members[0])?, graph.op(members[1])?];
     let same = |i: usize| {
         let (x, y) = (&a.operands[i], &b.operands[i]);
         x.0.same(&y.0) && x.1 == y.1
     };
-    if !a.is_of(&ROPE) || a.spec != b.spec || same(0) || !same(1) || !same(2) {
+    if a.spec != b.spec || same(0) || !same(1) || !same(2) {
         return None;
     }
     let [first, second]: [Params; 2] = [a.params(), b.params()];
@@ -63,7 +68,8 @@ fn pair(device: &Gpu, graph: &Graph, members: [usize; 2]) -> Option<([usize; 2],
     let grid = device.split(&spec, threads(quads)).ok()?;
     let mut operands: Operands = a.operands.iter().cloned().collect();
     operands.extend([b.operands[0].clone(), b.operands[3].clone()]);
-    Some((members, to, Op::new(spec, operands, &params, grid)))
+    let op = Op::new(spec, operands, &params, grid);
+    Some(Rewrite::new(&members, to, [op]))
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 
 use smallvec::SmallVec;
 
-use crate::fusion::graph::Graph;
+use crate::fusion::graph::{Graph, Rewrite};
+use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::norm::SOFTMAX;
 use crate::kernel::softmax::{Chunked, SoftmaxParams};
 use crate::memory::buffer::Value;
@@ -11,19 +12,18 @@ use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
 use crate::shader::Access;
 
-pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
-    let mut fired = 0;
-    for at in graph.due() {
-        if let Some(ops) = graph.op(at).and_then(|op| cut(device, op)) {
-            graph.replace(&[at], at, ops);
-            fired += 1;
-        }
-    }
-    fired
-}
+pub(crate) const RULE: Rule = Rule {
+    name: "split_softmax",
+    about: "softmax of few long rows: two kernels over chunks of the rows",
+    enabled: Enabled::OnGpu,
+    exact: Exact::Before("softmax_last_dim"),
+    needs: &[],
+    apply: Apply::Batch(Scan::Due, find),
+};
 
-fn cut(device: &Gpu, op: &Op) -> Option<[Op; 2]> {
-    let (dtype, access) = *op.spec.operands.first().filter(|_| op.is_of(&SOFTMAX))?;
+fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
+    let op = graph.op(at).filter(|op| op.is_of(&SOFTMAX))?;
+    let (dtype, access) = *op.spec.operands.first()?;
     let chunked = Chunked::new(op.params::<SoftmaxParams>())?;
     let sums = (Value::of_ops(&device.pool, chunked.bytes()), 0);
     let [parts, join] = chunked.specs(dtype, access == Access::Quads);
@@ -32,7 +32,8 @@ fn cut(device: &Gpu, op: &Op) -> Option<[Op; 2]> {
     let to = SmallVec::from_iter([x.clone(), sums.clone()]);
     let parts = Op::new(parts, to, &chunked.params, grid);
     let from = SmallVec::from_iter([x, sums, y]);
-    Some([parts, Op::new(join, from, &chunked.params, grid)])
+    let join = Op::new(join, from, &chunked.params, grid);
+    Some(Rewrite::new(&[at], at, [parts, join]))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A transposing copy goes through tiles in workgroup memory. The last of rules, since others know it as it is recorded.
 
-use crate::fusion::graph::Graph;
+use crate::fusion::graph::{Graph, Rewrite};
+use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::copy::transpose::plan;
 use crate::kernel::copy::COPY_ELEMS;
 use crate::kernel::elementwise::unary::{COPY, UNARY};
@@ -10,19 +11,18 @@ use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
 use crate::shader::Access;
 
-pub(crate) fn rewrite(device: &Gpu, graph: &mut Graph) -> u64 {
-    let mut fired = 0;
-    for at in graph.due() {
-        if let Some(op) = graph.op(at).and_then(|op| tiled(device, op)) {
-            graph.replace(&[at], at, [op]);
-            fired += 1;
-        }
-    }
-    fired
-}
+pub(crate) const RULE: Rule = Rule {
+    name: "tiled_transpose",
+    about: "transposing copies: the same through tiles in workgroup memory",
+    enabled: Enabled::Always,
+    exact: Exact::Always,
+    needs: &[],
+    apply: Apply::Batch(Scan::Due, find),
+};
 
 /// A copy into existing memory, or a contiguous one.
-fn tiled(device: &Gpu, op: &Op) -> Option<Op> {
+fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
+    let op = graph.op(at)?;
     let copy = if op.is_of(&COPY_ELEMS) {
         op.params()
     } else if op.is_of(&UNARY) && op.spec.op == COPY && op.spec.operands[0].1 == Access::Strided {
@@ -36,7 +36,8 @@ fn tiled(device: &Gpu, op: &Op) -> Option<Op> {
         return None;
     }
     let grid = device.split(&spec, grid).ok()?;
-    Some(Op::new(spec, op.operands.clone(), &params, grid))
+    let tiled = Op::new(spec, op.operands.clone(), &params, grid);
+    Some(Rewrite::new(&[at], at, [tiled]))
 }
 
 /// The same with the strides of y.
@@ -105,6 +106,6 @@ mod tests {
         let rules = b.device.rewrites();
         assert!(rules
             .iter()
-            .any(|r| r.rule == "tiled_transpose" && r.times == 1));
+            .any(|r| r.rule == super::RULE.name && r.times == 1));
     }
 }

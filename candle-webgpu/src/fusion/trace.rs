@@ -3,7 +3,7 @@
 use smallvec::{smallvec, SmallVec};
 
 use crate::dtype::DType;
-use crate::fusion::graph::Graph;
+use crate::fusion::graph::{Graph, Places};
 use crate::kernel::elementwise::unary::{CAST_OP, COPY, UNARY};
 use crate::kernel::Strided;
 use crate::memory::buffer::Value;
@@ -14,7 +14,7 @@ pub(crate) type Axis = SmallVec<[(usize, usize); 4]>;
 
 /// An operand seen along `N` axes, each of which may be made of several dims.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen<const N: usize> {
+pub(crate) struct OperandView<const N: usize> {
     /// Where the op that reads it stands, and which operand it is. It is not held: what holds a value decides what rules may do.
     pub reader: usize,
     pub operand: usize,
@@ -25,15 +25,15 @@ pub(crate) struct Seen<const N: usize> {
 
 /// How an op lays what it reads: sizes, strides of what it writes and of what it reads, from the outermost on, with nothing
 /// left out or written twice.
-pub(crate) struct Laid {
+pub(crate) struct CopyMap {
     pub dtype: DType,
     offset: usize,
     dims: SmallVec<[(usize, usize, usize); 8]>,
 }
 
-impl Laid {
+impl CopyMap {
     /// Of a copy, or a conversion that loses nothing, of all of a value.
-    fn of(op: &Op, dtype: DType) -> Option<Laid> {
+    fn of(op: &Op, dtype: DType) -> Option<CopyMap> {
         let mut dims = SmallVec::<[(usize, usize, usize); 8]>::new();
         let (from, offset) = if let Some(run) = &op.run {
             let (from, sizes, [x, y], offsets) = run.layout();
@@ -50,7 +50,7 @@ impl Laid {
                 (CAST_OP, from @ (DType::F16 | DType::Bf16)) if dtype == DType::F32 => from,
                 _ => return None,
             };
-            return Some(Laid::strided::<1>(&op.params(), 0, from));
+            return Some(CopyMap::strided::<1>(&op.params(), 0, from));
         } else {
             return None;
         };
@@ -63,7 +63,7 @@ impl Laid {
             dense
         });
         let dtype = from;
-        dense.then_some(Laid {
+        dense.then_some(CopyMap {
             dtype,
             offset,
             dims,
@@ -71,7 +71,7 @@ impl Laid {
     }
 
     /// Of operand `i` of an elementwise op.
-    pub fn strided<const N: usize>(params: &Strided<N>, i: usize, dtype: DType) -> Laid {
+    pub fn strided<const N: usize>(params: &Strided<N>, i: usize, dtype: DType) -> CopyMap {
         let mut dims = SmallVec::new();
         let mut step = 1;
         for d in (0..params.rank as usize).rev() {
@@ -82,7 +82,7 @@ impl Laid {
             step *= size;
         }
         let offset = params.offsets[i] as usize;
-        Laid {
+        CopyMap {
             dtype,
             offset,
             dims,
@@ -117,14 +117,14 @@ impl Laid {
     }
 }
 
-impl<const N: usize> Seen<N> {
+impl<const N: usize> OperandView<N> {
     /// The value, and the byte from which it is bound.
     pub fn value<'a>(&self, graph: &'a Graph) -> Option<&'a (Value, u64)> {
         graph.op(self.reader)?.operands.get(self.operand)
     }
 
     /// The same elements in what operand `operand` of the op at `maker` is, which lays it so.
-    pub fn behind(&self, laid: &Laid, maker: usize, operand: usize) -> Option<Seen<N>> {
+    pub fn through(&self, laid: &CopyMap, maker: usize, operand: usize) -> Option<OperandView<N>> {
         let mut reach: SmallVec<[usize; 8]> = smallvec![0; laid.dims.len()];
         let (mut rest, mut offset) = (self.offset, laid.offset);
         for ((_, to, from), digit) in laid.dims.iter().zip(&mut reach) {
@@ -143,7 +143,7 @@ impl<const N: usize> Seen<N> {
             .iter()
             .zip(&reach)
             .all(|((dim, ..), far)| far < dim);
-        inside.then_some(Seen {
+        inside.then_some(OperandView {
             reader: maker,
             operand,
             dtype: laid.dtype,
@@ -154,11 +154,11 @@ impl<const N: usize> Seen<N> {
 
     /// Goes back through ops whose results only the next one reads, and adds them to `members`. All axes but the first stay
     /// single dims.
-    pub fn trace(mut self, graph: &Graph, members: &mut Members) -> Seen<N> {
-        let before = |seen: &Seen<N>| {
-            let maker = graph.sole(seen.value(graph), seen.reader)?;
-            let laid = Laid::of(graph.op(maker)?, seen.dtype)?;
-            let before = seen.behind(&laid, maker, 0)?;
+    pub fn trace(mut self, graph: &Graph, members: &mut Places) -> OperandView<N> {
+        let before = |seen: &OperandView<N>| {
+            let maker = graph.sole_producer(seen.value(graph), seen.reader)?;
+            let laid = CopyMap::of(graph.op(maker)?, seen.dtype)?;
+            let before = seen.through(&laid, maker, 0)?;
             let single = before.axes[1..].iter().all(|axis| stride(axis).is_some());
             single.then_some(before)
         };
@@ -214,9 +214,6 @@ pub(crate) fn common<const N: usize>(axes: [&Axis; N]) -> Option<Vec<(usize, [us
     Some(dims)
 }
 
-/// Places of ops that a rewriting takes.
-pub(crate) type Members = SmallVec<[usize; 16]>;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,7 +236,7 @@ mod tests {
     #[test]
     fn steps_through_a_repeat() {
         // Two heads of 30 elements, each three times.
-        let laid = Laid {
+        let laid = CopyMap {
             dtype: DType::F32,
             offset: 0,
             dims: SmallVec::from_slice(&[(2, 90, 30), (3, 30, 0), (30, 1, 1)]),
