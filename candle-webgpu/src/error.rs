@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::dtype::DType;
-
 pub type Result<T> = std::result::Result<T, Error>;
 
 #[derive(Debug, Clone, thiserror::Error)]
@@ -36,7 +34,11 @@ pub enum Error {
     Device { adapter: String, message: String },
 
     #[error("{op} is not implemented for {dtype} on the WebGPU device")]
-    Unsupported { op: &'static str, dtype: DType },
+    Unsupported {
+        op: &'static str,
+        /// Its name.
+        dtype: &'static str,
+    },
 
     #[error("{op} is not implemented on the WebGPU device yet")]
     UnsupportedOp { op: &'static str },

@@ -101,7 +101,10 @@ impl Op {
         OPS.iter()
             .find(|op| op.name == name)
             .filter(|op| op.dtypes.contains(&dtype))
-            .ok_or(Error::Unsupported { op: name, dtype })
+            .ok_or(Error::Unsupported {
+                op: name,
+                dtype: dtype.name(),
+            })
     }
 
     /// The dtype of the result for an input of dtype `input`.

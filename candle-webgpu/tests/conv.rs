@@ -307,7 +307,7 @@ fn what_does_not_fit_is_an_error() {
         failed,
         Err(Error::Unsupported {
             op: "conv2d",
-            dtype: DType::U32
+            dtype: "u32"
         })
     ));
 }

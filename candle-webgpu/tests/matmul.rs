@@ -184,7 +184,7 @@ fn refusals() {
         refused,
         Err(Error::Unsupported {
             op: "matmul",
-            dtype: DType::U32
+            dtype: "u32"
         })
     ));
 }

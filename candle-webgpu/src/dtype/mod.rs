@@ -273,7 +273,10 @@ impl DType {
     pub(crate) fn one_of(self, dtypes: &[DType], op: &'static str) -> Result<()> {
         match dtypes.contains(&self) {
             true => Ok(()),
-            false => Err(Error::Unsupported { op, dtype: self }),
+            false => Err(Error::Unsupported {
+                op,
+                dtype: self.name(),
+            }),
         }
     }
 }

@@ -66,7 +66,7 @@ pub(crate) fn keep_looking(queue: &wgpu::Queue, ready: &Ready) {
             if JsFuture::from(sleep(LOOK)).await.is_err() || ready.done().is_some() {
                 return;
             }
-            queue.submit([]);
+            crate::executor::submit::nudge(&queue);
         }
     });
 }

@@ -14,9 +14,10 @@ use crate::executor::Executor;
 use crate::fusion::graph::writes;
 use crate::memory::buffer::Value;
 use crate::recorder::batch::{Copy, MOST_OPS};
-use crate::recorder::op::{Op, Ops, PARAMS_SLOT};
+use crate::recorder::op::{Op, Ops};
 use crate::shader::compile::Signature;
 use crate::shader::pipeline_cache::Pipelines;
+use crate::shader::PARAMS_SLOT;
 use crate::util::lock;
 use rustc_hash::FxHashMap;
 

@@ -10,7 +10,7 @@ use crate::debug::profile::TICKS;
 use crate::error::Result;
 use crate::executor::Executor;
 use crate::recorder::batch::MOST_OPS;
-use crate::recorder::op::PARAMS_SLOT;
+use crate::shader::PARAMS_SLOT;
 use crate::util::lock;
 
 /// Submits that may be in flight before the next one waits for the oldest.
@@ -43,6 +43,13 @@ pub(crate) struct Sender {
     pub uploaded: u64,
 }
 
+/// Submits nothing, so that the browser looks for work that is done.
+#[cfg(target_arch = "wasm32")]
+pub(crate) fn nudge(queue: &wgpu::Queue) {
+    queue.submit([]);
+}
+
+/// The buffer that holds the parameters of a submit's dispatches.
 pub(crate) fn params(device: &wgpu::Device) -> wgpu::Buffer {
     device.create_buffer(&wgpu::BufferDescriptor {
         label: Some("params"),

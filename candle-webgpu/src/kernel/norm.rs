@@ -241,7 +241,10 @@ pub(crate) struct Rows {
 impl Rows {
     fn new(op: &'static str, x: View<'_>) -> Result<Self> {
         if !FLOATS.contains(&x.dtype) {
-            return Err(Error::Unsupported { op, dtype: x.dtype });
+            return Err(Error::Unsupported {
+                op,
+                dtype: x.dtype.name(),
+            });
         }
         let n = x.dims.last().copied().unwrap_or(1);
         Ok(Rows {

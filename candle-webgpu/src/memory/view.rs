@@ -3,7 +3,6 @@
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::memory::buffer::Value;
-use crate::shader::Access;
 
 /// Dims that a kernel's parameters hold. Candle tensors may have more as long as they merge.
 pub const MAX_RANK: usize = 8;
@@ -137,33 +136,6 @@ pub fn merge<const N: usize>(
         out.rank = 1;
     }
     Ok(out)
-}
-
-impl<const N: usize> Merged<N> {
-    /// The cheapest access that reads operand `k` of this layout, from `offset`.
-    pub fn access(&self, k: usize, offset: usize) -> Access {
-        let (dims, strides) = (&self.dims[..self.rank], &self.strides[k][..self.rank]);
-        let inner = self.rank - 1;
-        let flat = {
-            let mut expected = 1;
-            dims.iter().zip(strides).rev().all(|(&d, &s)| {
-                let ok = d == 1 || s == expected;
-                expected *= d;
-                ok
-            })
-        };
-        if offset.is_multiple_of(4) && flat {
-            Access::Flat
-        } else if offset.is_multiple_of(4)
-            && strides[inner] == 1
-            && dims[inner] % 4 == 0
-            && strides[..inner].iter().all(|s| s % 4 == 0)
-        {
-            Access::Rows
-        } else {
-            Access::Strided
-        }
-    }
 }
 
 /// Kernels address with 32 bits.

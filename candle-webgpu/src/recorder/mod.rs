@@ -17,8 +17,8 @@ use crate::memory::buffer::Value;
 use crate::recorder::batch::{Batch, Copy, Pending};
 use crate::recorder::copy_run::{join, CopyRun};
 use crate::recorder::gpu::Gpu;
-use crate::recorder::op::{Grid, NewOp, Ops, PARAMS_SLOT};
-use crate::shader::Specialization;
+use crate::recorder::op::{Grid, NewOp, Ops};
+use crate::shader::{Specialization, PARAMS_SLOT};
 use crate::util::lock;
 
 /// What becomes of recorded ops.

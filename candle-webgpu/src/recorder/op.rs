@@ -5,11 +5,7 @@ use smallvec::SmallVec;
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
 use crate::recorder::copy_run::CopyRun;
-use crate::shader::{Kernel, Specialization};
-
-/// Bytes of parameters an op may have: one slot of the uniform buffer, and the largest dynamic-offset
-/// alignment that WebGPU allows an adapter to ask for.
-pub(crate) const PARAMS_SLOT: u64 = 256;
+use crate::shader::{Kernel, Specialization, PARAMS_SLOT};
 
 /// How many workgroups.
 #[derive(Debug, Clone, Copy)]

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
 use crate::error::{Error, Result};
-use crate::recorder::op::PARAMS_SLOT;
-use crate::shader::{link_for, Specialization, Target, Traits};
+use crate::shader::{link_for, Specialization, Target, Traits, PARAMS_SLOT};
 use crate::util::lock;
 use crate::util::scoped;
 

@@ -2,6 +2,7 @@
 
 use crate::dtype::quant::Quant;
 use crate::dtype::DTypeInfo;
+use crate::memory::view::Merged;
 use crate::shader::{function, renamed, Access, Text};
 
 /// The functions of a quantized operand. They are called `w` whatever its binding; those that load from another of the same format
@@ -153,5 +154,32 @@ fn {n}_add(i: u32, v: {value}) {{
             swap("v"),
             swap(&format!("badd({d}_get(old, {lane}), v)"))
         ));
+    }
+}
+
+impl<const N: usize> Merged<N> {
+    /// The cheapest access that reads operand `k` of this layout, from `offset`.
+    pub fn access(&self, k: usize, offset: usize) -> Access {
+        let (dims, strides) = (&self.dims[..self.rank], &self.strides[k][..self.rank]);
+        let inner = self.rank - 1;
+        let flat = {
+            let mut expected = 1;
+            dims.iter().zip(strides).rev().all(|(&d, &s)| {
+                let ok = d == 1 || s == expected;
+                expected *= d;
+                ok
+            })
+        };
+        if offset.is_multiple_of(4) && flat {
+            Access::Flat
+        } else if offset.is_multiple_of(4)
+            && strides[inner] == 1
+            && dims[inner] % 4 == 0
+            && strides[..inner].iter().all(|s| s % 4 == 0)
+        {
+            Access::Rows
+        } else {
+            Access::Strided
+        }
     }
 }

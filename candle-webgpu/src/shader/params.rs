@@ -1,6 +1,10 @@
 //! The parameters of kernels: one declaration gives the struct that is uploaded and its layout, which a test compares with the
 //! layout of the WGSL struct.
 
+/// Bytes of parameters an op may have: one slot of the uniform buffer, and the largest dynamic-offset alignment that WebGPU allows an adapter to
+/// ask for.
+pub(crate) const PARAMS_SLOT: u64 = 256;
+
 /// A field of the parameters, in bytes from their start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {

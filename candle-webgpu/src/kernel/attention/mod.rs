@@ -109,7 +109,7 @@ impl Recorder {
         if !FLOATS.contains(&q.dtype) {
             return Err(Error::Unsupported {
                 op: OP,
-                dtype: q.dtype,
+                dtype: q.dtype.name(),
             });
         }
         let show = |v: View<'_>| format!("{:?} {}", v.dims, v.dtype);

@@ -44,7 +44,7 @@ impl Recorder {
         if !matches!(a.dtype, DType::F32 | DType::F16 | DType::Bf16 | DType::F64) {
             return Err(Error::Unsupported {
                 op: OP,
-                dtype: a.dtype,
+                dtype: a.dtype.name(),
             });
         }
         check(a, b, [batch, m, n, k])?;

@@ -74,7 +74,10 @@ fn float(op: &'static str, dtype: DType) -> Result<()> {
     if FLOATS.contains(&dtype) {
         return Ok(());
     }
-    Err(Error::Unsupported { op, dtype })
+    Err(Error::Unsupported {
+        op,
+        dtype: dtype.name(),
+    })
 }
 
 fn gcd(a: usize, b: usize) -> usize {

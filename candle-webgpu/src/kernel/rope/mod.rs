@@ -247,7 +247,10 @@ impl Recorder {
     ) -> Result<Value> {
         let [x, cos, sin] = views;
         if !FLOATS.contains(&x.dtype) && x.dtype != DType::F64 {
-            return Err(Error::Unsupported { op, dtype: x.dtype });
+            return Err(Error::Unsupported {
+                op,
+                dtype: x.dtype.name(),
+            });
         }
         let invalid = || Error::Invalid {
             op,
