@@ -7,8 +7,7 @@ use crate::dtype::DType;
 use crate::fusion::graph::{Graph, Places, Rewrite};
 use crate::fusion::trace::{common, stride, Axis, CopyMap, OperandView};
 use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
-use crate::kernel::attention::specialization::{Mask, MAX_COLUMNS};
-use crate::kernel::attention::{plan, Params};
+use crate::kernel::attention::plan::{plan, Mask, Params, MAX_HEAD_DIM};
 use crate::kernel::elementwise::binary::BINARY;
 use crate::kernel::elementwise::unary::{CAST_OP, UNARY};
 use crate::kernel::elementwise::where_cond::WHERE_COND;
@@ -251,7 +250,7 @@ impl Found {
         let k = seen((first, 1), qk.b_offset, k_axes)?.trace(graph, &mut self.members);
         let v = seen((second, 1), pv.b_offset, v_axes)?.trace(graph, &mut self.members);
         let dtype = q.dtype;
-        let columns = |n: u32| n > 0 && n.is_multiple_of(4) && n as usize <= MAX_COLUMNS;
+        let columns = |n: u32| n > 0 && n.is_multiple_of(4) && n as usize <= MAX_HEAD_DIM;
         if !FLOATS.contains(&dtype)
             || [k.dtype, v.dtype, self.out] != [dtype; 3]
             || !columns(d)
@@ -280,17 +279,17 @@ impl Found {
             [b, g, each, last]
         };
         let params = Params {
-            d,
-            columns: c,
+            head_dim: d,
+            v_dim: c,
             queries: i,
             keys: j,
             rows: heads.sizes[2].checked_mul(i)?,
-            heads: heads.sizes[1],
-            batch: heads.sizes[0] * heads.sizes[1],
+            kv_heads: heads.sizes[1],
+            matrices: heads.sizes[0] * heads.sizes[1],
             scale: self.scores.scale,
-            cap: self.scores.cap,
+            softcap: self.scores.cap,
             offsets: [q0?, k0?, v0?, m0?],
-            steps: [qd, kd, vc, mj],
+            inner_strides: [qd, kd, vc, mj],
             q_strides: strides(0, qi),
             k_strides: strides(1, kj),
             v_strides: strides(2, vj),

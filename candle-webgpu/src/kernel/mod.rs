@@ -24,7 +24,7 @@ use crate::shader::{Specialization, Text};
 /// Every specialisation that the backend can ask for.
 pub fn catalogue() -> Vec<Specialization> {
     [
-        attention::specialization::catalogue(),
+        attention::catalogue(),
         elementwise::fused::catalogue(),
         elementwise::unary::catalogue(),
         elementwise::binary::catalogue(),

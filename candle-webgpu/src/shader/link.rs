@@ -47,6 +47,11 @@ impl Text {
         self.slots.push('\n');
     }
 
+    /// Adds a file's declarations to the slot block.
+    pub fn part(&mut self, source: &str) {
+        self.line(without_slots(source).trim_end());
+    }
+
     /// Links a file of functions, once.
     pub fn file(&mut self, source: &'static str) {
         if !self.files.iter().any(|f| std::ptr::eq(*f, source)) {

@@ -1,137 +1,137 @@
 //! flash_coop: attention of f16 with cooperative matrices, for many queries.
 
 use crate::error::Result;
-use crate::kernel::attention::specialization::scores;
-use crate::kernel::matmul::gemm_coop::{Tile, FEATURES};
+use crate::kernel::attention::flash::score_slots;
+use crate::kernel::attention::plan::Params;
+use crate::kernel::matmul::gemm_coop::{self, FEATURES};
 use crate::recorder::gpu::Gpu;
 use crate::shader::{read_bound_rw, write, Kernel, Specialization, Text};
 
-macro_rules! kernel {
-    ($($more:expr),*) => {
-        Kernel {
-            name: "flash_coop",
-            source: wgsl!("kernel/attention/flash_coop.wgsl"),
-            params: crate::shader::ParamsLayout::UNKNOWN,
-            bindings: &[read_bound_rw("q"), read_bound_rw("k"), read_bound_rw("v"), read_bound_rw("mask"), write("y"), $($more),*],
-            workgroup: 128,
-            shared: |spec| {
-                let rows = shape(spec).columns + 8;
-                (ROWS * rows + ROWS * (KEYS + 8)) * 2 + ROWS * (KEYS + 4) * 4 + 2 * TILES / 8
-            },
-            features: FEATURES,
-            slots,
-        }
-    };
-}
+pub(crate) static FLASH_COOP: Kernel = Kernel {
+    name: "flash_coop",
+    source: wgsl!("kernel/attention/flash_coop.wgsl"),
+    params: Params::LAYOUT,
+    bindings: &[
+        read_bound_rw("q"),
+        read_bound_rw("k"),
+        read_bound_rw("v"),
+        read_bound_rw("mask"),
+        write("y"),
+    ],
+    workgroup: THREADS,
+    shared: |spec| {
+        let pitch = tile(spec).head_dim + 8;
+        (ROWS * pitch + ROWS * (KEYS + 8)) * 2 + ROWS * (KEYS + 4) * 4 + 2 * KEY_TILES / 8
+    },
+    features: FEATURES,
+    slots,
+};
 
-pub(crate) static FLASH_COOP: Kernel = kernel!();
-/// With what a mask puts in the place of scores.
-pub(crate) static FLASH_COOP_FILL: Kernel = kernel!(read_bound_rw("fill"));
-
+const THREADS: u32 = 128;
 /// Rows of a workgroup, and keys that it sees at a time.
 pub(crate) const ROWS: u32 = 64;
 pub(crate) const KEYS: u32 = 32;
-/// The most tiles of keys of a split.
-pub(crate) const TILES: u32 = 512;
+/// The most tiles of [`KEYS`] keys of a split.
+pub(crate) const KEY_TILES: u32 = 512;
 /// Rows, columns and depth of a cooperative matrix.
-const PIECE: usize = 16;
+const SIDE: u32 = 16;
 
-pub(crate) struct Shape {
-    /// The `op` of the specialisation.
+pub(crate) struct Tile {
+    /// The `op` of the specialization.
     pub name: &'static str,
-    /// The most columns of q, k and v.
-    pub columns: u32,
+    /// The largest last dim of q, k and v.
+    pub head_dim: u32,
 }
 
 #[rustfmt::skip]
-pub(crate) const SHAPES: &[Shape] = &[
-    Shape { name: "64x64", columns: 64 },
-    Shape { name: "64x96", columns: 96 },
-    Shape { name: "64x128", columns: 128 },
+pub(crate) const TILES: &[Tile] = &[
+    Tile { name: "64x64", head_dim: 64 },
+    Tile { name: "64x96", head_dim: 96 },
+    Tile { name: "64x128", head_dim: 128 },
 ];
 
-/// Whether trusted matrices are of 16 x 16, and subgroups of 32 and nothing else, for which a workgroup is laid out.
+/// The smallest tile for a last dim, if there is one.
+pub(crate) fn tile_for(head_dim: u32) -> Option<&'static Tile> {
+    TILES.iter().find(|t| t.head_dim >= head_dim)
+}
+
+/// Whether 16 x 16 matrices passed their self-test and every subgroup has 32 lanes, which the kernel assumes.
 pub(crate) fn suits(device: &Gpu) -> bool {
-    let is_piece = |tile: &Tile| tile.side as usize == PIECE;
+    let fits = |tile: &gemm_coop::Tile| tile.side == SIDE;
     let tiles = device.coop_tiles();
-    device.subgroup() == Some((32, 32)) && tiles.is_some_and(|tiles| tiles.iter().all(is_piece))
+    device.subgroup() == Some((32, 32)) && tiles.is_some_and(|tiles| tiles.iter().all(fits))
 }
 
-fn shape(spec: &Specialization) -> &'static Shape {
-    let found = SHAPES.iter().find(|t| t.name == spec.op);
-    found.unwrap_or(&SHAPES[SHAPES.len() - 1])
+fn tile(spec: &Specialization) -> &'static Tile {
+    let found = TILES.iter().find(|t| t.name == spec.op);
+    found.unwrap_or(&TILES[TILES.len() - 1])
 }
 
+/// The kernel's loops over cooperative matrices and held quads, unrolled.
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
-    let columns = shape(spec).columns;
-    text.line(format!("const D = {columns}u;"));
-    let starts = |end: u32| (0..end).step_by(PIECE);
-    let at = |c: u32| c as usize / PIECE;
-    text.line("fn take_rows(row: u32) {");
-    for c in starts(columns) {
+    let head_dim = tile(spec).head_dim;
+    text.line(format!("const D = {head_dim}u;"));
+    let starts = |end: u32| (0..end).step_by(SIDE as usize);
+    let pairs = || starts(head_dim).flat_map(|c| starts(KEYS).map(move |j| (c, j)));
+
+    let load = |c: u32| {
         let from = format!("&tile[(row * PITCH + {c}u) / 4u]");
-        text.line(format!(
-            "    lefts[{}] = coopLoadT<Left>({from}, PITCH / 4u);",
-            at(c)
-        ));
-    }
-    text.line("}\nfn multiply(mine: u32) {");
-    for j in starts(KEYS) {
-        text.line(format!("    var s_{j} = Sum();"));
-    }
-    for c in starts(columns) {
-        for j in starts(KEYS) {
-            text.line(format!(
-                "    s_{j} = coopMultiplyAdd(lefts[{}], key_piece({j}u, {c}u), s_{j});",
-                at(c)
-            ));
-        }
-    }
-    for j in starts(KEYS) {
-        text.line(format!("    keep_piece(s_{j}, mine + {j}u);"));
-    }
-    text.line("}\nfn add_up(row: u32) {");
-    for j in starts(KEYS) {
-        text.line(format!("    let w_{j} = weight_piece(row, {j}u);"));
-        for c in starts(columns) {
-            let sum = format!("sums[{}]", at(c));
-            text.line(format!(
-                "    {sum} = coopMultiplyAdd(w_{j}, value_piece({j}u, {c}u), {sum});"
-            ));
-        }
-    }
-    text.line("}\nfn show(c: u32, mine: u32) {\n    switch c {");
-    for c in (0..columns).step_by(KEYS as usize) {
-        text.line(format!(
-            "        case {c}u: {{ keep_piece(sums[{}], mine); keep_piece(sums[{}], mine + 16u); }}",
-            at(c),
-            at(c) + 1
-        ));
-    }
-    text.line("        default: {}\n    }\n}");
-    let holds = || 0..KEYS * columns / 4 / 128;
-    let at = |i: u32| format!("thread + {}u", i * 128);
-    for (name, hold, from) in [
-        ("keys", "k_hold", "key_quad"),
-        ("values", "v_hold", "value_quad"),
+        format!(
+            "q_tiles[{}] = coopLoadT<Left>({from}, PITCH / 4u);",
+            c / SIDE
+        )
+    };
+    function(text, "load_q(row: u32)", starts(head_dim).map(load));
+
+    let first = starts(KEYS).map(|j| format!("var s_{j} = Acc();"));
+    let multiply = pairs().map(|(c, j)| {
+        let operands = format!("q_tiles[{}], key_tile({j}u, {c}u)", c / SIDE);
+        format!("s_{j} = coopMultiplyAdd({operands}, s_{j});")
+    });
+    let last = starts(KEYS).map(|j| format!("store_tile(s_{j}, tile_at + {j}u);"));
+    function(
+        text,
+        "multiply_keys(tile_at: u32)",
+        first.chain(multiply).chain(last),
+    );
+
+    let multiply = starts(KEYS).flat_map(|j| {
+        let weights = [format!("let w_{j} = weight_tile(row, {j}u);")];
+        weights.into_iter().chain(starts(head_dim).map(move |c| {
+            let acc = format!("acc[{}]", c / SIDE);
+            format!("{acc} = coopMultiplyAdd(w_{j}, value_tile({j}u, {c}u), {acc});")
+        }))
+    });
+    function(text, "multiply_values(row: u32)", multiply);
+
+    let case = |c: u32| {
+        let [a, b] = [c / SIDE, c / SIDE + 1];
+        format!("    case {c}u: {{ store_tile(acc[{a}], tile_at); store_tile(acc[{b}], tile_at + 16u); }}")
+    };
+    let cases = (0..head_dim).step_by(KEYS as usize).map(case);
+    let switch = ["switch c {".to_string()].into_iter().chain(cases);
+    let end = ["    default: {}", "}"].map(String::from);
+    function(text, "store_acc(c: u32, tile_at: u32)", switch.chain(end));
+
+    // A thread holds every `THREADS`th quad of a tile of keys and of one of values.
+    let quads =
+        || (0..KEYS * head_dim / 4 / THREADS).map(|i| (i, format!("thread + {}u", i * THREADS)));
+    for (name, held, quad, start) in [
+        ("keys", "k_held", "key_quad", ""),
+        ("values", "v_held", "value_quad", "KEYS * PITCH / 4u + "),
     ] {
-        text.line(format!(
-            "fn fetch_{name}(thread: u32, base: u32, j0: u32) {{"
-        ));
-        for i in holds() {
-            text.line(format!("    {hold}[{i}] = {from}({}, base, j0);", at(i)));
-        }
-        let below = if name == "keys" {
-            ""
-        } else {
-            "KEYS * PITCH / 4u + "
-        };
-        text.line(format!("}}\nfn stage_{name}(thread: u32) {{"));
-        for i in holds() {
-            text.line(format!("    tile[{below}slot({})] = {hold}[{i}];", at(i)));
-        }
-        text.line("}");
+        let fetch = quads().map(|(i, at)| format!("{held}[{i}] = {quad}({at}, base, j0);"));
+        let head = format!("fetch_{name}(thread: u32, base: u32, j0: u32)");
+        function(text, &head, fetch);
+        let stage = quads().map(|(i, at)| format!("tile[{start}slot({at})] = {held}[{i}];"));
+        function(text, &format!("stage_{name}(thread: u32)"), stage);
     }
-    scores(spec, text);
+    score_slots(spec, text);
     Ok(())
+}
+
+fn function(text: &mut Text, head: &str, body: impl Iterator<Item = String>) {
+    text.line(format!("fn {head} {{"));
+    body.for_each(|line| text.line(format!("    {line}")));
+    text.line("}");
 }

@@ -1,91 +1,27 @@
-//! Scaled dot product attention without the matrix of scores. Where rows are few or keys many, keys are split among
-//! workgroups, whose sums a second kernel merges.
+//! Scaled dot product attention (`sdpa`) that never stores the matrix of scores.
+//!
+//! [`plan`](plan::plan) chooses among three kernels and, where there are too few rows to fill the adapter, splits the keys among
+//! workgroups, whose partial results `flash_merge` combines.
 
+pub(crate) mod flash;
 pub(crate) mod flash_coop;
-pub(crate) mod partition;
-pub(crate) mod specialization;
+pub(crate) mod flash_decode;
+mod partition;
+pub(crate) mod plan;
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::kernel::attention::flash_coop::FLASH_COOP;
-use crate::kernel::attention::partition::{share, By};
-use crate::kernel::attention::specialization::{
-    merge, thread_group, Form, Mask, FLASH_MERGE, MAX_COLUMNS,
-};
+use crate::kernel::attention::plan::{plan, Mask, Params, MAX_HEAD_DIM};
 use crate::kernel::matmul::store::FLOATS;
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
 use crate::memory::split::{Dims, Loops, Part};
 use crate::memory::view::{to_u32, View};
-use crate::recorder::gpu::Gpu;
-use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
-use crate::shader::Specialization;
+
+pub use plan::catalogue;
 
 const OP: &str = "sdpa";
-
-#[repr(C)]
-#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-pub(crate) struct Params {
-    pub d: u32,
-    pub columns: u32,
-    pub queries: u32,
-    pub keys: u32,
-    pub rows: u32,
-    pub heads: u32,
-    pub batch: u32,
-    pub tiles: u32,
-    pub splits: u32,
-    pub span: u32,
-    pub causal: u32,
-    pub scale: f32,
-    pub cap: f32,
-    pub hidden: f32,
-    pub nan: f32,
-    pub lowest: f32,
-    pub offsets: [u32; 4],
-    pub steps: [u32; 4],
-    pub q_strides: [u32; 4],
-    pub k_strides: [u32; 4],
-    pub v_strides: [u32; 4],
-    pub mask_strides: [u32; 4],
-    pub fill_offset: u32,
-    pub pad: [u32; 3],
-}
-
-#[repr(C)]
-#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-pub(crate) struct MergeParams {
-    quads: u32,
-    columns: u32,
-    splits: u32,
-    nan: f32,
-}
-
-impl Params {
-    /// Without sizes and strides.
-    pub fn new() -> Self {
-        Params {
-            cap: 1.0,
-            hidden: f32::NEG_INFINITY,
-            nan: f32::NAN,
-            lowest: f32::MIN,
-            ..bytemuck::Zeroable::zeroed()
-        }
-    }
-
-    /// Whether all rows of q, k and v can be read by fours, and whether those of the mask can.
-    fn starts_whole(&self) -> [bool; 2] {
-        let four = |n: &u32| n.is_multiple_of(4);
-        let strides = [self.q_strides, self.k_strides, self.v_strides];
-        let all = strides.as_flattened().iter().chain(&self.offsets[..3]);
-        let mask = self.mask_strides.iter().chain(&self.offsets[3..]);
-        [
-            self.steps[..3] == [1; 3] && { all }.all(four),
-            self.steps[3] == 1 && { mask }.all(four),
-        ]
-    }
-}
 
 /// How scores become weights.
 #[derive(Debug, Clone, Copy)]
@@ -93,13 +29,16 @@ pub struct Attention {
     /// The last query sees all keys, the one before it all but the last key, and so on.
     pub causal: bool,
     pub scale: f32,
-    /// Scores are `cap tanh(s / cap)`; 1 for none.
+    /// Scores are `softcapping tanh(s / softcapping)`; 1 for none.
     pub softcapping: f32,
 }
 
 impl Recorder {
-    /// `softmax(scale q k^T + mask) v` for q (b, h, i, d), k (b, g, j, d), v (b, g, j, c) and a mask that can be broadcast
-    /// to (b, h, i, j), where h is a multiple of g. All of them may lie anyhow. A row that sees no key is NaN.
+    /// `softmax(scale q k^T + mask) v`, with grouped-query attention: q is (b, h, i, d), k (b, g, j, d) and v (b, g, j, c), where h
+    /// is a multiple of the KV heads g; the result is (b, h, i, c). The mask is added and broadcasts to (b, h, i, j). Any strides
+    /// are accepted. A row that sees no key is NaN.
+    ///
+    /// All operands have one float dtype; d and c are multiples of 4 up to 256.
     pub fn sdpa(
         &self,
         [q, k, v]: [View<'_>; 3],
@@ -132,16 +71,18 @@ impl Recorder {
             return Err(invalid("the dtypes differ"));
         }
         if (kb, kd) != (b, d) || (vb, vg, vj) != (b, g, j) {
-            return Err(invalid("the dims do not fit together"));
+            return Err(invalid("the dims do not match"));
         }
         if g == 0 || !h.is_multiple_of(g) {
-            return Err(invalid("heads of q are no multiple of those of k and v"));
+            return Err(invalid(
+                "the heads of q are not a multiple of the heads of k and v",
+            ));
         }
         if [d, c]
             .iter()
-            .any(|n| *n == 0 || *n > MAX_COLUMNS || !n.is_multiple_of(4))
+            .any(|n| *n == 0 || *n > MAX_HEAD_DIM || !n.is_multiple_of(4))
         {
-            return Err(invalid("the last dims are to be multiples of 4 up to 256"));
+            return Err(invalid("the last dim must be a multiple of 4 up to 256"));
         }
         if j == 0 {
             return Err(invalid("no keys"));
@@ -154,21 +95,23 @@ impl Recorder {
                     .ok_or_else(|| invalid("the mask cannot be broadcast to the scores"))?,
             ),
         };
-        let share = [g, h / g];
-        let (q, k, v) = (of_q(q, q.strides, share), of_k(k, share), of_k(v, share));
+        let group = h / g;
+        let q = of_query_heads(q, q.strides, group);
+        let [k, v] = [k, v].map(|kv| Part::from(kv).repeat(2, group));
         let masked = mask.is_some();
-        // Without a mask something has to be bound in its place.
+        // Without a mask, q is bound in its place.
         let mask = match mask {
-            Some((m, strides)) => of_q(View { dims: &scores, ..m }, &strides, share),
+            Some((m, strides)) => of_query_heads(View { dims: &scores, ..m }, &strides, group),
             None => q.clone(),
         };
-        let dims = [b, g, h / g, i, c];
+        let dims = [b, g, group, i, c];
         let reads = [q.view(), k.view(), v.view(), mask.view()];
         self.in_parts(OP, reads, (q.dtype, &dims), Loops::First(3), |reads, y| {
             self.attend(reads, masked, how, y)
         })
     }
 
+    /// Attention of operands that each fit in a binding.
     fn attend(
         &self,
         reads: [View<'_>; 4],
@@ -176,34 +119,32 @@ impl Recorder {
         how: Attention,
         y: BindingRange<'_>,
     ) -> Result<()> {
-        let (q_window, q) = self.binding_range(OP, reads[0])?;
-        let (k_window, k) = self.binding_range(OP, reads[1])?;
-        let (v_window, v) = self.binding_range(OP, reads[2])?;
-        let (mask_window, mask) = self.binding_range(OP, reads[3])?;
+        let (q_range, q) = self.binding_range(OP, reads[0])?;
+        let (k_range, k) = self.binding_range(OP, reads[1])?;
+        let (v_range, v) = self.binding_range(OP, reads[2])?;
+        let (mask_range, mask) = self.binding_range(OP, reads[3])?;
         let size = |v: View<'_>, dim: usize| to_u32(OP, v.dims[dim]);
-        let (queries, keys, d, columns) = (size(q, 3)?, size(k, 3)?, size(q, 4)?, size(v, 4)?);
-        let rows = to_u32(OP, q.dims[2] * q.dims[3])?;
-        let batch = to_u32(OP, q.dims[0] * q.dims[1])?;
-        to_u32(OP, q.dims[..4].iter().product::<usize>() * columns as usize)?;
+        let v_dim = size(v, 4)?;
+        to_u32(OP, q.dims[..4].iter().product::<usize>() * v_dim as usize)?;
 
-        let cap = how.softcapping;
+        let softcap = how.softcapping;
         let params = Params {
-            d,
-            columns,
-            queries,
-            keys,
-            rows,
-            heads: size(q, 1)?,
-            batch,
+            head_dim: size(q, 4)?,
+            v_dim,
+            queries: size(q, 3)?,
+            keys: size(k, 3)?,
+            rows: to_u32(OP, q.dims[2] * q.dims[3])?,
+            kv_heads: size(q, 1)?,
+            matrices: to_u32(OP, q.dims[0] * q.dims[1])?,
             causal: how.causal.into(),
-            scale: if cap == 1.0 {
+            scale: if softcap == 1.0 {
                 how.scale
             } else {
-                how.scale / cap
+                how.scale / softcap
             },
-            cap,
+            softcap,
             offsets: [q, k, v, mask].map(|v| v.offset as u32),
-            steps: [q, k, v, mask].map(|v| v.strides[4] as u32),
+            inner_strides: [q, k, v, mask].map(|v| v.strides[4] as u32),
             q_strides: strides(q),
             k_strides: strides(k),
             v_strides: strides(v),
@@ -216,85 +157,20 @@ impl Recorder {
             Mask::None
         };
         let plan = plan(self, (q.dtype, mask), params);
-        let windows = [q_window, k_window, v_window, mask_window];
+        let ranges = [q_range, k_range, v_range, mask_range];
         let Some(merge) = plan.merge else {
-            let windows = [&windows[..], &[y]].concat();
-            return self.record(plan.spec, &windows, &plan.params, plan.grid);
+            let ranges = [&ranges[..], &[y]].concat();
+            return self.record(plan.spec, &ranges, &plan.params, plan.grid);
         };
-        let parts = self.output(OP, merge.floats, DType::F32)?;
-        let windows = [&windows[..], &[(&parts).into()]].concat();
-        self.record(plan.spec, &windows, &plan.params, plan.grid)?;
-        self.record(merge.spec, &[(&parts).into(), y], &merge.params, merge.grid)
+        let partials = self.output(OP, merge.floats, DType::F32)?;
+        let ranges = [&ranges[..], &[(&partials).into()]].concat();
+        self.record(plan.spec, &ranges, &plan.params, plan.grid)?;
+        let ranges = [(&partials).into(), y];
+        self.record(merge.spec, &ranges, &merge.params, merge.grid)
     }
 }
 
-/// What to dispatch.
-pub(crate) struct Plan {
-    pub spec: Specialization,
-    pub params: Params,
-    pub grid: Grid,
-    /// After it, where keys are split.
-    pub merge: Option<Merge>,
-}
-
-/// Puts the sums of splits together.
-pub(crate) struct Merge {
-    pub spec: Specialization,
-    pub params: MergeParams,
-    pub grid: Grid,
-    /// Elements of the sums.
-    pub floats: usize,
-}
-
-/// Shares the work among workgroups, and decides what `params` leaves open.
-pub(crate) fn plan(device: &Gpu, (dtype, mask): (DType, Mask), mut params: Params) -> Plan {
-    let [whole, whole_mask] = params.starts_whole();
-    let able = flash_coop::suits(device) && !device.denies(&FLASH_COOP);
-    let coop = dtype == DType::F16 && whole && able;
-    let thread_group = thread_group(device, params.columns);
-    let share = share(device.binding_limit(), coop, thread_group, &params);
-    let form = Form {
-        dtype,
-        whole,
-        mask,
-        whole_mask,
-        parts: share.splits > 1,
-    };
-    let spec = match share.by {
-        By::Coop(tile) => form.coop(tile),
-        By::Tile(tile) => form.flash(tile),
-        By::Block(block) => form.decode(block, params.d),
-        By::Teams(block, thread_group) => form.thread_groups(block, thread_group),
-    };
-    params.tiles = params.rows.div_ceil(share.rows);
-    params.splits = share.splits;
-    params.span = share.span;
-    let groups = u64::from(params.batch) * u64::from(params.tiles) * u64::from(share.splits);
-    let all = params.batch as usize * params.rows as usize;
-    let columns = params.columns as usize;
-    let merge = (share.splits > 1).then(|| {
-        let quads = (all * columns / 4) as u32;
-        Merge {
-            spec: merge(dtype),
-            params: MergeParams {
-                quads,
-                columns: params.columns / 4,
-                splits: share.splits,
-                nan: f32::NAN,
-            },
-            grid: Grid::Linear(u64::from(quads).div_ceil(FLASH_MERGE.workgroup.into())),
-            floats: (all * (columns + 4)).saturating_mul(share.splits as usize),
-        }
-    });
-    Plan {
-        spec,
-        params,
-        grid: Grid::Linear(groups),
-        merge,
-    }
-}
-
-/// A mask as a view of four dims: its strides, 0 along those in which it is repeated.
+/// A mask and its strides along four dims, 0 where it is broadcast.
 fn broadcast<'a>(m: View<'a>, to: [usize; 4]) -> Option<(View<'a>, [usize; 4])> {
     let skipped = 4usize.checked_sub(m.dims.len())?;
     let mut strides = [0; 4];
@@ -308,23 +184,18 @@ fn broadcast<'a>(m: View<'a>, to: [usize; 4]) -> Option<(View<'a>, [usize; 4])> 
     Some((m, strides))
 }
 
-/// (b, h, i, last) as (b, g, h / g, i, last).
-fn of_q<'a>(v: View<'a>, s: &[usize], [g, each]: [usize; 2]) -> Part<'a> {
+/// (b, h, i, last) as (b, h / group, group, i, last): `group` query heads share a KV head.
+fn of_query_heads<'a>(v: View<'a>, s: &[usize], group: usize) -> Part<'a> {
     Part {
         value: v.value,
         dtype: v.dtype,
-        dims: Dims::from_slice(&[v.dims[0], g, each, v.dims[2], v.dims[3]]),
-        strides: Dims::from_slice(&[s[0], s[1] * each, s[1], s[2], s[3]]),
+        dims: Dims::from_slice(&[v.dims[0], v.dims[1] / group, group, v.dims[2], v.dims[3]]),
+        strides: Dims::from_slice(&[s[0], s[1] * group, s[1], s[2], s[3]]),
         offset: v.offset,
     }
 }
 
-/// (b, g, j, last) as (b, g, h / g, j, last).
-fn of_k<'a>(v: View<'a>, [_, each]: [usize; 2]) -> Part<'a> {
-    Part::from(v).repeat(2, each)
-}
-
-/// Along all dims but the last, 0 where there is nothing to step over.
+/// The strides of all dims but the last; 0 for dims of size 1.
 fn strides(v: View<'_>) -> [u32; 4] {
     [0, 1, 2, 3].map(|d| match v.dims[d] {
         1 => 0,

@@ -1,119 +1,129 @@
-//! How the work of attention is shared among workgroups.
+//! How the rows and keys of an attention are divided among workgroups.
 
+use crate::kernel::attention::flash::{Tile, TILES};
 use crate::kernel::attention::flash_coop;
-use crate::kernel::attention::specialization::{
-    Block, Tile, BLOCKS, DECODE_KEYS, THREAD_GROUP_KEYS, TILES,
-};
-use crate::kernel::attention::Params;
+use crate::kernel::attention::flash_decode::{Block, BLOCKS, DECODE_KEYS, SUBGROUP_KEYS};
+use crate::kernel::attention::plan::Params;
 
-/// Keys that a workgroup of `flash` sees at a time.
-const FLASH_KEYS: u32 = flash_coop::KEYS;
-
-/// The most queries, and the most rows, for which `flash_decode` is used: beyond them it would read k and v more often.
+/// The most queries, and the most rows, for which `flash_decode` is used: with more it would read k and v too often.
 const DECODE_QUERIES: u32 = 8;
 const DECODE_ROWS: u32 = 32;
 
-/// Workgroups that fill an adapter: keys are split until there are so many.
-const FLASH_GROUPS: u32 = 256;
-const DECODE_GROUPS: u32 = 512;
-/// Workgroups of `flash_decode` for which rows are shared out rather than taken together by those that read the same keys.
+/// Workgroups of `flash_decode` from which on a workgroup takes several rows, so that k and v are read less often.
 const DECODE_SHARED: u64 = 128;
-/// The fewest keys that are scale a workgroup of `flash` of their own.
-const FLASH_LEAST: u32 = 256;
-/// The most keys that `flash_decode` and `flash_decode_sub` do not split: a second kernel costs as much as some hundred keys.
-const DECODE_WHOLE: u32 = 3 * DECODE_KEYS;
-const THREAD_GROUP_WHOLE: u32 = 2 * THREAD_GROUP_KEYS;
-/// The most keys of a split: llvmpipe leaves out what comes after 65,535 rounds of all loops (see `ROUNDS`).
-const FLASH_MOST: u32 = flash_coop::TILES * flash_coop::KEYS;
-const DECODE_MOST: u32 = 4096;
 
-pub(crate) enum By {
-    Coop(&'static flash_coop::Shape),
-    Tile(&'static Tile),
-    Block(&'static Block),
-    /// A block, and the threads of its thread_groups.
-    Teams(&'static Block, u32),
+pub(crate) enum Strategy {
+    Coop(&'static flash_coop::Tile),
+    Flash(&'static Tile),
+    Decode(&'static Block),
+    /// A block, and the threads of its thread groups.
+    DecodeSubgroups(&'static Block, u32),
 }
 
-/// How the work is shared among workgroups.
-pub(crate) struct Share {
-    pub by: By,
+/// How the keys of a row tile may be split.
+struct Limits {
+    /// Keys of a split are a multiple of this: what a workgroup sees at a time.
+    step: u32,
+    /// The fewest keys worth a workgroup of their own.
+    least: u32,
+    /// The most keys of a split: llvmpipe stops after 65,535 rounds of all loops (see [`ROUNDS`](crate::kernel::ROUNDS)).
+    most: u32,
+    /// Workgroups that fill an adapter: keys are split until there are so many.
+    groups: u32,
+    /// Up to so many keys are not split: the second kernel costs as much as some hundred keys.
+    whole: u32,
+}
+
+const FLASH: Limits = Limits {
+    step: flash_coop::KEYS,
+    least: 256,
+    most: flash_coop::KEY_TILES * flash_coop::KEYS,
+    groups: 256,
+    whole: 0,
+};
+
+const DECODE: Limits = Limits {
+    step: DECODE_KEYS,
+    least: DECODE_KEYS,
+    most: 4096,
+    groups: 512,
+    whole: 3 * DECODE_KEYS,
+};
+
+const DECODE_SUBGROUPS: Limits = Limits {
+    step: SUBGROUP_KEYS,
+    least: SUBGROUP_KEYS,
+    whole: 2 * SUBGROUP_KEYS,
+    ..DECODE
+};
+
+pub(crate) struct Partition {
+    pub strategy: Strategy,
     /// Rows of a workgroup.
     pub rows: u32,
     pub splits: u32,
-    /// Keys of a split.
-    pub span: u32,
+    pub split_keys: u32,
 }
 
-/// Within what a binding shows, `limit` bytes; `coop` tells whether cooperative matrices can be used, `thread_group` how large thread_groups are.
-pub(crate) fn share(
+/// `limit` is the size of a binding in bytes; `coop` says whether cooperative matrices may be used; `thread_group` is what
+/// [`thread_group`](super::flash_decode::thread_group) found.
+pub(crate) fn partition(
     limit: u64,
     coop: bool,
     thread_group: Option<(u32, &'static [Block])>,
     params: &Params,
-) -> Share {
-    let (batch, rows, columns) = (params.batch, params.rows, params.columns);
-    let (queries, keys) = (params.queries, params.keys);
-    let decode = queries <= DECODE_QUERIES && rows <= DECODE_ROWS;
-    let (by, tile) = if decode {
-        let groups = |b: &&Block| u64::from(batch) * u64::from(rows.div_ceil(b.rows));
-        let full = |b: &&Block| groups(b) >= DECODE_SHARED;
-        let blocks = thread_group.map_or(BLOCKS, |(_, blocks)| blocks);
-        let block = blocks.iter().rev().find(full).unwrap_or(&blocks[0]);
-        let by = thread_group.map_or(By::Block(block), |(thread_group, _)| {
-            By::Teams(block, thread_group)
-        });
-        (by, block.rows)
-    } else if let Some(tile) = coop_tile(params).filter(|_| coop) {
-        (By::Coop(tile), flash_coop::ROWS)
-    } else {
-        let wide = |t: &&Tile| t.quads * 32 >= columns;
-        let tiles = TILES.iter().filter(wide);
-        // The larger tiles come last.
-        let tile = tiles.filter(|t| rows > 32 || t.rows == 2);
-        let tile = tile.min_by_key(|t| (t.quads, std::cmp::Reverse(t.rows)));
-        let tile = tile.unwrap_or(&TILES[0]);
-        (By::Tile(tile), 16 * tile.rows)
+) -> Partition {
+    let (strategy, tile_rows) = strategy(coop, thread_group, params);
+    let limits = match strategy {
+        Strategy::Decode(_) => DECODE,
+        Strategy::DecodeSubgroups(..) => DECODE_SUBGROUPS,
+        _ => FLASH,
     };
-    let (step, least, most, enough, whole) = match by {
-        By::Block(_) => (
-            DECODE_KEYS,
-            DECODE_KEYS,
-            DECODE_MOST,
-            DECODE_GROUPS,
-            DECODE_WHOLE,
-        ),
-        By::Teams(..) => (
-            THREAD_GROUP_KEYS,
-            THREAD_GROUP_KEYS,
-            DECODE_MOST,
-            DECODE_GROUPS,
-            THREAD_GROUP_WHOLE,
-        ),
-        _ => (FLASH_KEYS, FLASH_LEAST, FLASH_MOST, FLASH_GROUPS, 0),
-    };
-    let groups = u64::from(batch) * u64::from(rows.div_ceil(tile));
-    let useful = (u64::from(enough) / groups.max(1)) as u32;
-    // Sums of splits beside each other fit in a binding.
-    let bytes = u64::from(batch) * u64::from(rows) * u64::from(columns + 4) * 4;
+    let (matrices, rows, keys) = (u64::from(params.matrices), params.rows, params.keys);
+    let groups = matrices * u64::from(rows.div_ceil(tile_rows));
+    let useful = (u64::from(limits.groups) / groups.max(1)) as u32;
+    // The partial results of all splits must fit in one binding.
+    let bytes = matrices * u64::from(rows) * u64::from(params.v_dim + 4) * 4;
     let room = (limit / bytes.max(1)).min(u32::MAX.into()) as u32;
-    let splits = if keys <= whole {
+    let splits = if keys <= limits.whole {
         1
     } else {
-        useful.min(keys / least)
+        useful.min(keys / limits.least)
     };
-    let splits = splits.min(room).max(keys.div_ceil(most));
-    let span = keys.div_ceil(splits.max(1)).next_multiple_of(step);
-    Share {
-        by,
-        rows: tile,
-        splits: keys.div_ceil(span),
-        span,
+    let splits = splits.min(room).max(keys.div_ceil(limits.most));
+    let split_keys = keys.div_ceil(splits.max(1)).next_multiple_of(limits.step);
+    Partition {
+        strategy,
+        rows: tile_rows,
+        splits: keys.div_ceil(split_keys),
+        split_keys,
     }
 }
 
-/// The least tile of flash_coop that has all columns.
-fn coop_tile(params: &Params) -> Option<&'static flash_coop::Shape> {
-    let columns = params.columns.max(params.d);
-    flash_coop::SHAPES.iter().find(|t| t.columns >= columns)
+/// The kernel with its tile, and the rows of a workgroup.
+fn strategy(
+    coop: bool,
+    thread_group: Option<(u32, &'static [Block])>,
+    params: &Params,
+) -> (Strategy, u32) {
+    let rows = params.rows;
+    if params.queries <= DECODE_QUERIES && rows <= DECODE_ROWS {
+        let groups = |b: &&Block| u64::from(params.matrices) * u64::from(rows.div_ceil(b.rows));
+        let full = |b: &&Block| groups(b) >= DECODE_SHARED;
+        let blocks = thread_group.map_or(BLOCKS, |(_, blocks)| blocks);
+        let block = blocks.iter().rev().find(full).unwrap_or(&blocks[0]);
+        let strategy = match thread_group {
+            Some((threads, _)) => Strategy::DecodeSubgroups(block, threads),
+            None => Strategy::Decode(block),
+        };
+        return (strategy, block.rows);
+    }
+    if let Some(tile) = flash_coop::tile_for(params.v_dim.max(params.head_dim)).filter(|_| coop) {
+        return (Strategy::Coop(tile), flash_coop::ROWS);
+    }
+    let fits = |t: &&Tile| t.quads * 32 >= params.v_dim && (rows > 32 || t.rows == 2);
+    let tiles = TILES.iter().filter(fits);
+    let tile = tiles.min_by_key(|t| (t.quads, std::cmp::Reverse(t.rows)));
+    let tile = tile.unwrap_or(&TILES[0]);
+    (Strategy::Flash(tile), 16 * tile.rows)
 }

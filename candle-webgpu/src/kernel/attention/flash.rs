@@ -1,0 +1,95 @@
+//! flash: attention of many queries, tiled in registers; and the slots that all attention kernels share.
+
+use crate::dtype::{Compute, DType};
+use crate::error::Result;
+use crate::kernel::attention::plan::{Params, ADD, HIDE, KEEP};
+use crate::shader::{
+    function, read, renamed, write, Access, Binding, Kernel, Specialization, Text,
+};
+
+pub(super) const BINDINGS: &[Binding] =
+    &[read("q"), read("k"), read("v"), read("mask"), write("y")];
+pub static FLASH: Kernel = Kernel {
+    name: "flash",
+    source: wgsl!("kernel/attention/flash.wgsl"),
+    params: Params::LAYOUT,
+    bindings: BINDINGS,
+    workgroup: 128,
+    shared: |spec| {
+        let rows = 16 * tile(spec).rows;
+        ((rows + 32) * 5 + rows * 8) * 16
+    },
+    features: wgpu::Features::empty(),
+    slots: |spec, text| {
+        text.line(format!("const TM = {}u;", tile(spec).rows));
+        text.line(format!("const TQ = {}u;", tile(spec).quads));
+        row_slots(spec, text)
+    },
+};
+
+/// Register tile of a thread.
+pub(crate) struct Tile {
+    /// The `op` of the specialization: rows and columns of a workgroup.
+    pub name: &'static str,
+    /// Rows of a thread; a workgroup has 16 times as many.
+    pub rows: u32,
+    /// Quads of columns of v of a thread; a workgroup has 32 columns for each.
+    pub quads: u32,
+}
+
+#[rustfmt::skip]
+pub(crate) const TILES: &[Tile] = &[
+    Tile { name: "32x64",  rows: 2, quads: 2 },
+    Tile { name: "32x128", rows: 2, quads: 4 },
+    Tile { name: "32x256", rows: 2, quads: 8 },
+    Tile { name: "64x64",  rows: 4, quads: 2 },
+    Tile { name: "64x128", rows: 4, quads: 4 },
+];
+
+fn tile(spec: &Specialization) -> &'static Tile {
+    let found = TILES.iter().find(|t| t.name == spec.op);
+    found.unwrap_or(&TILES[0])
+}
+
+/// `q_four`, `k_four` and `v_four`, which read four elements of a row, and [`score_slots`].
+pub(super) fn row_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
+    let strided = function(wgsl!("kernel/attention/strided_four.wgsl"), "q_four");
+    for (n, stride) in [("q", "x"), ("k", "y"), ("v", "z")] {
+        let [four, get] = ["four", "get"].map(|what| format!("{n}_{what}"));
+        if spec.operands[0].1 == Access::Quads {
+            text.line(format!(
+                "fn {four}(base: u32, c: u32) -> vec4<f32> {{ return {get}4((base + c) / 4u); }}"
+            ));
+        } else {
+            let names = [("q_four", &*four), ("q_get", &*get), ("x", stride)];
+            text.line(renamed(strided, &names));
+        }
+    }
+    score_slots(spec, text);
+    Ok(())
+}
+
+/// How matmuls become scores, how a row of y is finished, and the parameters.
+pub(super) fn score_slots(spec: &Specialization, text: &mut Text) {
+    let fill = "vec4<f32>(fill_get(p.fill_offset))";
+    let four = match (spec.operands[3].1, spec.dtype(3)) {
+        (Access::Quads, _) => "mask_get4(at.x / 4u)".to_string(),
+        (_, dtype) => {
+            let lanes = if dtype == DType::U8 { "u32" } else { "f32" };
+            format!("vec4<{lanes}>(mask_get(at.x), mask_get(at.y), mask_get(at.z), mask_get(at.w))")
+        }
+    };
+    let seen = match spec.value("MASKED") {
+        Some(ADD) => format!("s + {four}"),
+        Some(HIDE) => format!("select(s, {fill}, {four} != vec4<u32>())"),
+        Some(KEEP) => format!("select({fill}, s, {four} != vec4<u32>())"),
+        _ => "s".to_string(),
+    };
+    text.bindings(spec, BINDINGS.len());
+    text.line(format!(
+        "fn masked(s: vec4<f32>, at: vec4<u32>) -> vec4<f32> {{ return {seen}; }}"
+    ));
+    text.part(wgsl!("kernel/attention/params.wgsl"));
+    text.ops(Compute::F32);
+    text.file(wgsl!("kernel/attention/scores.wgsl"));
+}

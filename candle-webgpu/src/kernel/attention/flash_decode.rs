@@ -1,0 +1,95 @@
+//! flash_decode: attention of few queries, as in decoding: with subgroups (`flash_decode_sub`) and without.
+
+use crate::kernel::attention::flash::{row_slots, BINDINGS};
+use crate::kernel::attention::plan::{Params, MAX_HEAD_DIM};
+use crate::kernel::matmul::gemv::SUB;
+use crate::recorder::gpu::Gpu;
+use crate::shader::{Kernel, Specialization};
+
+pub static FLASH_DECODE: Kernel = Kernel {
+    name: "flash_decode",
+    source: wgsl!("kernel/attention/flash_decode.wgsl"),
+    params: Params::LAYOUT,
+    bindings: BINDINGS,
+    workgroup: 2 * DECODE_KEYS,
+    shared: |spec| {
+        let rows = block(spec).rows;
+        let query = spec.value("QUADS").unwrap_or(MAX_HEAD_DIM as u32 / 4) * rows * 16;
+        query + (rows.max(4) * 2 * DECODE_KEYS + DECODE_KEYS * (rows + 2) + 2 * rows) * 4
+    },
+    features: wgpu::Features::empty(),
+    slots: |spec, text| {
+        text.line(format!("const ROWS = {}u;", block(spec).rows));
+        row_slots(spec, text)
+    },
+};
+
+/// The same with subgroup shuffles.
+pub static FLASH_DECODE_SUB: Kernel = Kernel {
+    name: "flash_decode_sub",
+    source: wgsl!("kernel/attention/flash_decode_sub.wgsl"),
+    params: Params::LAYOUT,
+    bindings: BINDINGS,
+    workgroup: SUBGROUP_KEYS,
+    shared: |spec| SUBGROUP_KEYS * (16 * block(spec).quads + 8),
+    features: SUB,
+    #[rustfmt::skip]
+    slots: |spec, text| {
+        text.line(format!("const ROWS = {}u;", block(spec).rows));
+        text.line(format!("const COLUMN_QUADS = {}u;", block(spec).quads));
+        text.line("fn shuffle_xor(v: f32, far: u32) -> f32 { return subgroupShuffleXor(v, far); }");
+        text.line("fn shuffle(v: f32, lane: u32) -> f32 { return subgroupShuffle(v, lane); }");
+        row_slots(spec, text)
+    },
+};
+
+/// Keys that a workgroup of [`FLASH_DECODE`] sees at a time, two threads for each.
+pub(crate) const DECODE_KEYS: u32 = 128;
+/// Keys that a workgroup of [`FLASH_DECODE_SUB`] sees at a time, one thread for each.
+pub(crate) const SUBGROUP_KEYS: u32 = 256;
+/// The fewest and the most threads of a thread group of [`FLASH_DECODE_SUB`], which holds a whole row of y.
+pub(crate) const THREAD_GROUP: [u32; 2] = [8, 32];
+
+/// What a workgroup owns.
+pub(crate) struct Block {
+    /// The `op` of the specialization.
+    pub name: &'static str,
+    pub rows: u32,
+    /// Quads of columns of v of a thread of a thread group.
+    pub quads: u32,
+}
+
+#[rustfmt::skip]
+pub(crate) const BLOCKS: &[Block] = &[
+    Block { name: "1", rows: 1, quads: 1 },
+    Block { name: "2", rows: 2, quads: 1 },
+    Block { name: "4", rows: 4, quads: 1 },
+];
+
+/// For rows of y with more quads than a thread group has threads.
+#[rustfmt::skip]
+pub(crate) const WIDE_BLOCKS: &[Block] = &[
+    Block { name: "1x2", rows: 1, quads: 2 },
+    Block { name: "2x2", rows: 2, quads: 2 },
+    Block { name: "4x2", rows: 4, quads: 2 },
+];
+
+fn block(spec: &Specialization) -> &'static Block {
+    let mut all = BLOCKS.iter().chain(WIDE_BLOCKS);
+    all.find(|b| b.name == spec.op).unwrap_or(&BLOCKS[0])
+}
+
+/// The threads of a thread group of [`FLASH_DECODE_SUB`] and the blocks that hold rows of `v_dim` columns, where the adapter's
+/// subgroups allow it.
+pub(crate) fn thread_group(device: &Gpu, v_dim: u32) -> Option<(u32, &'static [Block])> {
+    let (least, _) = device
+        .subgroup()
+        .filter(|_| !device.denies(&FLASH_DECODE_SUB))?;
+    let [fewest, most] = THREAD_GROUP;
+    let threads = least.min(most);
+    let blocks = [BLOCKS, WIDE_BLOCKS].into_iter();
+    let mut fit = blocks.filter(|blocks| v_dim <= 4 * threads * blocks[0].quads);
+    fit.next()
+        .filter(|_| least >= fewest)
+        .map(|blocks| (threads, blocks))
+}

@@ -1,0 +1,304 @@
+//! Which attention kernel runs, with which specialization, parameters and grid.
+
+use crate::dtype::DType;
+use crate::kernel::attention::flash::{Tile, FLASH, TILES};
+use crate::kernel::attention::flash_coop::{self, FLASH_COOP};
+use crate::kernel::attention::flash_decode::{
+    thread_group, Block, BLOCKS, FLASH_DECODE, FLASH_DECODE_SUB, THREAD_GROUP, WIDE_BLOCKS,
+};
+use crate::kernel::attention::partition::{partition, Strategy};
+use crate::kernel::matmul::store::FLOATS;
+use crate::recorder::gpu::Gpu;
+use crate::recorder::op::Grid;
+use crate::shader::{params, read, read_bound_rw, write, Access, Kernel, Specialization};
+
+pub static FLASH_MERGE: Kernel = Kernel {
+    name: "flash_merge",
+    source: wgsl!("kernel/attention/flash_merge.wgsl"),
+    params: MergeParams::LAYOUT,
+    bindings: &[read("x"), write("y")],
+    workgroup: 64,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots: |_, _| Ok(()),
+};
+
+/// The largest last dim of q, k and v.
+pub(crate) const MAX_HEAD_DIM: usize = 256;
+
+params! {
+    /// Parameters of all kernels but `flash_merge`; `params.wgsl` says what the fields mean.
+    pub(crate) struct Params {
+        pub head_dim: u32,
+        pub v_dim: u32,
+        pub queries: u32,
+        pub keys: u32,
+        pub rows: u32,
+        pub kv_heads: u32,
+        pub matrices: u32,
+        pub row_tiles: u32,
+        pub splits: u32,
+        pub split_keys: u32,
+        pub causal: u32,
+        pub scale: f32,
+        pub softcap: f32,
+        pub neg_inf: f32,
+        pub nan: f32,
+        pub lowest: f32,
+        pub offsets: [u32; 4],
+        pub inner_strides: [u32; 4],
+        pub q_strides: [u32; 4],
+        pub k_strides: [u32; 4],
+        pub v_strides: [u32; 4],
+        pub mask_strides: [u32; 4],
+        pub fill_offset: u32,
+        pub pad: [u32; 3],
+    }
+}
+
+params! {
+    pub(crate) struct MergeParams {
+        quads: u32,
+        row_quads: u32,
+        splits: u32,
+        nan: f32,
+    }
+}
+
+impl Params {
+    /// Without sizes and strides.
+    pub fn new() -> Self {
+        Params {
+            softcap: 1.0,
+            neg_inf: f32::NEG_INFINITY,
+            nan: f32::NAN,
+            lowest: f32::MIN,
+            ..bytemuck::Zeroable::zeroed()
+        }
+    }
+
+    /// Whether every row of q, k and v is contiguous and starts at a whole quad, and whether every row of the mask does.
+    fn whole_quads(&self) -> [bool; 2] {
+        let four = |n: &u32| n.is_multiple_of(4);
+        let strides = [self.q_strides, self.k_strides, self.v_strides];
+        let all = strides.as_flattened().iter().chain(&self.offsets[..3]);
+        let mask = self.mask_strides.iter().chain(&self.offsets[3..]);
+        [
+            self.inner_strides[..3] == [1; 3] && { all }.all(four),
+            self.inner_strides[3] == 1 && { mask }.all(four),
+        ]
+    }
+}
+
+/// What a mask does to scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mask {
+    None,
+    Add(DType),
+    /// A u8 mask replaces the scores that it marks, or all others, by one value of dtype `fill`.
+    Fill {
+        fill: DType,
+        marked: bool,
+    },
+}
+
+/// Values of `override MASKED`: no mask, an added one, one that fills what it marks, one that keeps what it marks.
+pub(crate) const ADD: u32 = 1;
+pub(crate) const HIDE: u32 = 2;
+pub(crate) const KEEP: u32 = 3;
+
+/// What a specialization depends on besides its kernel and tile.
+#[derive(Clone, Copy)]
+struct Request {
+    dtype: DType,
+    /// Rows of q, k and v start at whole quads.
+    whole: bool,
+    mask: Mask,
+    /// Rows of the mask start at whole quads.
+    whole_mask: bool,
+    /// Keys are split: y gets partial results.
+    split: bool,
+}
+
+impl Request {
+    fn spec(self, kernel: &'static Kernel, op: &'static str, x: Access) -> Specialization {
+        let x = (self.dtype, x);
+        let y = if self.split { DType::F32 } else { self.dtype };
+        let (mask, how) = match self.mask {
+            Mask::None => (self.dtype, 0),
+            Mask::Add(dtype) => (dtype, ADD),
+            Mask::Fill { marked: true, .. } => (DType::U8, HIDE),
+            Mask::Fill { .. } => (DType::U8, KEEP),
+        };
+        let mask_access = match self.whole_mask && self.mask != Mask::None {
+            true => Access::Quads,
+            false => Access::Words,
+        };
+        let operands = [x, x, x, (mask, mask_access), (y, Access::Put)];
+        let spec = Specialization::new(kernel, op, &operands)
+            .with("MASKED", how)
+            .with("PARTIAL", self.split.into());
+        let Mask::Fill { fill, .. } = self.mask else {
+            return spec;
+        };
+        let binding = match kernel.bindings[0].write {
+            true => read_bound_rw("fill"),
+            false => read("fill"),
+        };
+        spec.bind(binding, fill, Access::Words)
+    }
+
+    /// How the kernels without cooperative matrices read q, k and v.
+    fn access(self) -> Access {
+        match self.whole {
+            true => Access::Quads,
+            false => Access::Words,
+        }
+    }
+
+    fn flash(self, tile: &Tile) -> Specialization {
+        self.spec(&FLASH, tile.name, self.access())
+    }
+
+    fn coop(self, tile: &flash_coop::Tile) -> Specialization {
+        self.spec(&FLASH_COOP, tile.name, Access::Raw)
+    }
+
+    fn decode(self, block: &Block, head_dim: u32) -> Specialization {
+        let quads = if head_dim > 128 { 64 } else { 32 };
+        self.spec(&FLASH_DECODE, block.name, self.access())
+            .with("QUADS", quads)
+    }
+
+    /// A thread reads the mask of one key, so quads of the mask are of no use.
+    fn decode_subgroups(self, block: &Block, thread_group: u32) -> Specialization {
+        let request = Request {
+            whole_mask: false,
+            ..self
+        };
+        request
+            .spec(&FLASH_DECODE_SUB, block.name, self.access())
+            .with("THREAD_GROUP", thread_group)
+    }
+}
+
+/// What to dispatch.
+pub(crate) struct Plan {
+    pub spec: Specialization,
+    pub params: Params,
+    pub grid: Grid,
+    /// The second dispatch, where keys are split.
+    pub merge: Option<Merge>,
+}
+
+/// Combines the partial results of splits.
+pub(crate) struct Merge {
+    pub spec: Specialization,
+    pub params: MergeParams,
+    pub grid: Grid,
+    /// Elements of the partial results: of each row and split, the accumulators and a quad with the maximum and the sum of weights.
+    pub floats: usize,
+}
+
+/// Chooses the kernel and its tile, splits the keys, and fills in the parameters that depend on both.
+pub(crate) fn plan(device: &Gpu, (dtype, mask): (DType, Mask), mut params: Params) -> Plan {
+    let [whole, whole_mask] = params.whole_quads();
+    let able = flash_coop::suits(device) && !device.denies(&FLASH_COOP);
+    let coop = dtype == DType::F16 && whole && able;
+    let thread_group = thread_group(device, params.v_dim);
+    let partition = partition(device.binding_limit(), coop, thread_group, &params);
+    let request = Request {
+        dtype,
+        whole,
+        mask,
+        whole_mask,
+        split: partition.splits > 1,
+    };
+    let spec = match partition.strategy {
+        Strategy::Coop(tile) => request.coop(tile),
+        Strategy::Flash(tile) => request.flash(tile),
+        Strategy::Decode(block) => request.decode(block, params.head_dim),
+        Strategy::DecodeSubgroups(block, thread_group) => {
+            request.decode_subgroups(block, thread_group)
+        }
+    };
+    params.row_tiles = params.rows.div_ceil(partition.rows);
+    params.splits = partition.splits;
+    params.split_keys = partition.split_keys;
+    let groups =
+        u64::from(params.matrices) * u64::from(params.row_tiles) * u64::from(params.splits);
+    let merge = request.split.then(|| merge(dtype, &params));
+    Plan {
+        spec,
+        params,
+        grid: Grid::Linear(groups),
+        merge,
+    }
+}
+
+fn merge(dtype: DType, params: &Params) -> Merge {
+    let rows = params.matrices as usize * params.rows as usize;
+    let v_dim = params.v_dim as usize;
+    let quads = (rows * v_dim / 4) as u32;
+    Merge {
+        spec: merge_spec(dtype),
+        params: MergeParams {
+            quads,
+            row_quads: params.v_dim / 4,
+            splits: params.splits,
+            nan: f32::NAN,
+        },
+        grid: Grid::Linear(u64::from(quads).div_ceil(FLASH_MERGE.workgroup.into())),
+        floats: (rows * (v_dim + 4)).saturating_mul(params.splits as usize),
+    }
+}
+
+fn merge_spec(dtype: DType) -> Specialization {
+    let operands = [(DType::F32, Access::Quads), (dtype, Access::Put)];
+    Specialization::new(&FLASH_MERGE, "", &operands)
+}
+
+pub fn catalogue() -> Vec<Specialization> {
+    let mut all = Vec::new();
+    for dtype in FLOATS {
+        all.push(merge_spec(dtype));
+        let fill = |fill| [true, false].map(|marked| Mask::Fill { fill, marked });
+        let mut masks = vec![Mask::None, Mask::Add(dtype)];
+        masks.extend(fill(dtype));
+        if dtype != DType::F32 {
+            masks.push(Mask::Add(DType::F32));
+            masks.extend(fill(DType::F32));
+        }
+        for (i, mask) in (0..8).flat_map(|i| masks.iter().map(move |mask| (i, *mask))) {
+            let [whole, split, whole_mask] = [i & 1, i & 2, i & 4].map(|bit| bit != 0);
+            // The access of the mask does not depend on that of the rows, so rare pairs are left out.
+            if !whole && (whole_mask || ![Mask::None, Mask::Add(dtype)].contains(&mask)) {
+                continue;
+            }
+            if whole_mask && mask == Mask::None {
+                continue;
+            }
+            let request = Request {
+                dtype,
+                whole,
+                mask,
+                whole_mask,
+                split,
+            };
+            all.extend(TILES.iter().map(|tile| request.flash(tile)));
+            if dtype == DType::F16 && whole {
+                all.extend(flash_coop::TILES.iter().map(|tile| request.coop(tile)));
+            }
+            for head_dim in [128, 256] {
+                all.extend(BLOCKS.iter().map(|block| request.decode(block, head_dim)));
+            }
+            if !whole_mask {
+                let blocks = BLOCKS.iter().chain(WIDE_BLOCKS);
+                all.extend(blocks.flat_map(|block| {
+                    THREAD_GROUP.map(|threads| request.decode_subgroups(block, threads))
+                }));
+            }
+        }
+    }
+    all
+}
