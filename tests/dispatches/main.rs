@@ -1,7 +1,8 @@
-//! docs/dispatches.md: what the recorder's rules save in models of candle-transformers; the test fails when the file is stale.
+//! docs/dispatches.md: the dispatches that fusion rules save in models of candle-transformers. The test fails if the file is stale.
 //!
-//!     UPDATE_GOLDEN=1 cargo test -p candle-webgpu-tests --test dispatches      # writes it anew
-//!     cargo test -p candle-webgpu-tests --test dispatches -- --nocapture       # prints the table
+//!     UPDATE_GOLDEN=1 cargo test -p candle-webgpu-tests --test dispatches                   # writes the file
+//!     cargo test -p candle-webgpu-tests --test dispatches -- --nocapture                    # prints its table
+//!     cargo test -p candle-webgpu-tests --test dispatches -- --ignored rules --nocapture    # prints lines and savings of each rule
 
 #[path = "../zoo/audio.rs"]
 mod audio;
@@ -26,28 +27,29 @@ mod weights;
 
 use std::io::Cursor;
 use std::path::Path;
+use std::sync::Mutex;
 
 use anyhow::{ensure, Context, Result};
 use candle_core::quantized::gguf_file::Content;
 use candle_core::quantized::GgmlDType;
 use candle_core::{DType, Device, Tensor};
 use candle_examples::gguf::ARCHITECTURES;
-use candle_webgpu::REWRITE_VAR;
+use candle_webgpu::{REWRITE_VAR, RULES};
 use model::Model;
 
 const INTRODUCTION: &str = "\
-# Dispatches with and without the rules of the recorder
+# Dispatches with and without fusion rules
 
-Written by `UPDATE_GOLDEN=1 cargo test -p candle-webgpu-tests --test dispatches`, which prints the table with `--nocapture` instead
-on any adapter; `cargo xtask test models` fails when the file is stale for the adapter that it names.
+Written by `UPDATE_GOLDEN=1 cargo test -p candle-webgpu-tests --test dispatches`; with `--nocapture` instead, the test prints the table
+for any adapter. `cargo xtask test models` fails if the file is stale for the adapter that it names.
 
-The code of the models is candle-transformers', unmodified; their configurations are the zoo's (`tests/zoo`, `tests/gguf`), of 2
-layers, and their weights made up. A pass is one decoded token behind a cache of 9, but BERT's is two texts of 5 tokens, and Whisper's
-decoder, which has no cache of its own in this code, gives 4 tokens anew. What a layer takes is half the difference between 4
-layers and 2. Off is `CANDLE_WEBGPU_REWRITE=-all`; the last column names the rules that fire. ARCHITECTURE.md tells what they do.
+The models are candle-transformers' code, unmodified, with the configurations of `tests/zoo` and `tests/gguf` (2 layers) and
+random weights. A pass decodes one token behind a KV cache of 9, with two exceptions: BERT reads two texts of 5 tokens, and
+Whisper's decoder, which has no KV cache in this code, computes 4 tokens. A layer's count is half the difference between 4 layers and 2.
+Off means `CANDLE_WEBGPU_REWRITE=-all`; the last column names the rules that fire. ARCHITECTURE.md describes them.
 ";
 
-/// What is counted: the name in the table, and the zoo's.
+/// The models: the title in the table, and the name in the zoo.
 const NAMES: [(&str, &str); 9] = [
     ("llama", "llama"),
     ("mistral", "mistral"),
@@ -60,7 +62,7 @@ const NAMES: [(&str, &str); 9] = [
     ("whisper, decoder", "whisper"),
 ];
 
-/// Dispatches of one pass by a list of rules, with so many layers.
+/// The dispatches of one pass through `layers` layers, where `rules` is a value of `CANDLE_WEBGPU_REWRITE`.
 fn pass(name: &str, device: &Device, rules: &str, layers: usize) -> Result<u64> {
     device.as_webgpu_device()?.runtime().rewrite_by(rules)?;
     passes::dispatches(layers, || match model(name) {
@@ -74,7 +76,7 @@ fn model(name: &str) -> Option<&'static Model> {
     all.into_iter().flatten().find(|model| model.name == name)
 }
 
-/// f16 where the code can do without f32.
+/// f16 if the model's code supports it, else f32.
 fn dtype(model: &Model) -> DType {
     match model.dtypes.contains(&DType::F16) {
         true => DType::F16,
@@ -100,7 +102,7 @@ fn table(device: &Device) -> Result<String> {
         "| | dtype | off | on | a layer, off | a layer, on | rules |\n|---|---|---|---|---|---|---|\n",
     );
     let runtime = device.as_webgpu_device()?.runtime();
-    // What a program has by itself, or what the environment asks for.
+    // The default, or what the environment asks for.
     let usual = std::env::var(REWRITE_VAR).unwrap_or_default();
     for (title, name) in NAMES {
         let dtype = model(name).map_or(QUANTIZED.0, |model| dtype(model).as_str());
@@ -131,8 +133,62 @@ fn table(device: &Device) -> Result<String> {
     Ok(table)
 }
 
+/// For each rule its lines of code, and for each model the dispatches that a pass takes more when that rule alone is off.
+fn costs_and_savings(device: &Device) -> Result<String> {
+    let titles = NAMES.map(|(title, _)| title).join(" | ");
+    let mut table = format!("| rule | lines | {titles} |\n|---|---|");
+    table += &"---|".repeat(NAMES.len());
+    let count =
+        |name: &str, rules: &str| -> Result<i64> { Ok(pass(name, device, rules, 2)? as i64) };
+    let with: Result<Vec<i64>> = NAMES.iter().map(|(_, name)| count(name, "+all")).collect();
+    let with = with?;
+    for rule in RULES {
+        table += &format!("\n| {} | {} |", rule.name, lines(rule.name)?);
+        for ((_, name), with) in NAMES.iter().zip(&with) {
+            let without = count(name, &format!("+all,-{}", rule.name))?;
+            table += &format!(" {} |", without - with);
+        }
+    }
+    Ok(table + "\n")
+}
+
+/// Lines of code of a rule's file, and of the folder of that name, without tests, comments and blank lines.
+fn lines(rule: &str) -> Result<usize> {
+    let fusion = Path::new(env!("CARGO_MANIFEST_DIR")).join("../candle-webgpu/src/fusion");
+    let mut files = vec![fusion.join(rule).with_extension("rs")];
+    if let Ok(folder) = fusion.join(rule).read_dir() {
+        for entry in folder {
+            files.push(entry?.path());
+        }
+    }
+    files.retain(|path| path.is_file() && !path.ends_with("tests.rs"));
+    ensure!(!files.is_empty(), "no file of the rule {rule}");
+    let mut lines = 0;
+    for path in files {
+        let text = std::fs::read_to_string(path)?;
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let code = code.lines().map(str::trim_start);
+        lines += code
+            .filter(|l| !l.is_empty() && !l.starts_with("//"))
+            .count();
+    }
+    Ok(lines)
+}
+
+/// Tests share a device, and which rules are on is a property of the device.
+static ALONE: Mutex<()> = Mutex::new(());
+
+#[test]
+#[ignore = "runs every model once for each rule"]
+fn rules() -> Result<()> {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    println!("{}", costs_and_savings(&Device::new_webgpu(0)?)?);
+    Ok(())
+}
+
 #[test]
 fn dispatches_are_as_written() -> Result<()> {
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     let device = Device::new_webgpu(0)?;
     let report = device.as_webgpu_device()?.adapter().clone();
     let adapter = format!("On {}, {}.", report.name, report.driver);

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use crate::dtype::DType;
 use crate::fusion::graph::{Graph, Places, Rewrite};
-use crate::fusion::trace::{common, stride, Axis, CopyMap, OperandView};
+use crate::fusion::trace::{common_dims, stride, Axis, CopyMap, OperandView};
 use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::attention::plan::{plan, Mask, Params, MAX_HEAD_DIM};
 use crate::kernel::elementwise::binary::BINARY;
@@ -263,7 +263,7 @@ impl Found {
             None => (q.clone(), Mask::None, None),
             Some((at, how)) => self.mask(graph, (at, how), [qk.batch, i, j])?,
         };
-        let dims = common([&q.axes[0], &k.axes[0], &v.axes[0], &mask.axes[0]])?;
+        let dims = common_dims([&q.axes[0], &k.axes[0], &v.axes[0], &mask.axes[0]])?;
         let heads = Heads::of(&dims)?;
         let all = [&q, &k, &v, &mask];
         let [Some(qi), Some(kj), Some(vj), Some(mi)] = all.map(|s| stride(&s.axes[1])) else {

@@ -1,4 +1,4 @@
-//! What rewriting costs the CPU.
+//! Measures the CPU time of recording and rewriting.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::fusion::testing::{Bench, T};
 use crate::recorder::batch::Batch;
 use crate::util::lock;
 
-/// What a layer costs the CPU: `cargo test -p candle-webgpu --lib cost -- --ignored --nocapture`.
+/// The CPU time per op of a transformer layer: `cargo test -p candle-webgpu --lib cost -- --ignored --nocapture`.
 #[test]
 #[ignore = "measures"]
 fn cost() {
@@ -78,7 +78,7 @@ fn cost() {
     }
     let each = |time: Duration| time.as_secs_f64() * 1e6 / before as f64;
     println!(
-        "{} ops of a layer become {}; us an op: recording {:.2}, rewriting {:.2}",
+        "{} ops of a layer become {}; us per op: recording {:.2}, rewriting {:.2}",
         before,
         after,
         each(recording),

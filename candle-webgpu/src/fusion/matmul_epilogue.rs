@@ -18,8 +18,7 @@ use crate::shader::{Access, Step};
 
 pub(crate) const RULE: Rule = Rule {
     name: "matmul_epilogue",
-    about:
-        "a matmul, or two of `fused_projections`, and the elementwise op that reads it: one kernel",
+    about: "a matmul or two fused projections, and the elementwise op that reads them: one kernel",
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[],

@@ -53,7 +53,7 @@ pub struct Rule {
 pub enum Enabled {
     Always,
     Never,
-    /// Not on software adapters such as llvmpipe: the rule spends work to get parallelism, or a dispatch that costs little there.
+    /// Not on software adapters such as llvmpipe: the rule trades work for parallelism or for fewer dispatches, which gain nothing there.
     OnGpu,
 }
 
@@ -103,7 +103,7 @@ impl Rule {
 
 impl Apply {
     /// Rewrites a batch as often as the pattern is found in it, and returns how often that was.
-    fn run(&self, device: &Gpu, graph: &mut Graph) -> u64 {
+    fn run(&self, gpu: &Gpu, graph: &mut Graph) -> u64 {
         let Apply::Batch(scan, find) = self else {
             return 0;
         };
@@ -117,8 +117,8 @@ impl Apply {
                 Scan::DueBackward => places.end - 1 - i,
                 _ => i,
             };
-            while let Some(rewrite) = find(device, graph, at) {
-                if rewrite.specs().any(|spec| device.denies_variant(spec)) {
+            while let Some(rewrite) = find(gpu, graph, at) {
+                if rewrite.specs().any(|spec| gpu.denies_variant(spec)) {
                     break;
                 }
                 graph.replace(rewrite);
@@ -165,11 +165,11 @@ impl Rewrites {
     }
 
     /// Applies the rules that are on to a batch, in the order of [`RULES`].
-    pub fn apply(&self, device: &Gpu, graph: &mut Graph) {
+    pub fn apply(&self, gpu: &Gpu, graph: &mut Graph) {
         let on = self.on();
         graph.set_due(batch_end::due(graph));
         for (at, rule) in RULES.iter().enumerate().filter(|(at, _)| on.has(*at)) {
-            let fired = rule.apply.run(device, graph);
+            let fired = rule.apply.run(gpu, graph);
             self.fired[at].fetch_add(fired, Ordering::Relaxed);
         }
     }

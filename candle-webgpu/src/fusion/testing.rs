@@ -1,4 +1,4 @@
-//! Runs ops by the rules and without them, on devices of their own.
+//! Test helpers: run ops with fusion rules and without, each on its own device, and compare results and dispatches.
 
 use crate::device::adapter::{choose, DOT4, SOFTWARE};
 use crate::device::Device;
@@ -51,7 +51,7 @@ impl T {
     }
 }
 
-/// A device, and tensors of values that do not repeat.
+/// A device, with shorthands for ops on it.
 pub(crate) struct Bench {
     pub device: Device,
     seed: std::cell::Cell<u32>,
@@ -60,7 +60,7 @@ pub(crate) struct Bench {
 impl Bench {
     pub fn new(rules: &str) -> Bench {
         let (adapter, mut report) = pollster::block_on(choose(0)).expect("an adapter");
-        // As on a GPU: slow on adapters in software, but there.
+        // The rules and kernels for GPUs are tested on software adapters, too.
         report.features.push(DOT4);
         report.features.retain(|f| *f != SOFTWARE);
         let device = pollster::block_on(Device::open(&adapter, &report, rules));
@@ -70,7 +70,7 @@ impl Bench {
         }
     }
 
-    /// f32 values from -2 to 2.
+    /// Pseudo-random f32 values in [-2, 2), new ones at each call.
     pub fn floats(&self, dims: &[usize]) -> T {
         let values: Vec<f32> = (0..dims.iter().product())
             .map(|_| {
@@ -90,7 +90,7 @@ impl Bench {
         T::new(value, DType::F32, dims)
     }
 
-    /// The same in a dtype; made by an op that has been submitted.
+    /// The same, cast to `dtype`. The cast is submitted, so that rules do not see it.
     pub fn of(&self, dtype: DType, dims: &[usize]) -> T {
         let x = self.floats(dims);
         let y = T::new(self.device.cast(x.v(), dtype).expect("a cast"), dtype, dims);
@@ -98,7 +98,7 @@ impl Bench {
         y
     }
 
-    /// Queries or keys (b, h, t, d) turned by cosines and sines (t, d / 2).
+    /// RoPE of queries or keys (b, h, t, d) by cosines and sines (t, d / 2).
     pub fn turned(&self, x: &T, [cos, sin]: &[T; 2]) -> T {
         let y = self.device.rope(x.v(), cos.v(), sin.v());
         T::new(y.expect("rope"), x.dtype, &x.dims)
@@ -115,7 +115,7 @@ impl Bench {
         T::new(y, if bool { DType::U8 } else { a.dtype }, &a.dims)
     }
 
-    /// Parts (g, t, d) one behind the other along t.
+    /// Concatenates (g, t, d) along t.
     pub fn cat(&self, parts: &[&T]) -> T {
         let [g, _, d] = parts[0].dims[..].try_into().expect("three dims");
         let all: usize = parts.iter().map(|part| part.dims[1]).sum();
@@ -136,7 +136,7 @@ impl Bench {
         y
     }
 
-    /// A product of tensors of four dims.
+    /// a (b0, b1, m, k) times b (b0, b1, k, n).
     pub fn matmul(&self, a: &T, b: &T) -> T {
         let [d0, d1, m, k] = a.dims[..].try_into().expect("four dims");
         let n = b.dims[3];
@@ -157,7 +157,7 @@ impl Bench {
         self.product(x, &w.shown(&[k, n], &[1, k], 0))
     }
 
-    /// n rows of k in blocks.
+    /// A quantized matrix (n, k).
     pub fn blocks(&self, quant: Quant, n: usize, k: usize) -> T {
         let row = quant.info();
         let bytes: Vec<u8> = (0..n * k / row.block_len * row.bytes)
@@ -167,7 +167,7 @@ impl Bench {
         T::new(value, DType::F32, &[n, k])
     }
 
-    /// x (m, k) times the transpose of such rows.
+    /// x (m, k) times the transpose of a quantized w (n, k).
     pub fn by_blocks(&self, x: &T, quant: Quant, w: &T) -> T {
         let (m, n, k, value) = (x.dims[0], w.dims[0], w.dims[1], &w.value);
         let w = Blocks { value, quant };
@@ -185,7 +185,7 @@ impl Bench {
         T::new(y, x.dtype, &x.dims)
     }
 
-    /// (b, g, t, d) with each head `n` times, as candle-transformers' repeat_kv copies it.
+    /// Repeats each head of (b, g, t, d) `n` times, as candle-transformers' `repeat_kv` does.
     pub fn repeat(&self, x: &T, n: usize) -> T {
         let [b, g, t, d] = x.dims[..].try_into().expect("four dims");
         let count = b * g * t * d * n;
@@ -208,7 +208,7 @@ impl Bench {
     }
 }
 
-/// What ops gave by all rules and by none, and the dispatches that they took.
+/// The results of ops with rules and without, and the dispatches that they took.
 struct Both {
     bytes: [Vec<Vec<u8>>; 2],
     dtypes: Vec<DType>,
@@ -233,14 +233,14 @@ fn both(run: impl Fn(&Bench) -> Vec<T>) -> Both {
     }
 }
 
-/// Dispatches by all rules and by none of what must give the same bits.
+/// Runs ops with rules and without, and asserts the same bits. Returns the dispatches: (with, without).
 pub(crate) fn same_bits(run: impl Fn(&Bench) -> Vec<T>) -> (u64, u64) {
     let Both { bytes, counts, .. } = both(run);
     assert!(bytes[0] == bytes[1], "other bits");
     counts
 }
 
-/// The same of what may differ by `bound`, absolutely, in its dtype's own values.
+/// The same, but results may differ by up to `bound`.
 pub(crate) fn near(bound: f32, run: impl Fn(&Bench) -> Vec<T>) -> (u64, u64) {
     let Both {
         bytes,
@@ -272,7 +272,7 @@ fn floats(bytes: &[u8], dtype: DType) -> Vec<f32> {
     }
 }
 
-/// Dispatches that the rules save.
+/// The dispatches that rules save.
 pub(crate) fn saved((with, without): (u64, u64)) -> u64 {
     without - with
 }

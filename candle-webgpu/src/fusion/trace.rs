@@ -1,4 +1,4 @@
-//! Where the elements of a value come from: through copies and exact conversions, back to a value that lies anyhow.
+//! Traces an operand back through copies and lossless casts to the strided tensor that its elements come from.
 
 use smallvec::{smallvec, SmallVec};
 
@@ -9,13 +9,14 @@ use crate::kernel::Strided;
 use crate::memory::buffer::Value;
 use crate::recorder::op::Op;
 
-/// Sizes and strides, from the outermost on.
+/// (size, stride) of the dims that make up one axis, outermost first.
 pub(crate) type Axis = SmallVec<[(usize, usize); 4]>;
 
-/// An operand seen along `N` axes, each of which may be made of several dims.
+/// An operand as an `N`-axis strided tensor. An axis may consist of several dims.
 #[derive(Debug, Clone)]
 pub(crate) struct OperandView<const N: usize> {
-    /// Where the op that reads it stands, and which operand it is. It is not held: what holds a value decides what rules may do.
+    /// The place of the op that reads it, and the index of the operand. There is no handle of the value, since the number of handles
+    /// decides whether it is private.
     pub reader: usize,
     pub operand: usize,
     pub dtype: DType,
@@ -23,8 +24,8 @@ pub(crate) struct OperandView<const N: usize> {
     pub axes: [Axis; N],
 }
 
-/// How an op lays what it reads: sizes, strides of what it writes and of what it reads, from the outermost on, with nothing
-/// left out or written twice.
+/// How a copy moves elements: for each dim, outermost first, its size, the stride of the output and the stride of the input. The output is
+/// dense: every element is written once.
 pub(crate) struct CopyMap {
     pub dtype: DType,
     offset: usize,
@@ -32,29 +33,20 @@ pub(crate) struct CopyMap {
 }
 
 impl CopyMap {
-    /// Of a copy, or a conversion that loses nothing, of all of a value.
+    /// For an op that copies a value, or casts it without loss, to an output of `dtype`.
     fn of(op: &Op, dtype: DType) -> Option<CopyMap> {
-        let mut dims = SmallVec::<[(usize, usize, usize); 8]>::new();
-        let (from, offset) = if let Some(run) = &op.run {
-            let (from, sizes, [x, y], offsets) = run.layout();
-            for (i, size) in sizes.iter().enumerate() {
-                dims.push((*size, y[i], x[i]));
-            }
-            if from.size() != dtype.size() || offsets[1] != 0 {
-                return None;
-            }
-            (dtype, offsets[0])
-        } else if op.is_of(&UNARY) {
+        let Some(run) = &op.run else {
             let from = match (op.spec.op, op.spec.dtype(0)) {
+                _ if !op.is_of(&UNARY) => return None,
                 (COPY, _) => dtype,
                 (CAST_OP, from @ (DType::F16 | DType::Bf16)) if dtype == DType::F32 => from,
                 _ => return None,
             };
             return Some(CopyMap::strided::<1>(&op.params(), 0, from));
-        } else {
-            return None;
         };
-        dims.retain(|(size, ..)| *size > 1);
+        let (bits, sizes, [x, y], offsets) = run.layout();
+        let dims = sizes.iter().enumerate().map(|(i, n)| (*n, y[i], x[i]));
+        let mut dims: SmallVec<[_; 8]> = dims.filter(|(size, ..)| *size > 1).collect();
         dims.sort_unstable_by_key(|(_, to, _)| std::cmp::Reverse(*to));
         let mut step = 1;
         let dense = dims.iter().rev().all(|(size, to, _)| {
@@ -62,15 +54,15 @@ impl CopyMap {
             step *= size;
             dense
         });
-        let dtype = from;
-        dense.then_some(CopyMap {
+        let whole = dense && bits.size() == dtype.size() && offsets[1] == 0;
+        whole.then_some(CopyMap {
             dtype,
-            offset,
+            offset: offsets[0],
             dims,
         })
     }
 
-    /// Of operand `i` of an elementwise op.
+    /// For operand `i` of an elementwise op.
     pub fn strided<const N: usize>(params: &Strided<N>, i: usize, dtype: DType) -> CopyMap {
         let mut dims = SmallVec::new();
         let mut step = 1;
@@ -89,7 +81,7 @@ impl CopyMap {
         }
     }
 
-    /// Steps along what is written as steps along what is read. `reach` counts how far into each dim all steps go.
+    /// Translates `size` steps of `stride` in the output into steps in the input. Adds the index that they reach in each dim to `reach`.
     fn axis(&self, size: usize, stride: usize, reach: &mut [usize]) -> Option<Axis> {
         if size == 1 || stride == 0 {
             return Some(smallvec![(size, 0)]);
@@ -118,16 +110,21 @@ impl CopyMap {
 }
 
 impl<const N: usize> OperandView<N> {
-    /// The value, and the byte from which it is bound.
+    /// The operand's value, and the byte at which its binding begins.
     pub fn value<'a>(&self, graph: &'a Graph) -> Option<&'a (Value, u64)> {
         graph.op(self.reader)?.operands.get(self.operand)
     }
 
-    /// The same elements in what operand `operand` of the op at `maker` is, which lays it so.
-    pub fn through(&self, laid: &CopyMap, maker: usize, operand: usize) -> Option<OperandView<N>> {
-        let mut reach: SmallVec<[usize; 8]> = smallvec![0; laid.dims.len()];
-        let (mut rest, mut offset) = (self.offset, laid.offset);
-        for ((_, to, from), digit) in laid.dims.iter().zip(&mut reach) {
+    /// The same elements in operand `operand` of the op at `producer`, which copies that operand by `map`.
+    pub fn through(
+        &self,
+        map: &CopyMap,
+        producer: usize,
+        operand: usize,
+    ) -> Option<OperandView<N>> {
+        let mut reach: SmallVec<[usize; 8]> = smallvec![0; map.dims.len()];
+        let (mut rest, mut offset) = (self.offset, map.offset);
+        for ((_, to, from), digit) in map.dims.iter().zip(&mut reach) {
             *digit = rest / to;
             rest %= to;
             offset += *digit * from;
@@ -135,30 +132,30 @@ impl<const N: usize> OperandView<N> {
         let mut axes = std::array::from_fn(|_| Axis::new());
         for (axis, new) in self.axes.iter().zip(&mut axes) {
             for (size, stride) in axis {
-                new.extend(laid.axis(*size, *stride, &mut reach)?);
+                new.extend(map.axis(*size, *stride, &mut reach)?);
             }
         }
-        let inside = laid
+        let inside = map
             .dims
             .iter()
             .zip(&reach)
             .all(|((dim, ..), far)| far < dim);
         inside.then_some(OperandView {
-            reader: maker,
+            reader: producer,
             operand,
-            dtype: laid.dtype,
+            dtype: map.dtype,
             offset,
             axes,
         })
     }
 
-    /// Goes back through ops whose results only the next one reads, and adds them to `members`. All axes but the first stay
-    /// single dims.
+    /// Follows the operand back through copies that no other op reads, and adds their places to `members`. Stops where an axis other than
+    /// the first would need several dims.
     pub fn trace(mut self, graph: &Graph, members: &mut Places) -> OperandView<N> {
-        let before = |seen: &OperandView<N>| {
-            let maker = graph.sole_producer(seen.value(graph), seen.reader)?;
-            let laid = CopyMap::of(graph.op(maker)?, seen.dtype)?;
-            let before = seen.through(&laid, maker, 0)?;
+        let before = |view: &OperandView<N>| {
+            let producer = graph.sole_producer(view.value(graph), view.reader)?;
+            let map = CopyMap::of(graph.op(producer)?, view.dtype)?;
+            let before = view.through(&map, producer, 0)?;
             let single = before.axes[1..].iter().all(|axis| stride(axis).is_some());
             single.then_some(before)
         };
@@ -170,7 +167,7 @@ impl<const N: usize> OperandView<N> {
     }
 }
 
-/// The stride of an axis that is one dim; 0 where there is no step to take.
+/// The stride of an axis of one dim, 0 if its size is 1; `None` if the axis has several dims.
 pub(crate) fn stride(axis: &Axis) -> Option<u32> {
     let mut steps = axis.iter().filter(|(size, _)| *size > 1);
     let first = steps.next().map_or(0, |(_, stride)| *stride);
@@ -180,8 +177,8 @@ pub(crate) fn stride(axis: &Axis) -> Option<u32> {
     u32::try_from(first).ok()
 }
 
-/// Axes of the same size as one list of dims, with a stride for each axis.
-pub(crate) fn common<const N: usize>(axes: [&Axis; N]) -> Option<Vec<(usize, [usize; N])>> {
+/// Splits axes of the same size into common dims, each with a stride for every axis; `None` if they do not divide evenly.
+pub(crate) fn common_dims<const N: usize>(axes: [&Axis; N]) -> Option<Vec<(usize, [usize; N])>> {
     let mut rest = axes.map(|axis| {
         let steps = axis.iter().filter(|(size, _)| *size > 1);
         steps.copied().collect::<Axis>()
@@ -204,7 +201,7 @@ pub(crate) fn common<const N: usize>(axes: [&Axis; N]) -> Option<Vec<(usize, [us
             }
         }
         match dims.first_mut() {
-            // One walk goes on where the last one ends.
+            // Adjacent dims merge into one.
             Some((inner, steps)) if (0..N).all(|i| strides[i] == steps[i] * *inner) => {
                 *inner *= size;
             }
@@ -225,25 +222,28 @@ mod tests {
     #[test]
     fn axes_in_common_dims() {
         let (q, k) = (axis(&[(8, 64)]), axis(&[(4, 100), (2, 0)]));
-        let dims = common([&q, &k]);
+        let dims = common_dims([&q, &k]);
         assert_eq!(dims, Some(vec![(4, [128, 100]), (2, [64, 0])]));
-        let whole = common([&axis(&[(2, 40), (4, 10)]), &axis(&[(8, 1)])]);
+        let whole = common_dims([&axis(&[(2, 40), (4, 10)]), &axis(&[(8, 1)])]);
         assert_eq!(whole, Some(vec![(8, [10, 1])]));
-        assert_eq!(common([&axis(&[(6, 1)]), &axis(&[(3, 9), (4, 0)])]), None);
-        assert_eq!(common([&axis(&[(1, 5)]), &axis(&[])]), Some(vec![]));
+        assert_eq!(
+            common_dims([&axis(&[(6, 1)]), &axis(&[(3, 9), (4, 0)])]),
+            None
+        );
+        assert_eq!(common_dims([&axis(&[(1, 5)]), &axis(&[])]), Some(vec![]));
     }
 
     #[test]
     fn steps_through_a_repeat() {
         // Two heads of 30 elements, each three times.
-        let laid = CopyMap {
+        let map = CopyMap {
             dtype: DType::F32,
             offset: 0,
             dims: SmallVec::from_slice(&[(2, 90, 30), (3, 30, 0), (30, 1, 1)]),
         };
         let steps = |size, stride| {
             let mut reach = [0; 3];
-            laid.axis(size, stride, &mut reach)
+            map.axis(size, stride, &mut reach)
         };
         assert_eq!(steps(6, 30), Some(axis(&[(2, 30), (3, 0)])), "heads");
         assert_eq!(steps(5, 6), Some(axis(&[(5, 6)])), "keys");
