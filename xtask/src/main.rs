@@ -2,6 +2,7 @@
 
 mod apt;
 mod bench;
+mod docs;
 mod fork;
 mod fuzz;
 mod llama;
@@ -31,6 +32,9 @@ enum Command {
     /// Time single ops on the WebGPU device: cargo xtask bench --filter gemm
     #[command(long_about = bench::HELP)]
     Bench(bench::Args),
+    /// Write the generated tables of README.md and docs/performance.md
+    #[command(long_about = docs::HELP)]
+    Docs(docs::Args),
     /// Put the patched candle-core and candle-nn into candle-core/tree and candle-nn/tree
     #[command(long_about = fork::HELP)]
     Fork(fork::Args),
@@ -58,6 +62,7 @@ fn main() {
     let cli = Cli::parse();
     let done = match cli.command {
         Command::Bench(args) => bench::main(args),
+        Command::Docs(args) => docs::main(args),
         Command::Fork(args) => fork::main(args),
         Command::Fuzz(args) => fuzz::main(args),
         Command::Llama(args) => llama::main(args),
