@@ -16,8 +16,7 @@ const DENY: &str = candle_webgpu::DENY_VAR;
 const CHECKED: &[(&str, &str)] = &[(CHECK, "1")];
 const VERIFIED: &[(&str, &str)] = &[(candle_webgpu::VERIFY_VAR, "1")];
 /// Kernels of products that an adapter may or may not use; `gemm` and `gemv_k` take their place.
-const PRODUCTS: &str = "gemm_coop,gemm_coop_scaled,gemm_128,gemv_k_alone,gemv_k_sub32,gemv_k_sub128,gemv_expert_sub32,\
-gemv_dot_sub,gemv_dot_many";
+const PRODUCTS: &str = "gemm_coop,gemv_k.alone,gemv_k.sub32,gemv_k.sub128,gemv_dot.sub,gemv_dot.many";
 
 #[rustfmt::skip]
 pub const CASES: &[Case] = &[

@@ -53,6 +53,9 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
             break;
         }
     }
+    if members.len() == 1 {
+        return None;
+    }
     let op = joined(device, graph, &members)?;
     Some(Rewrite::new(&members, to, [op]))
 }

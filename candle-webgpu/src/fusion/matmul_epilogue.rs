@@ -38,9 +38,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     producers.sort_unstable_by(|a, b| b.cmp(a));
     producers.dedup();
     producers.iter().find_map(|&producer| {
-        let takes = |op: &&Op| {
-            epilogue::suits(&op.spec) || gemv_projections::of_two(op.spec.kernel).is_some()
-        };
+        let takes = |op: &&Op| epilogue::suits(&op.spec) || gemv_projections::is_two(&op.spec);
         let product = graph.op(producer).filter(takes)?;
         // Of projections, both: none of them will be stored.
         let mut made = product.operands.iter().enumerate();
@@ -127,7 +125,7 @@ fn pair(device: &Gpu, projections: &Op, chain: Chain) -> Option<Op> {
         return None;
     }
     scalars(&chain, &mut params.epilogue)?;
-    let spec = epilogue::pair_spec(&one, chain.steps.to_vec().into(), chain.out)?;
+    let spec = epilogue::pair_spec(&one, chain.steps.to_vec().into(), chain.out);
     let operands = [a, b, &chain.y, c].into_iter().cloned().collect();
     let grid = device.split(&spec, Grid::Linear(groups.into())).ok()?;
     Some(Op::new(spec, operands, &params, grid))

@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 use crate::fusion::graph::{Graph, Places, Rewrite};
 use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
-use crate::kernel::matmul::gemv_normed::{params, spec};
 use crate::kernel::matmul::problem::Params as Product;
+use crate::kernel::matmul::rms_norm_gemv::{params, spec};
 use crate::kernel::norm::{NormParams, RMS_NORM};
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;

@@ -40,7 +40,7 @@ pub fn catalogue() -> Vec<Specialization> {
         matmul::gemm_coop::catalogue(),
         matmul::gemv::catalogue(),
         matmul::gemv_dot::catalogue(),
-        matmul::gemv_normed::catalogue(),
+        matmul::rms_norm_gemv::catalogue(),
         matmul::gemv_projections::catalogue(),
         index::catalogue(),
         reduce::nonfinite::catalogue(),

@@ -182,6 +182,13 @@ impl Specialization {
         self
     }
 
+    /// Drops the bindings beyond the kernel's own.
+    pub fn without_added(mut self) -> Self {
+        self.added.clear();
+        self.operands.truncate(self.kernel.bindings.len());
+        self
+    }
+
     pub fn workgroup(mut self, invocations: u32) -> Self {
         self.workgroup = invocations;
         self
@@ -195,6 +202,10 @@ impl Specialization {
     pub fn variant(mut self, variant: &'static str) -> Self {
         self.variant = variant;
         self
+    }
+
+    pub fn is_of(&self, kernel: &Kernel) -> bool {
+        std::ptr::eq(self.kernel, kernel)
     }
 
     /// All bindings, in the order of `operands`.

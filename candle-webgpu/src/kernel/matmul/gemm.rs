@@ -5,31 +5,24 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::matmul::epilogue::y_put;
 use crate::kernel::matmul::store::FLOATS;
-use crate::shader::{read, write, Access, Binding, Kernel, Specialization, Text};
+use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 
-pub static GEMM: Kernel = row("gemm", 256);
-pub static GEMM_128: Kernel = row("gemm_128", 128);
-
-const BINDINGS: &[Binding] = &[read("a"), read("b"), write("y")];
-
-const fn row(name: &'static str, workgroup: u32) -> Kernel {
-    Kernel {
-        name,
-        source: wgsl!("kernel/matmul/gemm.wgsl"),
-        params: crate::shader::ParamsLayout::UNKNOWN,
-        bindings: BINDINGS,
-        workgroup,
-        shared,
-        features: wgpu::Features::empty(),
-        slots,
-    }
-}
+pub static GEMM: Kernel = Kernel {
+    name: "gemm",
+    source: wgsl!("kernel/matmul/gemm.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
+    bindings: &[read("a"), read("b"), write("y")],
+    workgroup: 256,
+    shared,
+    features: wgpu::Features::empty(),
+    slots,
+};
 
 /// A tile of y: what a workgroup computes.
 pub(crate) struct Tile {
     /// The `op` of the specialisation.
     pub name: &'static str,
-    pub kernel: &'static Kernel,
+    threads: u32,
     /// Threads side by side along n.
     across: u32,
     /// Rows of a thread.
@@ -44,7 +37,7 @@ pub(crate) struct Tile {
 pub(crate) const TILES: &[Tile] = &[
     Tile {
         name: "128x128",
-        kernel: &GEMM,
+        threads: 256,
         across: 16,
         rows: 8,
         quads: 2,
@@ -52,7 +45,7 @@ pub(crate) const TILES: &[Tile] = &[
     },
     Tile {
         name: "128x64",
-        kernel: &GEMM_128,
+        threads: 128,
         across: 8,
         rows: 8,
         quads: 2,
@@ -60,7 +53,7 @@ pub(crate) const TILES: &[Tile] = &[
     },
     Tile {
         name: "32x64",
-        kernel: &GEMM,
+        threads: 256,
         across: 16,
         rows: 2,
         quads: 1,
@@ -70,7 +63,7 @@ pub(crate) const TILES: &[Tile] = &[
 
 impl Tile {
     pub fn m(&self) -> u32 {
-        self.kernel.workgroup / self.across * self.rows
+        self.threads / self.across * self.rows
     }
 
     pub fn n(&self) -> u32 {
@@ -99,9 +92,7 @@ fn tile(spec: &Specialization) -> &'static Tile {
 }
 
 fn shared(spec: &Specialization) -> u32 {
-    let pad = spec.overrides.iter().find(|(name, _)| *name == "PAD");
-    let b = spec.operands[1].1;
-    tile(spec).shared(b, pad.map_or(0, |(_, pad)| *pad))
+    tile(spec).shared(spec.operands[1].1, spec.value("PAD").unwrap_or(0))
 }
 
 /// How a kernel reads one of the two matrices.
@@ -127,14 +118,12 @@ pub(crate) fn spec(
     } else {
         0
     };
-    let spec = Specialization::new(
-        tile.kernel,
-        tile.name,
-        &[(dtype, a.access), (dtype, b.access), y],
-    )
-    .with("A_ALONG_K", a.along_k.into())
-    .with("PAD", pad)
-    .with("WHOLE_K", whole_k.into());
+    let operands = [(dtype, a.access), (dtype, b.access), y];
+    let spec = Specialization::new(&GEMM, tile.name, &operands)
+        .workgroup(tile.threads)
+        .with("A_ALONG_K", a.along_k.into())
+        .with("PAD", pad)
+        .with("WHOLE_K", whole_k.into());
     match b.access {
         Access::Quant(_) => spec,
         _ => spec.with("B_ALONG_K", b.along_k.into()),
@@ -144,7 +133,7 @@ pub(crate) fn spec(
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.file(wgsl!("lib/batch.wgsl"));
     let tile = tile(spec);
-    text.line(format!("const THREADS = {}u;", tile.kernel.workgroup));
+    text.line(format!("const THREADS = {}u;", tile.threads));
     text.line(format!("const ACROSS = {}u;", tile.across));
     text.line(format!("const TM = {}u;", tile.rows));
     text.line(format!("const TQ = {}u;", tile.quads));

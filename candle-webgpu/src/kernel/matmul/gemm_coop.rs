@@ -11,35 +11,17 @@ pub(crate) const FEATURES: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERA
     .union(wgpu::Features::SHADER_F16)
     .union(wgpu::Features::SUBGROUP);
 
-macro_rules! kernel {
-    ($name:literal, $bindings:expr) => {
-        Kernel {
-            name: $name,
-            source: wgsl!("kernel/matmul/gemm_coop.wgsl"),
-            params: crate::shader::ParamsLayout::UNKNOWN,
-            bindings: $bindings,
-            workgroup: THREADS,
-            shared: |spec| tile(spec).shared(),
-            features: FEATURES,
-            slots,
-        }
-    };
-}
-
-pub static GEMM_COOP: Kernel = kernel!(
-    "gemm_coop",
-    &[read_bound_rw("a"), read_bound_rw("b"), write("y")]
-);
-/// Lines of a and b are divided by what `scale` holds (`kernel/scaled.rs`).
-pub static GEMM_COOP_SCALED: Kernel = kernel!(
-    "gemm_coop_scaled",
-    &[
-        read_bound_rw("a"),
-        read_bound_rw("b"),
-        write("y"),
-        read("line_scales")
-    ]
-);
+/// Lines of scaled operands (`scaled.rs`) are multiplied by the added binding `line_scales`.
+pub static GEMM_COOP: Kernel = Kernel {
+    name: "gemm_coop",
+    source: wgsl!("kernel/matmul/gemm_coop.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
+    bindings: &[read_bound_rw("a"), read_bound_rw("b"), write("y")],
+    workgroup: THREADS,
+    shared: |spec| tile(spec).shared(),
+    features: FEATURES,
+    slots,
+};
 
 /// Invocations of a workgroup.
 const THREADS: u32 = 128;
@@ -156,15 +138,15 @@ pub(crate) fn spec(
 ) -> Specialization {
     let raw = (DType::F16, Access::Raw);
     let name = tile.names[usize::from(!octets)];
-    let spec = if scaled {
-        let scale = (DType::F32, Access::Raw);
-        Specialization::new(&GEMM_COOP_SCALED, name, &[raw, raw, y, scale])
-    } else {
-        Specialization::new(&GEMM_COOP, name, &[raw, raw, y])
-    };
-    spec.with("A_ALONG_K", along_k[0].into())
+    let spec = Specialization::new(&GEMM_COOP, name, &[raw, raw, y])
+        .with("A_ALONG_K", along_k[0].into())
         .with("B_ALONG_K", along_k[1].into())
-        .with("WHOLE_K", whole_k.into())
+        .with("WHOLE_K", whole_k.into());
+    if scaled {
+        spec.bind(read("line_scales"), DType::F32, Access::Raw)
+    } else {
+        spec
+    }
 }
 
 /// f16 has no bitcast in naga 30; NVIDIA's compiler drops the way there and back.
@@ -201,7 +183,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     } else {
         BY_QUADS
     });
-    text.line(if spec.kernel.name == GEMM_COOP_SCALED.name {
+    text.line(if spec.binds("line_scales") {
         "@group(0) @binding(4) var<storage, read> line_scales: array<f32>;
 fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> {
     let by = p.m + n;

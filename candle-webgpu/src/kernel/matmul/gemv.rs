@@ -1,4 +1,4 @@
-//! gemv: products of a few rows with a matrix, bound by reading the matrix once.
+//! gemv: the product of a few rows with a matrix, bound by reading the matrix once.
 
 use crate::dtype::quant::{Quant, QUANTS};
 use crate::dtype::DType;
@@ -12,46 +12,22 @@ pub(crate) const MAX_ROWS: u32 = 8;
 
 const BINDINGS: &[Binding] = &[read("a"), read("b"), write("y")];
 
-macro_rules! gemv_k {
-    ($name:literal, $workgroup:literal, $features:expr, $bindings:expr, $slots:expr) => {
-        Kernel {
-            name: $name,
-            source: wgsl!("kernel/matmul/gemv_k.wgsl"),
-            params: crate::shader::ParamsLayout::UNKNOWN,
-            bindings: $bindings,
-            workgroup: $workgroup,
-            shared: |spec| form(spec).rows * $workgroup * 16,
-            features: $features,
-            slots: $slots,
-        }
-    };
-}
-
-pub(crate) const NONE: wgpu::Features = wgpu::Features::empty();
+const NONE: wgpu::Features = wgpu::Features::empty();
 pub(crate) const SUB: wgpu::Features = wgpu::Features::SUBGROUP;
 
-/// b contiguous along k: a Linear weight.
-pub static GEMV_K: Kernel = gemv_k!("gemv_k", 64, NONE, BINDINGS, slots_k);
-/// The same with subgroup sums: one subgroup where it has 32 invocations, for many columns.
-pub static GEMV_K_SUB32: Kernel = gemv_k!("gemv_k_sub32", 32, SUB, BINDINGS, slots_k);
-/// The same for few columns, where the threads of more subgroups are needed to fill the adapter.
-pub static GEMV_K_SUB128: Kernel = gemv_k!("gemv_k_sub128", 128, SUB, BINDINGS, slots_k);
-/// A thread adds up alone, so none waits for another: for adapters that run a workgroup's threads in turn.
-pub static GEMV_K_ALONE: Kernel = gemv_k!("gemv_k_alone", 16, NONE, BINDINGS, slots_k);
+/// b contiguous along k, as the weight of a Linear layer is. Run in one of [`VARIANTS`].
+pub static GEMV_K: Kernel = Kernel {
+    name: "gemv_k",
+    source: wgsl!("kernel/matmul/gemv_k.wgsl"),
+    params: crate::shader::ParamsLayout::UNKNOWN,
+    bindings: BINDINGS,
+    workgroup: MEMORY.workgroup,
+    shared: |spec| tile(spec).rows * spec.workgroup * 16,
+    features: NONE,
+    slots: slots_k,
+};
 
-const EXPERTS: &[Binding] = &[
-    read("a"),
-    read("b"),
-    write("y"),
-    read("ids"),
-    write("fault"),
-];
-
-/// A mixture of experts: each product of the batch takes the matrix that its id names.
-pub static GEMV_EXPERT: Kernel = gemv_k!("gemv_expert", 64, NONE, EXPERTS, slots_expert);
-pub static GEMV_EXPERT_SUB32: Kernel = gemv_k!("gemv_expert_sub32", 32, SUB, EXPERTS, slots_expert);
-
-/// b contiguous along n, or lying anyhow.
+/// b contiguous along n, or with any strides.
 pub static GEMV_N: Kernel = Kernel {
     name: "gemv_n",
     source: wgsl!("kernel/matmul/gemv_n.wgsl"),
@@ -59,58 +35,107 @@ pub static GEMV_N: Kernel = Kernel {
     bindings: BINDINGS,
     workgroup: 256,
     shared: |_| 256 * 16,
-    features: wgpu::Features::empty(),
+    features: NONE,
     slots: slots_n,
 };
 
+/// How the threads of a workgroup add up their partial sums.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reduction {
+    /// In workgroup memory.
+    Memory,
+    Subgroups,
+    /// Not at all: each thread computes columns of its own, for adapters that run the threads of a workgroup one after the other.
+    Alone,
+}
+
+/// A way to run [`GEMV_K`] and the kernels derived from it.
+#[derive(Clone, Copy)]
+struct Variant {
+    name: &'static str,
+    workgroup: u32,
+    reduction: Reduction,
+}
+
+const MEMORY: Variant = variant("", 64, Reduction::Memory);
+/// One subgroup on most adapters: for many columns.
+const SUB32: Variant = variant("sub32", 32, Reduction::Subgroups);
+/// For few columns, which need more threads each to fill the adapter.
+const SUB128: Variant = variant("sub128", 128, Reduction::Subgroups);
+const ALONE: Variant = variant("alone", 16, Reduction::Alone);
+const VARIANTS: [Variant; 4] = [MEMORY, SUB32, SUB128, ALONE];
+
+const fn variant(name: &'static str, workgroup: u32, reduction: Reduction) -> Variant {
+    Variant {
+        name,
+        workgroup,
+        reduction,
+    }
+}
+
+impl Variant {
+    /// Threads that share a long row: a whole workgroup, or one.
+    fn span(&self) -> u32 {
+        match self.reduction {
+            Reduction::Alone => 1,
+            _ => self.workgroup,
+        }
+    }
+
+    fn spec(
+        &self,
+        tile: &Tile,
+        (dtype, out): (DType, DType),
+        [a, b]: [Access; 2],
+        span: u32,
+    ) -> Specialization {
+        let operands = [(dtype, a), (dtype, b), (out, Access::Set)];
+        let spec = Specialization::new(&GEMV_K, tile.name, &operands)
+            .variant(self.name)
+            .workgroup(self.workgroup)
+            .with("SPAN", span);
+        match self.reduction {
+            Reduction::Subgroups => spec.features(SUB),
+            _ => spec,
+        }
+    }
+}
+
 /// Register tile of a thread: rows of a and columns of b.
-pub(crate) struct Form {
+pub(crate) struct Tile {
     name: &'static str,
     pub rows: u32,
     cols: u32,
 }
 
 #[rustfmt::skip]
-const FORMS: &[Form] = &[
-    Form { name: "1x2", rows: 1, cols: 2 },
-    Form { name: "2x4", rows: 2, cols: 4 },
-    Form { name: "4x4", rows: 4, cols: 4 },
+const TILES: &[Tile] = &[
+    Tile { name: "1x2", rows: 1, cols: 2 },
+    Tile { name: "2x4", rows: 2, cols: 4 },
+    Tile { name: "4x4", rows: 4, cols: 4 },
 ];
 
-/// Those of a pair: of each matrix as many columns.
+/// Tiles of a pair of matrices: this many columns of each.
 #[rustfmt::skip]
-const PAIR_FORMS: &[Form] = &[
-    Form { name: "1x2", rows: 1, cols: 2 },
-    Form { name: "2x2", rows: 2, cols: 2 },
-    Form { name: "4x2", rows: 4, cols: 2 },
+const PAIR_TILES: &[Tile] = &[
+    Tile { name: "1x2", rows: 1, cols: 2 },
+    Tile { name: "2x2", rows: 2, cols: 2 },
+    Tile { name: "4x2", rows: 4, cols: 2 },
 ];
 
-pub(crate) fn form(spec: &Specialization) -> &'static Form {
-    FORMS
-        .iter()
-        .chain(PAIR_FORMS)
-        .find(|f| f.name == spec.op)
-        .unwrap_or(&FORMS[0])
+pub(crate) fn tile(spec: &Specialization) -> &'static Tile {
+    let mut all = TILES.iter().chain(PAIR_TILES);
+    all.find(|t| t.name == spec.op).unwrap_or(&TILES[0])
 }
 
-/// The most pieces of k that a thread adds up alone.
+/// The most steps along k that one thread adds up alone.
 const MOST_ALONE: u32 = 2048;
-
-/// How the threads of a workgroup add up.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sums {
-    /// Each has columns of its own.
-    Alone,
-    /// By workgroup memory.
-    Memory,
-    Subgroups,
-}
 
 /// Columns that a workgroup of [`GEMV_N`] owns.
 pub(crate) const GEMV_N_COLS: u32 = 32;
 
-/// How a product is shared among workgroups.
-pub(crate) struct Share {
+/// How a matmul is divided among workgroups.
+pub(crate) struct Partition {
     pub spec: Specialization,
     /// Rows of a block.
     pub rows: u32,
@@ -118,114 +143,100 @@ pub(crate) struct Share {
     pub cols: u32,
 }
 
-/// A specialisation for b contiguous along k, with the dtypes of the operands and of y. `wide` tells of a and b whether
-/// they can be read by 16 bytes; more rows than one need that of a dense b.
-pub(crate) fn share(
+/// A specialization for b contiguous along k. `dtypes` are those of the operands and of y; `vec4` tells of a and of b whether 16-byte
+/// loads can read them, which more than one row needs of a dense b.
+pub(crate) fn partition(
     dtypes: (DType, DType),
     quant: Option<Quant>,
     (m, n, k): (u32, u32, u32),
-    wide: [bool; 2],
+    vec4: [bool; 2],
     batch: u64,
-    sums: Sums,
-) -> Share {
-    let form = match m {
-        1 => &FORMS[0],
-        2 => &FORMS[1],
-        _ => &FORMS[2],
+    reduction: Reduction,
+) -> Partition {
+    let tile = match m {
+        1 => &TILES[0],
+        2 => &TILES[1],
+        _ => &TILES[2],
     };
-    // What a thread takes of k at a time.
-    let pieces = k.div_ceil(if quant.is_some() { 32 } else { 8 });
-    let sums = match sums {
-        // One sum of many terms loses digits that sums of sums keep.
-        Sums::Alone if pieces > MOST_ALONE => Sums::Memory,
-        other => other,
+    let steps = k.div_ceil(if quant.is_some() { 32 } else { 8 });
+    let variant = match reduction {
+        // One accumulator of many terms loses digits that a tree keeps.
+        Reduction::Alone if steps <= MOST_ALONE => ALONE,
+        Reduction::Subgroups if steps < 64 => MEMORY,
+        Reduction::Subgroups if u64::from(n) * batch >= 4096 => SUB32,
+        Reduction::Subgroups => SUB128,
+        Reduction::Alone | Reduction::Memory => MEMORY,
     };
-    let kernel = match sums {
-        Sums::Alone => &GEMV_K_ALONE,
-        Sums::Subgroups if pieces < 64 => &GEMV_K,
-        Sums::Subgroups if u64::from(n) * batch >= 4096 => &GEMV_K_SUB32,
-        Sums::Subgroups => &GEMV_K_SUB128,
-        Sums::Memory => &GEMV_K,
-    };
-    let span = match sums {
-        Sums::Alone => 1,
-        _ if std::ptr::eq(kernel, &GEMV_K) => pieces.next_power_of_two().min(kernel.workgroup),
-        _ => kernel.workgroup,
+    let span = match variant.reduction {
+        Reduction::Memory => steps.next_power_of_two().min(variant.workgroup),
+        _ => variant.span(),
     };
     let b = match quant {
         Some(quant) => Access::Quant(quant),
-        None => dense(wide[1]),
+        None => dense(vec4[1]),
     };
-    Share {
-        spec: spec_of(kernel, form.name, dtypes, [dense(wide[0]), b]).with("SPAN", span),
-        rows: form.rows,
-        cols: kernel.workgroup / span * form.cols,
+    Partition {
+        spec: variant.spec(tile, dtypes, [dense(vec4[0]), b], span),
+        rows: tile.rows,
+        cols: variant.workgroup / span * tile.cols,
     }
 }
 
-/// A product with half of the columns of each of two dense matrices, like the projections that `one` is of, and how many columns of
-/// each a workgroup owns: the order of sums is that of `one`.
+/// The specialization of `one` that computes two matmuls with half as many columns each, and how many columns of each a workgroup
+/// owns. Sums keep their order.
 pub(crate) fn pair_of(one: &Specialization) -> Option<(Specialization, u32)> {
-    let rows = form(one).rows;
-    let form = PAIR_FORMS.iter().find(|form| form.rows == rows)?;
-    let (_, span) = one.overrides.iter().find(|(name, _)| *name == "SPAN")?;
+    let rows = tile(one).rows;
+    let tile = PAIR_TILES.iter().find(|tile| tile.rows == rows)?;
     let mut spec = one.clone();
-    spec.op = form.name;
-    Some((spec, one.kernel.workgroup / span * form.cols))
+    spec.op = tile.name;
+    Some((spec, one.workgroup / one.value("SPAN")? * tile.cols))
 }
 
 /// By 16 bytes, or element by element.
-fn dense(wide: bool) -> Access {
-    if wide {
+fn dense(vec4: bool) -> Access {
+    if vec4 {
         Access::Raw
     } else {
         Access::Words
     }
 }
 
-fn spec_of(
-    kernel: &'static Kernel,
-    form: &'static str,
-    (dtype, out): (DType, DType),
-    [a, b]: [Access; 2],
-) -> Specialization {
-    Specialization::new(kernel, form, &[(dtype, a), (dtype, b), (out, Access::Set)])
-}
-
-/// A product with the experts of a mixture, one row at a time.
-pub(crate) fn share_expert(
+/// A mixture of experts: each matmul of the batch, of one row, takes the matrix that its id names.
+pub(crate) fn partition_experts(
     dtype: DType,
     quant: Quant,
     k: u32,
-    wide: bool,
-    subgroups: bool,
-) -> Share {
-    let form = &FORMS[0];
-    let kernel = if subgroups && k >= 2048 {
-        &GEMV_EXPERT_SUB32
-    } else {
-        &GEMV_EXPERT
+    vec4: bool,
+    reduction: Reduction,
+) -> Partition {
+    let tile = &TILES[0];
+    let variant = match reduction {
+        Reduction::Subgroups if k >= 2048 => SUB32,
+        _ => MEMORY,
     };
-    let span = (k / 32).next_power_of_two().min(kernel.workgroup);
-    let b = Access::Quant(quant);
-    let mut spec = spec_of(kernel, form.name, (dtype, dtype), [dense(wide), b]).with("SPAN", span);
-    let raw = (DType::U32, Access::Raw);
-    spec.operands.extend([raw, raw]);
-    Share {
-        spec,
-        rows: form.rows,
-        cols: kernel.workgroup / span * form.cols,
+    let span = (k / 32).next_power_of_two().min(variant.workgroup);
+    let access = [dense(vec4), Access::Quant(quant)];
+    Partition {
+        spec: with_ids(variant.spec(tile, (dtype, dtype), access, span)),
+        rows: tile.rows,
+        cols: variant.workgroup / span * tile.cols,
     }
 }
 
-/// A specialisation for b contiguous along n (in whole quads where `quads`) or lying anyhow.
+/// Adds the experts' ids, and the buffer that reports one out of range.
+pub(crate) fn with_ids(spec: Specialization) -> Specialization {
+    spec.bind(read("ids"), DType::U32, Access::Raw)
+        .bind(write("fault"), DType::U32, Access::Raw)
+}
+
+/// A specialization for b contiguous along n, with rows of whole quads if `quads`, or with any strides.
 pub(crate) fn spec_n(
     (dtype, out): (DType, DType),
     m: u32,
     quads: bool,
     whole: bool,
 ) -> Specialization {
-    let form = match m {
+    let rows = match m {
         1 => "1",
         2 => "2",
         3 | 4 => "4",
@@ -233,24 +244,16 @@ pub(crate) fn spec_n(
     };
     let b = if quads { Access::Quads } else { Access::Words };
     let y = if whole { Access::Put } else { Access::Set };
-    Specialization::new(
-        &GEMV_N,
-        form,
-        &[(dtype, Access::Words), (dtype, b), (out, y)],
-    )
+    let operands = [(dtype, Access::Words), (dtype, b), (out, y)];
+    Specialization::new(&GEMV_N, rows, &operands)
 }
 
 fn slots_k(spec: &Specialization, text: &mut Text) -> Result<()> {
-    text.line("fn b_start(batch: u32) -> u32 { return 0u; }");
-    slots_thread_group(spec, text)
-}
-
-fn slots_expert(spec: &Specialization, text: &mut Text) -> Result<()> {
-    text.file(wgsl!("kernel/matmul/expert.wgsl"));
-    slots_thread_group(spec, text)
-}
-
-fn slots_thread_group(spec: &Specialization, text: &mut Text) -> Result<()> {
+    if spec.binds("ids") {
+        text.file(wgsl!("kernel/matmul/expert.wgsl"));
+    } else {
+        text.line("fn b_start(batch: u32) -> u32 { return 0u; }");
+    }
     text.file(wgsl!("lib/batch.wgsl"));
     thread_group(spec, text);
     for (i, n) in ["a", "b"].into_iter().enumerate() {
@@ -270,16 +273,15 @@ fn slots_thread_group(spec: &Specialization, text: &mut Text) -> Result<()> {
             text.file(wgsl!("kernel/matmul/gemv_eights.wgsl"));
         }
     }
-    epilogue::y_put(spec, form(spec).cols, text)
+    epilogue::y_put(spec, tile(spec).cols, text)
 }
 
 /// The register tile, and how threads add up.
 pub(crate) fn thread_group(spec: &Specialization, text: &mut Text) {
-    let form = form(spec);
-    text.line(format!("const ROWS = {}u;", form.rows));
-    text.line(format!("const COLS = {}u;", form.cols));
-    // As all twins of GEMV_K_ALONE are called.
-    text.line(if spec.kernel.name.ends_with("_alone") {
+    let tile = tile(spec);
+    text.line(format!("const ROWS = {}u;", tile.rows));
+    text.line(format!("const COLS = {}u;", tile.cols));
+    text.line(if spec.variant == ALONE.name {
         "const TREE = false;
 struct Ids { @builtin(local_invocation_index) thread: u32 }
 fn sum_of(v: vec4<f32>) -> vec4<f32> { return v; }
@@ -287,7 +289,7 @@ fn leads(ids: Ids) -> bool { return true; }
 fn part_at(ids: Ids) -> u32 { return ids.thread; }
 fn parts(ids: Ids) -> u32 { return 1u; }
 fn meet() {}"
-    } else if spec.kernel.features.contains(wgpu::Features::SUBGROUP) {
+    } else if spec.features.contains(SUB) {
         // Subgroups of a one-dimensional workgroup are runs of its threads on every adapter known.
         "const TREE = false;
 struct Ids {
@@ -352,14 +354,11 @@ fn {n}_eight(row: u32, k: u32) -> Eight {{
     Ok(())
 }
 
-/// The specialisations that read both operands by 16 bytes.
-pub(crate) fn wide_specs(dtype: DType) -> Vec<Specialization> {
-    let spec = |(kernel, span): (&'static Kernel, u32), form: &Form| {
-        let both = [dense(true), dense(true)];
-        spec_of(kernel, form.name, (dtype, dtype), both).with("SPAN", span)
-    };
-    let each = |form| SPANS.map(|of| spec(of, form));
-    FORMS.iter().flat_map(each).collect()
+/// The specializations that read both operands by 16 bytes.
+pub(crate) fn vec4_specs(dtype: DType) -> Vec<Specialization> {
+    let both = [dense(true); 2];
+    let each = |tile| VARIANTS.map(|v| v.spec(tile, (dtype, dtype), both, v.span()));
+    TILES.iter().flat_map(each).collect()
 }
 
 fn slots_n(spec: &Specialization, text: &mut Text) -> Result<()> {
@@ -377,46 +376,31 @@ fn slots_n(spec: &Specialization, text: &mut Text) -> Result<()> {
     epilogue::y_put(spec, 4, text)
 }
 
-/// The kernels for b contiguous along k, and the SPAN of their samples.
-const SPANS: [(&Kernel, u32); 4] = [
-    (&GEMV_K, 64),
-    (&GEMV_K_SUB32, 32),
-    (&GEMV_K_SUB128, 128),
-    (&GEMV_K_ALONE, 1),
-];
-
 pub fn catalogue() -> Vec<Specialization> {
     let mut all = Vec::new();
-    // f32 is what the sums of a product cut along k have.
+    // f32 is the dtype of split-K partial sums.
     let dtypes = FLOATS.into_iter().map(|dtype| (dtype, dtype));
-    let sums = FLOATS.into_iter().skip(1).map(|dtype| (dtype, DType::F32));
-    for dtype in dtypes.chain(sums) {
+    let partial = FLOATS.into_iter().skip(1).map(|dtype| (dtype, DType::F32));
+    for dtypes in dtypes.chain(partial) {
         for x in [true, false] {
             for y in [true, false] {
-                for form in FORMS.iter().filter(|f| f.rows == 1 || x && y) {
-                    for (kernel, span) in SPANS {
-                        let spec = spec_of(kernel, form.name, dtype, [dense(x), dense(y)]);
-                        all.push(spec.with("SPAN", span));
-                    }
+                for tile in TILES.iter().filter(|t| t.rows == 1 || x && y) {
+                    let access = [dense(x), dense(y)];
+                    all.extend(VARIANTS.map(|v| v.spec(tile, dtypes, access, v.span())));
                 }
-                for m in [1, 2, 4, 8] {
-                    all.push(spec_n(dtype, m, x, y));
-                }
+                all.extend([1, 2, 4, 8].map(|m| spec_n(dtypes, m, x, y)));
             }
         }
     }
     for dtype in FLOATS {
         for x in [true, false] {
             for row in QUANTS {
-                let b = Access::Quant(row.quant);
-                for form in FORMS {
-                    for (kernel, span) in SPANS {
-                        let spec = spec_of(kernel, form.name, (dtype, dtype), [dense(x), b]);
-                        all.push(spec.with("SPAN", span));
-                    }
+                let access = [dense(x), Access::Quant(row.quant)];
+                for tile in TILES {
+                    all.extend(VARIANTS.map(|v| v.spec(tile, (dtype, dtype), access, v.span())));
                 }
-                for subgroups in [false, true] {
-                    all.push(share_expert(dtype, row.quant, 2048, x, subgroups).spec);
+                for reduction in [Reduction::Memory, Reduction::Subgroups] {
+                    all.push(partition_experts(dtype, row.quant, 2048, x, reduction).spec);
                 }
             }
         }

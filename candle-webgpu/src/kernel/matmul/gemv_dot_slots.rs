@@ -1,11 +1,14 @@
 //! What the linker brings for [`gemv_dot`](super::gemv_dot).
 
+use smallvec::SmallVec;
+
 use crate::dtype::quant::QuantInfo;
 use crate::error::{Error, Result};
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::gemv::SUB;
-use crate::kernel::matmul::gemv_dot::{form, is_expert, is_projections};
-use crate::kernel::matmul::gemv_normed::is_normed;
+use crate::kernel::matmul::gemv_dot::tile;
+use crate::kernel::matmul::gemv_projections::is_projections;
+use crate::kernel::matmul::rms_norm_gemv::is_normed;
 use crate::kernel::matmul::store::put;
 use crate::shader::{Access, Specialization, Text};
 
@@ -54,7 +57,7 @@ fn add_span(row: &QuantInfo) -> String {
 }
 
 pub(crate) fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
-    let form = form(spec);
+    let tile = tile(spec);
     let Access::Quant(quant) = spec.operands[1].1 else {
         return Err(Error::Shader {
             name: spec.name(),
@@ -62,19 +65,19 @@ pub(crate) fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         });
     };
     text.line(add_span(quant.info()));
-    let subgroups = spec.kernel.features.contains(SUB);
-    text.line(format!("const ROWS = {}u;", form.rows));
-    text.line(format!("const COLS = {}u;", form.cols));
+    let subgroups = spec.features.contains(SUB);
+    text.line(format!("const ROWS = {}u;", tile.rows));
+    text.line(format!("const COLS = {}u;", tile.cols));
     let own = match epilogue::is_pair(spec) {
-        true => form.cols / 2,
-        false => form.cols,
+        true => tile.cols / 2,
+        false => tile.cols,
     };
     text.line(format!("const OWN = {own}u;"));
     text.line(format!("const TREE = {};", !subgroups));
     // Subgroups of a one-dimensional workgroup are runs of its threads on every adapter known.
     text.line("struct Ids { @builtin(local_invocation_index) thread: u32 }");
     text.line(if subgroups {
-        thread_group_sum(form.cols)
+        thread_group_sum(tile.cols)
     } else {
         "fn thread_group_sum(v: vec4<f32>, lane: u32) -> vec4<f32> { return v; }"
     });
@@ -84,9 +87,9 @@ pub(crate) fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         false => wgsl!("kernel/matmul/keep_shared.wgsl"),
     };
     let quads = spec.operands[0].1 == Access::Quads;
-    if is_normed(spec.kernel) {
+    if is_normed(spec) {
         text.file_of(keep, &[("keep", "keep_units")]);
-        text.file(wgsl!("kernel/matmul/keep_normed.wgsl"));
+        text.file(wgsl!("kernel/matmul/keep_rms_norm.wgsl"));
         normed(spec, subgroups, text);
     } else {
         text.file(keep);
@@ -99,7 +102,7 @@ pub(crate) fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
 }"
         });
     }
-    if is_expert(spec.kernel) {
+    if spec.binds("ids") {
         text.file(wgsl!("kernel/matmul/expert.wgsl"));
     } else {
         text.line("fn b_start(batch: u32) -> u32 { return 0u; }");
@@ -109,7 +112,7 @@ pub(crate) fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
 
 /// Where x alpha is rounded, and what adds up the squares of x.
 fn normed(spec: &Specialization, subgroups: bool, text: &mut Text) {
-    let at = spec.kernel.bindings.len();
+    let at = spec.operands.len();
     let one_of_thread_group = match subgroups {
         true => {
             "    var sum = v;
@@ -136,8 +139,8 @@ fn products(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.line(
         "fn unit_of(w: Matrix, n: u32, c: u32, s: u32) -> u32 { return unit_at(w, n + c, s); }",
     );
-    let projections = is_projections(spec.kernel);
-    let products = &spec.kernel.bindings[1..];
+    let projections = is_projections(spec);
+    let products: SmallVec<[_; 7]> = spec.bindings().skip(1).collect();
     if projections {
         text.file(wgsl!("kernel/matmul/place_projection.wgsl"));
     } else {
@@ -163,7 +166,7 @@ fn products(spec: &Specialization, text: &mut Text) -> Result<()> {
         if projections {
             put(spec, 2 + 2 * which, y, text)?;
         } else {
-            epilogue::y_put(spec, form(spec).cols, text)?;
+            epilogue::y_put(spec, tile(spec).cols, text)?;
         }
         let load = format!(
             "for (var c = 0u; c < COLS; c++) {{ spans[c] = {load}(unit_of(w, n, c, s)); }}"
@@ -198,7 +201,7 @@ fn y_put_of(which: u32, at: u32, count: u32, {sums}) {{
 
 /// The parameter that has sums, and what makes v of them.
 fn sums(spec: &Specialization) -> (&'static str, &'static str) {
-    match is_normed(spec.kernel) {
+    match is_normed(spec) {
         true => ("sums: vec4<f32>", "let v = sums * factor();\n    "),
         false => ("v: vec4<f32>", ""),
     }
@@ -206,7 +209,7 @@ fn sums(spec: &Specialization) -> (&'static str, &'static str) {
 
 /// The same for columns of b, and behind them those of c.
 fn pair(spec: &Specialization, text: &mut Text) -> Result<()> {
-    let cols = form(spec).cols;
+    let cols = tile(spec).cols;
     let own = cols / 2;
     text.file(wgsl!("lib/batch.wgsl"));
     text.file(wgsl!("kernel/matmul/place_batch.wgsl"));

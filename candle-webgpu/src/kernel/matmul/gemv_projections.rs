@@ -1,5 +1,5 @@
-//! Products of the same few rows with two or three matrices, as one kernel. Recorded by a rule. Here are those with dense
-//! matrices, and what parameters all have; gemv_dot has those with quantized ones.
+//! Fused projections: matmuls of the same few rows with two or three matrices (q, k and v, or gate and up) in one kernel. Recorded by
+//! a rule. This file has those with dense matrices, and the parameters of all; gemv_dot has those with quantized matrices.
 
 use smallvec::SmallVec;
 
@@ -7,109 +7,82 @@ use crate::error::Result;
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::epilogue::Epilogue;
 use crate::kernel::matmul::gemv;
-use crate::kernel::matmul::gemv::{eights, thread_group, NONE, SUB};
-use crate::kernel::matmul::gemv::{GEMV_K, GEMV_K_ALONE, GEMV_K_SUB128, GEMV_K_SUB32};
+use crate::kernel::matmul::gemv::{eights, thread_group, GEMV_K};
 use crate::kernel::matmul::gemv_dot;
+use crate::kernel::matmul::gemv_dot::GEMV_DOT;
 use crate::kernel::matmul::problem::Params as Product;
 use crate::kernel::matmul::store::{put, FLOATS};
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
 use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 
-macro_rules! projections {
-    ($name:literal, $workgroup:literal, $features:expr, $($more:expr),*) => {
-        Kernel {
-            name: $name,
-            source: wgsl!("kernel/matmul/gemv_projections.wgsl"),
-            params: crate::shader::ParamsLayout::UNKNOWN,
-            bindings: &[read("a"), read("b"), write("y"), $($more),*],
-            workgroup: $workgroup,
-            shared: |spec| gemv::form(spec).rows * $workgroup * 16,
-            features: $features,
-            slots,
-        }
-    };
-}
+/// In the variants of [`GEMV_K`]; the matrices after the first, and what they give, are added bindings.
+pub static GEMV_PROJECTIONS: Kernel = Kernel {
+    name: "gemv_projections",
+    source: wgsl!("kernel/matmul/gemv_projections.wgsl"),
+    slots,
+    ..GEMV_K
+};
 
-macro_rules! by_count {
-    ($name:literal, $workgroup:literal, $features:expr) => {
-        [
-            projections!($name, $workgroup, $features, read("c"), write("z")),
-            projections!(
-                $name,
-                $workgroup,
-                $features,
-                read("c"),
-                write("z"),
-                read("d"),
-                write("w")
-            ),
-        ]
-    };
-}
-
-/// Of two and of three matrices, each the twin of a kernel of one.
-static PROJECTIONS: [Kernel; 2] = by_count!("gemv_projections", 64, NONE);
-static PROJECTIONS_SUB32: [Kernel; 2] = by_count!("gemv_projections_sub32", 32, SUB);
-static PROJECTIONS_SUB128: [Kernel; 2] = by_count!("gemv_projections_sub128", 128, SUB);
-static PROJECTIONS_ALONE: [Kernel; 2] = by_count!("gemv_projections_alone", 16, NONE);
-
-/// The most products.
+/// The most projections.
 pub(crate) const MOST: usize = 3;
 
-/// The kernels that projections are made of, each with its twins.
-const TWINS: [(&Kernel, &[Kernel; 2]); 4] = [
-    (&GEMV_K, &PROJECTIONS),
-    (&GEMV_K_SUB32, &PROJECTIONS_SUB32),
-    (&GEMV_K_SUB128, &PROJECTIONS_SUB128),
-    (&GEMV_K_ALONE, &PROJECTIONS_ALONE),
-];
-
-/// What computes `count` products of the form of one, if there is such a kernel.
+/// `count` matmuls like `one`, if there is a kernel for them.
 fn spec(one: &Specialization, count: usize) -> Option<Specialization> {
-    let [a, b, y] = one.operands[..] else {
-        return None;
-    };
-    if [a.1, b.1] != [Access::Raw; 2] {
+    let dense = one.is_of(&GEMV_K) && one.operands[..2].iter().all(|o| o.1 == Access::Raw);
+    if !dense || !epilogue::is_bare(one) {
         return None;
     }
-    let (_, kernels) = TWINS.iter().find(|(of, _)| std::ptr::eq(*of, one.kernel))?;
-    let kernel = kernels.get(count.checked_sub(2)?)?;
-    let mut spec = Specialization::new(kernel, one.op, &[a, b, y, b, y]);
-    if count == MOST {
-        spec.operands.extend([b, y]);
-    }
-    spec.overrides = one.overrides.clone();
-    Some(spec)
+    let mut spec = one.clone();
+    spec.kernel = &GEMV_PROJECTIONS;
+    Some(with_matrices(spec, count, "w"))
 }
 
-/// Whether products of this form can be projections.
+/// Adds matrices until there are `count`, and what they give, in the dtypes of the first. The third result is called `third`.
+pub(crate) fn with_matrices(
+    one: Specialization,
+    count: usize,
+    third: &'static str,
+) -> Specialization {
+    let [b, y] = [one.operands[1], one.operands[2]];
+    let more = [("c", "z"), ("d", third)];
+    more.iter().take(count - 1).fold(one, |spec, (matrix, to)| {
+        spec.bind(read(matrix), b.0, b.1).bind(write(to), y.0, y.1)
+    })
+}
+
+/// Whether an op computes projections.
+pub(crate) fn is_projections(spec: &Specialization) -> bool {
+    spec.binds("z")
+}
+
+/// Whether a matmul of this kind can be one of several projections.
 pub(crate) fn suits(one: &Specialization) -> bool {
-    spec(one, MOST).is_some() || gemv_dot::has_projections(one)
+    spec(one, MOST).is_some() || gemv_dot::suits_projections(one)
 }
 
-/// Whether one kernel can compute products of both forms.
+/// Whether one kernel can compute both matmuls.
 pub(crate) fn together(one: &Specialization, other: &Specialization) -> bool {
-    // Forms of gemv_dot differ by the number of columns; all of them add up in the same order.
-    let dot = gemv_dot::has_projections(one) && gemv_dot::has_projections(other);
+    // Tiles of gemv_dot differ in the number of columns; all of them add up in the same order.
+    let dot = gemv_dot::suits_projections(one) && gemv_dot::suits_projections(other);
     one == other || dot && one.operands == other.operands
 }
 
-/// What computes the products `all`, which can be computed together, and their workgroups.
+/// One kernel for the matmuls `all`, which are like `one`; its parameters and workgroups.
 pub(crate) fn joined(
     device: &Gpu,
     one: &Specialization,
     all: &[Product],
 ) -> Option<(Specialization, Params, u32)> {
     let mut product = *all.first()?;
-    let dot = gemv_dot::has_projections(one);
+    let dot = gemv_dot::suits_projections(one);
     let (spec, cols) = if dot {
         let columns = all.iter().map(|p| p.n).sum();
         let size = (product.m, columns, product.k);
-        let share = gemv_dot::share_projections(device, one, all.len(), size)?;
-        product.blocks = product.m.div_ceil(share.rows);
-        product.rounds = share.rounds;
-        (share.spec, share.cols)
+        let partition = gemv_dot::partition_projections(device, one, all.len(), size)?;
+        product.blocks = product.m.div_ceil(partition.rows);
+        product.rounds = partition.rounds;
+        (partition.spec, partition.cols)
     } else {
         (spec(one, all.len())?, 0)
     };
@@ -135,8 +108,8 @@ pub(crate) fn joined(
     Some((spec, params, end))
 }
 
-/// The two products of an op of projections as one kernel for steps that read both: its form, parameters and workgroups. Their
-/// matrices have as many columns, which lie alike.
+/// The kernel that computes both of two projections for an epilogue that reads both; its parameters and workgroups. None if their
+/// matrices differ in size or strides.
 pub(crate) fn pair(op: &Op) -> Option<(Specialization, epilogue::Params, u32)> {
     let (spec, cols) = pair_of(&op.spec)?;
     let projections: Params = op.params();
@@ -153,28 +126,26 @@ pub(crate) fn pair(op: &Op) -> Option<(Specialization, epilogue::Params, u32)> {
     Some((spec, params, groups))
 }
 
-/// A product with half of the columns of each of two projections, and how many columns of each a workgroup owns at a time.
+/// The specialization of one matmul that computes both of two projections, with half of its columns of each; and how many columns of
+/// each a workgroup owns at a time.
 pub(crate) fn pair_of(projections: &Specialization) -> Option<(Specialization, u32)> {
-    let [a, b, y, _, _] = projections.operands[..] else {
+    if !is_two(projections) {
         return None;
-    };
-    let mut one = projections.clone();
-    one.kernel = of_two(projections.kernel)?;
-    one.operands = SmallVec::from_slice(&[a, b, y]);
-    match b.1 {
-        Access::Quant(_) => gemv_dot::pair_of(&one),
-        _ => gemv::pair_of(&one),
     }
+    let mut one = projections.clone().without_added();
+    if one.is_of(&GEMV_DOT) {
+        return gemv_dot::pair_of(&one);
+    }
+    one.kernel = &GEMV_K;
+    gemv::pair_of(&one)
 }
 
-/// The kernel of one product that computes two of them as projections.
-pub(crate) fn of_two(projections: &Kernel) -> Option<&'static Kernel> {
-    let mut all = TWINS.iter().chain(&gemv_dot::TWINS);
-    let found = all.find(|(_, twins)| std::ptr::eq(&twins[0], projections));
-    found.map(|(kernel, _)| *kernel)
+/// Whether an op computes two projections and nothing else.
+pub(crate) fn is_two(spec: &Specialization) -> bool {
+    is_projections(spec) && spec.added().len() == 2
 }
 
-/// Those of the first product, and what differs.
+/// Parameters of the first projection, and then what differs among them.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 pub(crate) struct Params {
@@ -189,7 +160,7 @@ pub(crate) struct Params {
 }
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
-    let bindings = spec.kernel.bindings;
+    let bindings: SmallVec<[_; 7]> = spec.bindings().collect();
     text.bindings(spec, 0);
     thread_group(spec, text);
     eights(spec, 0, "a", text)?;
@@ -229,7 +200,7 @@ fn put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {{
 pub fn catalogue() -> Vec<Specialization> {
     let mut all = Vec::new();
     for dtype in FLOATS {
-        for one in gemv::wide_specs(dtype) {
+        for one in gemv::vec4_specs(dtype) {
             all.extend([2, 3].iter().filter_map(|count| spec(&one, *count)));
         }
     }

@@ -8,11 +8,11 @@ pub mod gemm_coop;
 pub mod gemv;
 pub mod gemv_dot;
 pub(crate) mod gemv_dot_slots;
-pub(crate) mod gemv_normed;
 pub(crate) mod gemv_projections;
 pub(crate) mod plan;
 pub(crate) mod problem;
 pub mod quantized;
+pub(crate) mod rms_norm_gemv;
 pub(crate) mod scaled;
 pub(crate) mod store;
 

@@ -2,17 +2,19 @@
 
 use crate::dtype::quant::Quant;
 use crate::dtype::DType;
+use crate::kernel::matmul::epilogue::is_bare;
 use crate::kernel::matmul::gemm;
-use crate::kernel::matmul::gemm::{Reading, TILES};
+use crate::kernel::matmul::gemm::{Reading, GEMM, TILES};
 use crate::kernel::matmul::gemm_coop;
+use crate::kernel::matmul::gemm_coop::GEMM_COOP;
 use crate::kernel::matmul::gemv;
-use crate::kernel::matmul::gemv::{Sums, GEMV_EXPERT_SUB32, GEMV_N_COLS, MAX_ROWS};
+use crate::kernel::matmul::gemv::{Reduction, GEMV_K, GEMV_N, GEMV_N_COLS, MAX_ROWS};
 use crate::kernel::matmul::gemv_dot;
-use crate::kernel::matmul::gemv_dot::Ask;
+use crate::kernel::matmul::gemv_dot::Request;
 use crate::kernel::matmul::problem::{Problem, Side, BATCH_DIMS};
 use crate::kernel::matmul::scaled::{Lines, SCALE_LINES};
 use crate::recorder::Recorder;
-use crate::shader::{Access, Kernel, Specialization};
+use crate::shader::{Access, Specialization};
 
 /// Tiles that keep a large adapter busy: with fewer, smaller tiles are better, or cutting along k.
 const BUSY: u64 = 256;
@@ -24,25 +26,12 @@ const MANY_ROWS: u32 = 64;
 const MAX_PARTS: u32 = 8;
 const MIN_PART: u32 = 128;
 
-/// Whether a kernel computes a product of two tensors by [`Params`].
+/// Whether an op is the matmul of two dense tensors and nothing else, by [`Params`](crate::kernel::matmul::problem::Params).
 pub(crate) fn is_product(spec: &Specialization) -> bool {
     let dense = !matches!(spec.operands[1].1, Access::Quant(_));
-    dense
-        && PRODUCTS
-            .iter()
-            .any(|kernel| std::ptr::eq(*kernel, spec.kernel))
+    let mut kernels = [&GEMM, &GEMM_COOP, &GEMV_K, &GEMV_N].into_iter();
+    dense && is_bare(spec) && kernels.any(|kernel| spec.is_of(kernel))
 }
-
-const PRODUCTS: [&Kernel; 8] = [
-    &gemm::GEMM,
-    &gemm::GEMM_128,
-    &gemm_coop::GEMM_COOP,
-    &gemv::GEMV_K,
-    &gemv::GEMV_K_SUB32,
-    &gemv::GEMV_K_SUB128,
-    &gemv::GEMV_K_ALONE,
-    &gemv::GEMV_N,
-];
 
 /// A kernel, and how many workgroups it takes: `groups` for each of `blocks` blocks of rows of a matrix of the batch.
 pub(crate) struct Plan {
@@ -114,17 +103,14 @@ impl Problem {
         let depth = gemm::Tile::depth(readings[1].access);
         let parts = |t: &gemm::Tile| self.parts(count(t), depth, device.binding_limit());
         let last = TILES.len() - 1;
-        let allowed = |t: &&gemm::Tile| !device.denies(t.kernel);
         let tile = TILES[..last]
             .iter()
-            .filter(allowed)
             .find(|t| {
                 self.m > t.m() / 2
                     && self.n > t.n() / 2
                     && count(t) * u64::from(parts(t)) >= t.least
                     && t.shared(readings[1].access, 0) <= limit
             })
-            .or_else(|| TILES.iter().rev().find(allowed))
             .unwrap_or(&TILES[last]);
         let rows = self.m.div_ceil(tile.m());
         let parts = parts(tile);
@@ -214,7 +200,7 @@ impl Problem {
         let octets = [(&self.a, along_k[0]), (&self.b, along_k[1])];
         let octets = octets.iter().all(|(s, along)| s.aligned(8, *along, self.k));
         let spec = gemm_coop::spec(tile, octets, along_k, whole_k, y, self.scaled);
-        if device.denies(spec.kernel) {
+        if device.denies_variant(&spec) {
             return None;
         }
         Some(Plan {
@@ -241,8 +227,8 @@ impl Problem {
     /// A few rows, in blocks of as many as a thread keeps.
     fn plan_gemv(&self, device: &Recorder) -> Plan {
         let dtypes = (self.dtype, self.out);
-        let wide = self.wide();
-        let by_k = self.b.k == 1 && (self.m == 1 || wide == [true, true]);
+        let vec4 = self.vec4();
+        let by_k = self.b.k == 1 && (self.m == 1 || vec4 == [true, true]);
         if !by_k && self.quant.is_none() {
             let quads = self.b.aligned(4, false, self.k);
             let whole = self.n.is_multiple_of(4);
@@ -251,26 +237,26 @@ impl Problem {
         }
         let size = (self.m, self.n, self.k);
         let batch = u64::from(self.batch);
-        let share = |sums| gemv::share(dtypes, self.quant, size, wide, batch, sums);
+        let partition = |by| gemv::partition(dtypes, self.quant, size, vec4, batch, by);
         let usual = match device.subgroup() {
-            _ if device.software() => share(Sums::Alone),
-            Some(_) => share(Sums::Subgroups),
-            None => share(Sums::Memory),
+            _ if device.software() => partition(Reduction::Alone),
+            Some(_) => partition(Reduction::Subgroups),
+            None => partition(Reduction::Memory),
         };
-        let share = match device.denies(usual.spec.kernel) {
-            true => share(Sums::Memory),
+        let partition = match device.denies_variant(&usual.spec) {
+            true => partition(Reduction::Memory),
             false => usual,
         };
         Plan {
-            blocks: self.m.div_ceil(share.rows),
-            ..Plan::new(share.spec, self.n.div_ceil(share.cols))
+            blocks: self.m.div_ceil(partition.rows),
+            ..Plan::new(partition.spec, self.n.div_ceil(partition.cols))
         }
     }
 
     /// A few rows times a quantized matrix in integers, where the adapter is fast at it.
     fn plan_dot(&self, device: &Recorder, experts: bool) -> Option<Plan> {
         let quant = self.quant.filter(|_| device.dot4())?;
-        let mut ask = Ask {
+        let mut request = Request {
             dtype: self.dtype,
             quant,
             quads: self.a.aligned(4, true, self.k),
@@ -279,15 +265,16 @@ impl Problem {
             experts,
         };
         let size = (self.m, self.n, self.k);
-        let mut share = gemv_dot::share(&ask, size)?;
-        if device.denies(share.spec.kernel) {
-            ask.subgroup = None;
-            share = gemv_dot::share(&ask, size).filter(|s| !device.denies(s.spec.kernel))?;
+        let mut partition = gemv_dot::partition(&request, size)?;
+        if device.denies_variant(&partition.spec) {
+            request.subgroup = None;
+            partition = gemv_dot::partition(&request, size)
+                .filter(|partition| !device.denies_variant(&partition.spec))?;
         }
         Some(Plan {
-            blocks: self.m.div_ceil(share.rows),
-            rounds: share.rounds,
-            ..Plan::new(share.spec, self.n.div_ceil(share.cols))
+            blocks: self.m.div_ceil(partition.rows),
+            rounds: partition.rounds,
+            ..Plan::new(partition.spec, self.n.div_ceil(partition.cols))
         })
     }
 
@@ -296,13 +283,16 @@ impl Problem {
         if let Some(plan) = self.plan_dot(device, true) {
             return plan;
         }
-        let subgroups = device.subgroup().is_some() && !device.denies(&GEMV_EXPERT_SUB32);
-        let share = gemv::share_expert(self.dtype, quant, self.k, self.wide()[0], subgroups);
-        Plan::new(share.spec, self.n.div_ceil(share.cols))
+        let vec4 = self.vec4()[0];
+        let partition = |by| gemv::partition_experts(self.dtype, quant, self.k, vec4, by);
+        let with_subgroups = device.subgroup().map(|_| partition(Reduction::Subgroups));
+        let usable = with_subgroups.filter(|p| !device.denies_variant(&p.spec));
+        let partition = usable.unwrap_or_else(|| partition(Reduction::Memory));
+        Plan::new(partition.spec, self.n.div_ceil(partition.cols))
     }
 
     /// Which of the two matrices can be read by 16 bytes along k.
-    fn wide(&self) -> [bool; 2] {
+    fn vec4(&self) -> [bool; 2] {
         let by_16_bytes = 16 / self.dtype.size() as u32;
         [&self.a, &self.b].map(|s| self.k.is_multiple_of(8) && s.aligned(by_16_bytes, true, self.k))
     }

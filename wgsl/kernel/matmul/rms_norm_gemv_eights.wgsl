@@ -1,6 +1,6 @@
-// The inner loop of gemv_normed: a thread adds up every SPAN-th eight of k, and its squares.
+// The inner loop of rms_norm_gemv: a thread adds up every SPAN-th eight of k, and its squares.
 
-// slots: what gemv_normed.wgsl and its linker bring.
+// slots: what rms_norm_gemv.wgsl and its linker bring.
 const SPAN = 64u;
 struct Eight { low: vec4<f32>, high: vec4<f32> }
 struct Sums { products: vec4<f32>, squares: f32 }

@@ -1,0 +1,166 @@
+//! rms_norm and the matmuls of its row in one kernel: the norm is a factor of the row, so of the sums as well, and threads that read
+//! all of the row add up its squares beside them. Recorded by a rule.
+
+use smallvec::SmallVec;
+
+use crate::error::Result;
+use crate::kernel::matmul::gemv::{eights, thread_group, GEMV_K, SUB};
+use crate::kernel::matmul::gemv_dot::GEMV_DOT;
+use crate::kernel::matmul::gemv_projections::{is_projections, GEMV_PROJECTIONS};
+use crate::kernel::matmul::problem::Params as Product;
+use crate::kernel::matmul::store::{put, FLOATS};
+use crate::kernel::matmul::{epilogue, gemv, gemv_dot, gemv_projections};
+use crate::kernel::norm::NormParams;
+use crate::shader::{read, Access, Kernel, Specialization, Text};
+
+const MATRICES: [&str; 3] = ["b", "c", "d"];
+
+/// In the variants of [`GEMV_K`], with the added bindings of an epilogue or of projections, and then the norm's parameter.
+pub static RMS_NORM_GEMV: Kernel = Kernel {
+    name: "rms_norm_gemv",
+    source: wgsl!("kernel/matmul/rms_norm_gemv.wgsl"),
+    shared: |spec| spec.workgroup * 20,
+    slots,
+    ..GEMV_K
+};
+
+/// Whether the kernel norms its row.
+pub(crate) fn is_normed(spec: &Specialization) -> bool {
+    spec.binds("alpha")
+}
+
+/// The specialization that norms the row of `of` first; none if no kernel does that.
+pub(crate) fn spec(of: &Specialization) -> Option<Specialization> {
+    let (dtype, access) = *of.operands.first()?;
+    let mut spec = of.clone();
+    let fits = if of.is_of(&GEMV_DOT) {
+        // Kernels in integers read the row by quads, the others by 16 bytes.
+        gemv_dot::tile(of).rows == 1 && access == Access::Quads
+    } else {
+        let mut matrices = of.bindings().zip(&of.operands);
+        let vec4 = matrices
+            .all(|(b, operand)| !MATRICES.contains(&b.name) || *operand == (dtype, Access::Raw));
+        spec.kernel = &RMS_NORM_GEMV;
+        (of.is_of(&GEMV_K) || of.is_of(&GEMV_PROJECTIONS))
+            && gemv::tile(of).rows == 1
+            && access == Access::Raw
+            && vec4
+    };
+    (fits && !is_normed(of) && !of.binds("ids")).then(|| spec.bind(read("alpha"), dtype, access))
+}
+
+/// The parameters of a product that norms its row.
+pub(crate) fn params(product: Product, norm: &NormParams) -> Product {
+    Product {
+        a_offset: norm.x_offset,
+        // One row is no batch.
+        a_batch: [
+            norm.alpha_offset,
+            norm.eps.to_bits(),
+            norm.inverse.to_bits(),
+            0,
+        ],
+        ..product
+    }
+}
+
+fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
+    thread_group(spec, text);
+    text.line(match spec.features.contains(SUB) {
+        true => "fn sum_one(v: f32) -> f32 { return subgroupAdd(v); }",
+        false => "fn sum_one(v: f32) -> f32 { return v; }",
+    });
+    for (i, binding) in spec.bindings().enumerate() {
+        let name = &binding.name;
+        // The kernel's file has the first three, the epilogue its own.
+        if i >= 3 && !["e", "f"].contains(name) {
+            text.binding(i + 1, binding);
+        }
+        if *name == "a" || *name == "alpha" || MATRICES.contains(name) {
+            eights(spec, i, name, text)?;
+        }
+    }
+    text.file(wgsl!("kernel/matmul/eight.wgsl"));
+    text.line(
+        "fn dot_of(v: Eight, w: Eight) -> f32 { return dot(v.low, w.low) + dot(v.high, w.high); }",
+    );
+    match is_projections(spec) {
+        true => projections(spec, text),
+        false => one(spec, text),
+    }
+}
+
+const ADD_UP: &str = wgsl!("kernel/matmul/rms_norm_gemv_eights.wgsl");
+
+/// One product, or a pair.
+fn one(spec: &Specialization, text: &mut Text) -> Result<()> {
+    let behind = match epilogue::is_pair(spec) {
+        true => {
+            "dot_of(v, c_eight(cols.x + p.epilogue.step, k)), dot_of(v, c_eight(cols.y + p.epilogue.step, k))"
+        }
+        false => "0.0, 0.0",
+    };
+    text.line(format!(
+        "fn place(group: u32) -> Place {{ return Place(0u, group, p.n, p.b_offset, p.b_n); }}
+fn columns(v: Eight, cols: vec2<u32>, k: u32) -> vec4<f32> {{
+    return vec4<f32>(dot_of(v, b_eight(cols.x, k)), dot_of(v, b_eight(cols.y, k)), {behind});
+}}
+fn add_up_of(which: u32, first: u32, row: u32, cols: vec2<u32>) -> Sums {{ return add_up(first, row, cols); }}
+fn put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {{ y_put(at, count, v); }}"
+    ));
+    text.file(ADD_UP);
+    epilogue::y_put(spec, 2, text)
+}
+
+fn projections(spec: &Specialization, text: &mut Text) -> Result<()> {
+    let products: SmallVec<[_; 7]> = spec.bindings().skip(1).collect();
+    let (mut sums, mut puts) = (String::new(), String::new());
+    for (which, pair) in products.chunks_exact(2).enumerate() {
+        let (b, y) = (pair[0].name, pair[1].name);
+        put(spec, 2 + 2 * which, y, text)?;
+        text.line(format!(
+            "fn columns_{b}(v: Eight, cols: vec2<u32>, k: u32) -> vec4<f32> {{
+    return vec4<f32>(dot_of(v, {b}_eight(cols.x, k)), dot_of(v, {b}_eight(cols.y, k)), 0.0, 0.0);
+}}"
+        ));
+        text.file_of(
+            ADD_UP,
+            &[
+                ("add_up", &format!("add_up_{b}")),
+                ("columns", &format!("columns_{b}")),
+            ],
+        );
+        sums += &format!("        case {which}u: {{ return add_up_{b}(first, row, cols); }}\n");
+        puts += &format!("        case {which}u: {{ {y}_put(at, count, v); }}\n");
+    }
+    text.line(format!(
+        "fn place(group: u32) -> Place {{
+    // Past the end, where grids have two dims.
+    if group >= p.starts.w {{ return Place(); }}
+    let which = u32(group >= p.starts.y) + u32(group >= p.starts.z);
+    let product = p.products[which];
+    return Place(which, group - p.starts[which], product.y, product.z, product.w);
+}}
+fn add_up_of(which: u32, first: u32, row: u32, cols: vec2<u32>) -> Sums {{
+    switch which {{
+{sums}        default: {{ return Sums(); }}
+    }}
+}}
+fn put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {{
+    switch which {{
+{puts}        default: {{}}
+    }}
+}}"
+    ));
+    Ok(())
+}
+
+/// The samples of all other kernels, with a norm where there can be one.
+pub fn catalogue() -> Vec<Specialization> {
+    let plain = FLOATS.into_iter().flat_map(gemv::vec4_specs);
+    let all = plain
+        .chain(gemv_projections::catalogue())
+        .chain(gemv_dot::catalogue())
+        .chain(epilogue::catalogue());
+    all.filter_map(|of| spec(&of)).collect()
+}
