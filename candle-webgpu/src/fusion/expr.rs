@@ -1,12 +1,13 @@
 //! Recorded elementwise ops as chains of one step, and chains as what is recorded.
 
+use bytemuck::Zeroable;
 use smallvec::SmallVec;
 
 use crate::dtype::DType;
 use crate::kernel::elementwise::binary::BINARY;
 use crate::kernel::elementwise::fused;
 use crate::kernel::elementwise::fused::{
-    Params, MAX_READS, MAX_SCALARS, MAX_VIEWS, VIEW_RANK, WHERE_COND_OP,
+    Params, FUSED_ELEMENTWISE, MAX_READS, VIEW_RANK, WHERE_COND_OP,
 };
 use crate::kernel::elementwise::unary::{COPY, UNARY};
 use crate::kernel::elementwise::where_cond::WHERE_COND;
@@ -50,7 +51,7 @@ pub(crate) struct Chain {
 impl Chain {
     /// Whether an op is an elementwise one of dtypes that chains take.
     pub fn is(op: &Op) -> bool {
-        let kernel = fused::is(op.spec.kernel)
+        let kernel = op.is_of(&FUSED_ELEMENTWISE)
             || op.is_of(&UNARY)
             || op.is_of(&BINARY)
             || op.is_of(&WHERE_COND);
@@ -64,7 +65,7 @@ impl Chain {
 
     /// Such an op as a chain.
     pub fn lift(op: &Op) -> Option<Chain> {
-        if fused::is(op.spec.kernel) {
+        if op.is_of(&FUSED_ELEMENTWISE) {
             return Chain::again(op, op.spec.steps.as_deref()?);
         }
         if op.is_of(&UNARY) {
@@ -125,7 +126,8 @@ impl Chain {
 
     /// What [`Chain::op`] recorded.
     fn again(op: &Op, steps: &[Step]) -> Option<Chain> {
-        let params: Params = op.params();
+        let mut params: Params = op.params();
+        let offsets = params.offsets().map(|offset| *offset);
         let (y, reads) = op.operands.split_last()?;
         let mut views = params.views.iter();
         let mut read = |(i, (value, start)): (usize, &(Value, u64))| {
@@ -142,7 +144,7 @@ impl Chain {
                 value: value.clone(),
                 start: *start,
                 dtype,
-                offset: params.offsets[i],
+                offset: offsets[i],
                 view,
             }
         };
@@ -220,15 +222,14 @@ impl Chain {
     pub fn op(&self, device: &Gpu) -> Option<Op> {
         let mut params = Params {
             n: self.n,
-            offsets: [0; MAX_READS],
-            zero: 0,
-            scalars: [[0; 4]; MAX_SCALARS],
-            views: [[[0; VIEW_RANK]; 2]; MAX_VIEWS],
+            ..Params::zeroed()
         };
+        for (read, offset) in self.reads.iter().zip(params.offsets()) {
+            *offset = read.offset;
+        }
         let mut views = params.views.iter_mut();
         let mut operands = SmallVec::<[(DType, Access); MAX_READS]>::new();
-        for (read, offset) in self.reads.iter().zip(&mut params.offsets) {
-            *offset = read.offset;
+        for read in &self.reads {
             let access = match read.view {
                 None => Access::Flat,
                 Some(walk) => {

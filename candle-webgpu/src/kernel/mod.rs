@@ -1,5 +1,4 @@
-//! One file per family: the Kernel rows, the parameters as the shader sees them, and the ops that
-//! record them.
+//! One folder per family of kernels: the Kernel rows, their parameters, and the ops that record them.
 
 pub mod attention;
 pub mod conv;
@@ -19,9 +18,9 @@ mod split;
 use crate::memory::view::{Merged, MAX_RANK};
 use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
-use crate::shader::{Specialization, Text};
+use crate::shader::{Field, Specialization, Text};
 
-/// Every specialisation that the backend can ask for.
+/// Every specialization that the backend can ask for.
 pub fn catalogue() -> Vec<Specialization> {
     [
         attention::catalogue(),
@@ -60,16 +59,15 @@ pub fn catalogue() -> Vec<Specialization> {
     .concat()
 }
 
-/// The most rounds of a loop over a tensor's dim in one invocation. llvmpipe leaves out what comes after 65,535
-/// rounds of all loops together, inner ones included (Mesa's LP_MAX_TGSI_LOOP_ITERATIONS; see
-/// ggml-org/llama.cpp#13813).
+/// The most iterations of a loop over a tensor's dim in one invocation. llvmpipe ends an invocation's loops after 65,535 iterations in
+/// all, inner loops included (Mesa's LP_MAX_TGSI_LOOP_ITERATIONS; see ggml-org/llama.cpp#13813).
 pub(crate) const ROUNDS: usize = 1 << 13;
 
-/// Invocations in a workgroup of the elementwise kernels.
+/// Invocations of a workgroup of the elementwise kernels.
 pub(crate) const WORKGROUP: u32 = 128;
 
-/// Threads that share each of `rows` sums of `units`, at most all `threads` of a workgroup: as many as have `each` units, or where
-/// threads run in turn, so that each of those that meet is saved and fetched again, as few as leave work for all processors.
+/// Threads that share each of `rows` reductions of `units` units: a power of two, at most the `threads` of a workgroup. On a GPU, each
+/// takes about `each` units. On a software adapter, where a barrier saves and restores every thread, as few as keep all cores busy.
 pub(crate) fn thread_group(
     device: &Recorder,
     rows: usize,
@@ -102,8 +100,7 @@ pub(crate) fn quads(n: usize) -> Grid {
     threads(n.div_ceil(4))
 }
 
-/// Quads of a thread of an elementwise kernel: two where an operand is packed, so that as many bytes are under way as of
-/// f32, and no more workgroups are started for them.
+/// Quads of a thread of an elementwise kernel: two if an operand is packed, so that a thread has as many bytes in flight as with f32.
 fn span(spec: &Specialization) -> u32 {
     let packed = spec.operands.iter().any(|(dtype, _)| dtype.size() < 4);
     1 + u32::from(packed)
@@ -124,20 +121,46 @@ pub(crate) fn threads(n: usize) -> Grid {
     Grid::Linear((n as u64).div_ceil(u64::from(WORKGROUP)))
 }
 
-/// Parameters of every elementwise kernel: sizes, the shared dims, and each operand's strides.
+/// Parameters of the elementwise kernels and copies: N strided operands with the same dims.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, bytemuck::Zeroable)]
 pub(crate) struct Strided<const N: usize> {
     pub n: u32,
     pub rank: u32,
-    /// Start of each operand, in elements; the fourth word is free.
+    /// Start of each operand, in elements. Words that no operand uses are free for scalars.
     pub offsets: [u32; 4],
     pub pad: [u32; 2],
     pub dims: [u32; MAX_RANK],
     pub strides: [[u32; MAX_RANK]; N],
 }
 
-// SAFETY: nothing but u32, whatever N is: no padding, every bit pattern valid.
+/// The layout of [`Strided`] for operands of these names and places, and for scalars of two words at these offsets.
+macro_rules! strided_layout {
+    ($($operand:literal: $i:literal),+ $(; $($scalar:literal: $at:literal),+)?) => {
+        $crate::shader::ParamsLayout {
+            fields: &[
+                $crate::kernel::field("n", 0, 1),
+                $crate::kernel::field("rank", 4, 1),
+                $($crate::kernel::field(concat!($operand, "_offset"), 8 + 4 * $i, 1),)+
+                $($($crate::kernel::field($scalar, $at, 2),)+)?
+                $crate::kernel::field("dims", 32, $crate::memory::view::MAX_RANK),
+                $($crate::kernel::field(concat!($operand, "_strides"), 64 + 32 * $i, $crate::memory::view::MAX_RANK),)+
+            ],
+            size: size_of::<$crate::kernel::Strided<{ [$($i),+].len() }>>(),
+        }
+    };
+}
+pub(crate) use strided_layout;
+
+const fn field(name: &'static str, offset: usize, words: usize) -> Field {
+    Field {
+        name,
+        offset,
+        size: 4 * words,
+    }
+}
+
+// SAFETY: only u32 fields, whatever N is: no padding, and every bit pattern is valid.
 unsafe impl<const N: usize> bytemuck::Pod for Strided<N> {}
 
 impl<const N: usize> Strided<N> {

@@ -8,12 +8,12 @@ use crate::memory::buffer::Value;
 use crate::memory::split::Loops;
 use crate::memory::view::to_u32;
 use crate::recorder::Recorder;
-use crate::shader::{write, Access, Kernel, Specialization};
+use crate::shader::{params, write, Access, Kernel, Specialization};
 
 pub static RANDOM: Kernel = Kernel {
     name: "random",
     source: wgsl!("kernel/random/random.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: Params::LAYOUT,
     bindings: &[write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -25,16 +25,7 @@ pub static RANDOM: Kernel = Kernel {
             return Ok(());
         }
         text.ops(Compute::F32);
-        // Box and Muller: pairs of a radius from (0, 1] and an angle.
-        text.line(
-            "fn draw(bits: vec4<u32>) -> vec4<f32> {
-    let u = unit(bits);
-    let a = sqrt(max(-2.0 * ulog(u.x + 5.9604645e-8), 0.0));
-    let b = sqrt(max(-2.0 * ulog(u.z + 5.9604645e-8), 0.0));
-    let angle = u.yw * 6.2831855;
-    return vec4<f32>(a * ucos(angle.x), a * usin(angle.x), b * ucos(angle.y), b * usin(angle.y));
-}",
-        );
+        text.part(wgsl!("kernel/random/random_normal.wgsl"));
         Ok(())
     },
 };
@@ -43,7 +34,7 @@ pub static RANDOM: Kernel = Kernel {
 pub static RANDOM_F64: Kernel = Kernel {
     name: "random_f64",
     source: wgsl!("kernel/random/random_f64.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: F64Params::LAYOUT,
     bindings: &[write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -51,29 +42,12 @@ pub static RANDOM_F64: Kernel = Kernel {
     slots: |spec, text| {
         text.file(wgsl!("lib/philox.wgsl"));
         text.ops(Compute::F64);
-        text.line(
-            "// Multiples of 2^-53 from 0 up to, but not, 1.
-fn unit(bits: vec2<u32>) -> YV {
-    let m = bits & vec2<u32>(0xfffff800u, 0xffffffffu);
-    if (m.x | m.y) == 0u { return m; }
-    let zeros = f64_zeros(m);
-    return f64_round(0u, 1022i - i32(zeros), f64_up(m, zeros));
-}
-fn finish(u: YV) -> YV { return bminimum(bmaximum(badd(bmul(u, p.b), p.a), p.least), p.most); }",
-        );
-        text.line(if spec.op == UNIFORM {
-            "fn draw(bits: vec4<u32>) -> array<YV, 2> { return array<YV, 2>(unit(bits.xy), unit(bits.zw)); }"
+        text.part(wgsl!("kernel/random/random_f64_finish.wgsl"));
+        if spec.op == UNIFORM {
+            text.line("fn draw(bits: vec4<u32>) -> array<YV, 2> { return array<YV, 2>(unit(bits.xy), unit(bits.zw)); }");
         } else {
-            // Box and Muller: a radius from (0, 1] and an angle.
-            "fn draw(bits: vec4<u32>) -> array<YV, 2> {
-    let u = badd(unit(bits.xy), vec2<u32>(0u, 0x3ca00000u));
-    let radius = usqrt(uabs(f64_scaled(ulog(u), 1i)));
-    let angle = bmul(unit(bits.zw), vec2<u32>(0x54442d18u, 0x401921fbu));
-    let turn = f64_turn(angle);
-    let cosine = f64_sin_quarter(turn, turn.quarter + 1u);
-    return array<YV, 2>(bmul(radius, cosine), bmul(radius, f64_sin_quarter(turn, turn.quarter)));
-}"
-        });
+            text.part(wgsl!("kernel/random/random_f64_normal.wgsl"));
+        }
         Ok(())
     },
 };
@@ -94,31 +68,31 @@ pub fn catalogue() -> Vec<Specialization> {
     FLOATS.into_iter().flat_map(both).collect()
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct Params {
-    n: u32,
-    zero: u32,
-    seed: [u32; 2],
-    counter: [u32; 2],
-    a: f32,
-    b: f32,
-    least: f32,
-    most: f32,
+params! {
+    struct Params {
+        n: u32,
+        zero: u32,
+        seed: [u32; 2],
+        counter: [u32; 2],
+        a: f32,
+        b: f32,
+        least: f32,
+        most: f32,
+    }
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct WideParams {
-    n: u32,
-    pad: u32,
-    seed: [u32; 2],
-    counter: [u32; 2],
-    a: f64,
-    b: f64,
-    least: f64,
-    most: f64,
-    end: [u32; 2],
+params! {
+    struct F64Params {
+        n: u32,
+        pad: u32,
+        seed: [u32; 2],
+        counter: [u32; 2],
+        a: f64,
+        b: f64,
+        least: f64,
+        most: f64,
+        pad2: [u32; 2],
+    }
 }
 
 /// The nearest value of a dtype that is computed in f32.
@@ -171,7 +145,7 @@ impl Recorder {
     pub fn rand_uniform(&self, count: usize, dtype: DType, lo: f64, hi: f64) -> Result<Value> {
         if dtype == DType::F64 {
             let most = hi.next_down().max(lo);
-            return self.random_wide(UNIFORM, count, [lo, hi - lo, lo, most]);
+            return self.random_f64(UNIFORM, count, [lo, hi - lo, lo, most]);
         }
         let least = not_below(dtype, lo);
         let most = below(dtype, hi).max(least);
@@ -186,13 +160,13 @@ impl Recorder {
     /// `count` normally distributed numbers, contiguous.
     pub fn rand_normal(&self, count: usize, dtype: DType, mean: f64, std: f64) -> Result<Value> {
         if dtype == DType::F64 {
-            return self.random_wide(NORMAL, count, [mean, std, f64::MIN, f64::MAX]);
+            return self.random_f64(NORMAL, count, [mean, std, f64::MIN, f64::MAX]);
         }
         let [mean, std] = [mean as f32, std as f32];
         self.random(NORMAL, count, dtype, [mean, std, f32::MIN, f32::MAX])
     }
 
-    fn random_wide(
+    fn random_f64(
         &self,
         op: &'static str,
         count: usize,
@@ -202,7 +176,7 @@ impl Recorder {
         let (seed, counter) = self.rng_next(2 * count.div_ceil(4) as u64);
         self.in_parts(op, [], out, Loops::Elements, |[], y| {
             let (first, n) = line(&y, DType::F64);
-            let params = WideParams {
+            let params = F64Params {
                 n: to_u32(op, n)?,
                 pad: 0,
                 seed: words(seed),
@@ -211,7 +185,7 @@ impl Recorder {
                 b,
                 least,
                 most,
-                end: [0; 2],
+                pad2: [0; 2],
             };
             self.record(spec(op, DType::F64), &[y], &params, quads(n))
         })

@@ -82,7 +82,7 @@ impl Text {
 
     /// Adds `{n}_at(i)` for an operand that does its own stores.
     pub fn strided_at(&mut self, n: &str) {
-        self.line(strided_at(n));
+        strided_at(self, n);
     }
 
     /// Links the operators of a compute type.

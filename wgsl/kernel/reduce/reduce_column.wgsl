@@ -48,7 +48,7 @@ fn kept_at(i: u32) -> u32 {
     return at + rest * p.strides[0][0];
 }
 
-fn folded_at(r: u32) -> u32 {
+fn reduced_at(r: u32) -> u32 {
     var rest = r;
     var at = 0u;
     for (var d = p.m_rank - 1u; d > 0u; d--) {
@@ -74,21 +74,21 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
         let i = word * Y_LANES + lane;
         if i < p.n {
             let base = kept_at(i);
-            var acc = acc_of(x_get(base + folded_at(start)), start);
+            var acc = acc_of(x_get(base + reduced_at(start)), start);
             var r = start + 1u;
             // Four loads at a time are under way.
             for (; r + 3u < end; r += 4u) {
-                let v0 = x_get(base + folded_at(r));
-                let v1 = x_get(base + folded_at(r + 1u));
-                let v2 = x_get(base + folded_at(r + 2u));
-                let v3 = x_get(base + folded_at(r + 3u));
+                let v0 = x_get(base + reduced_at(r));
+                let v1 = x_get(base + reduced_at(r + 1u));
+                let v2 = x_get(base + reduced_at(r + 2u));
+                let v3 = x_get(base + reduced_at(r + 3u));
                 acc = acc_next(acc, acc_of(v0, r));
                 acc = acc_next(acc, acc_of(v1, r + 1u));
                 acc = acc_next(acc, acc_of(v2, r + 2u));
                 acc = acc_next(acc, acc_of(v3, r + 3u));
             }
             for (; r < end; r++) {
-                acc = acc_next(acc, acc_of(x_get(base + folded_at(r)), r));
+                acc = acc_next(acc, acc_of(x_get(base + reduced_at(r)), r));
             }
             out[lane] = acc_end(acc, c + p.later == 0u, x_get(base));
         }

@@ -52,7 +52,7 @@ fn kept_at(i: u32) -> u32 {
     return at + rest * p.strides[0][0];
 }
 
-fn folded_at(r: u32) -> u32 {
+fn reduced_at(r: u32) -> u32 {
     var rest = r;
     var at = 0u;
     for (var d = p.m_rank - 1u; d > 0u; d--) {
@@ -64,7 +64,7 @@ fn folded_at(r: u32) -> u32 {
     return at + rest * p.m_strides[0][0];
 }
 
-fn load(base: u32, r: u32) -> XL { return x_get4((base + folded_at(r)) / 4u); }
+fn load(base: u32, r: u32) -> XL { return x_get4((base + reduced_at(r)) / 4u); }
 
 fn accs_of(v: XL, r: u32) -> Accs {
     return Accs(acc_of(v[0], r), acc_of(v[1], r), acc_of(v[2], r), acc_of(v[3], r));

@@ -53,7 +53,7 @@ fn kept_at(i: u32) -> u32 {
     return at + rest * p.strides[0][0];
 }
 
-fn folded_at(r: u32) -> u32 {
+fn reduced_at(r: u32) -> u32 {
     var rest = r;
     var at = 0u;
     for (var d = p.m_rank - 1u; d > 0u; d--) {

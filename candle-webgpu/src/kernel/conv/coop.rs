@@ -63,24 +63,6 @@ fn spec(tile: &Tile, steps: bool, whole_k: bool, y: (DType, Access)) -> Speciali
         .with("WHOLE_K", whole_k.into())
 }
 
-/// Eight elements that follow each other lie in five words, or four; what lies past the ends of a buffer is nobody's.
-const NEIGHBOURS: &str = "fn word(at: u32) -> u32 { return b[min(at, arrayLength(&b) - 1u)]; }
-fn eight(at: u32, w: u32) -> Octet {
-    let first = bitcast<u32>(bitcast<i32>(at) >> 1u);
-    let words = Octet(word(first), word(first + 1u), word(first + 2u), word(first + 3u));
-    let across = (words >> vec4<u32>(16u)) | (vec4<u32>(words.yzw, word(first + 4u)) << vec4<u32>(16u));
-    return select(words, across, (at & 1u) == 1u) & Octet(seen(w, 0u), seen(w, 1u), seen(w, 2u), seen(w, 3u));
-}";
-
-const EVERY_STEP: &str = "fn one(at: u32) -> u32 {
-    return (b[min(bitcast<u32>(bitcast<i32>(at) >> 1u), arrayLength(&b) - 1u)] >> (at % 2u * 16u)) & 0xffffu;
-}
-fn two(at: u32, w: u32, j: u32) -> u32 {
-    let step = p.more.stride.y;
-    return (one(at + 2u * j * step) | one(at + (2u * j + 1u) * step) << 16u) & seen(w, j);
-}
-fn eight(at: u32, w: u32) -> Octet { return Octet(two(at, w, 0u), two(at, w, 1u), two(at, w, 2u), two(at, w, 3u)); }";
-
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.file(wgsl!("lib/batch.wgsl"));
     text.file(wgsl!("kernel/conv/gemm_coop_image.wgsl"));
@@ -88,10 +70,10 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     tile_slots(tile, text);
     text.line("alias BUnit = u32;");
     text.line(BY_OCTETS.replace("fn b_octet(at: u32) -> Octet { return b[at]; }\n", ""));
-    text.line(if spec.op == tile.names[2] {
-        EVERY_STEP
+    text.part(if spec.op == tile.names[2] {
+        wgsl!("kernel/conv/image_octet_strided.wgsl")
     } else {
-        NEIGHBOURS
+        wgsl!("kernel/conv/image_octet_adjacent.wgsl")
     });
     text.line("fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> { return v; }");
     y_put(spec, 2, text)

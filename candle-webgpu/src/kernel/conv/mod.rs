@@ -15,7 +15,7 @@ use crate::memory::buffer::Value;
 use crate::memory::view::{merge, to_u32, View};
 use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
-use crate::shader::{Access, Specialization};
+use crate::shader::{params, Access, Specialization};
 
 /// Tiles of 64 columns that keep an adapter of some size busy: with fewer, smaller tiles are better. (320
 /// channels of 64 x 64 are 96 of the largest tiles: 16 TFLOP/s on an NVIDIA H200, where 2048 of them have 32.)
@@ -37,27 +37,27 @@ pub struct ConvParams {
     pub output_padding: usize,
 }
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct Params {
-    c_in: u32,
-    c_out: u32,
-    k: u32,
-    columns: u32,
-    size: [u32; 2],
-    out: [u32; 2],
-    taps: [u32; 2],
-    stride: [u32; 2],
-    padding: [u32; 2],
-    dilation: [u32; 2],
-    x_strides: [u32; 4],
-    w_strides: [u32; 4],
-    x_offset: u32,
-    w_offset: u32,
-    rows: u32,
-    n: u32,
-    /// Output channels of a group.
-    group: u32,
+params! {
+    struct Params {
+        c_in: u32,
+        c_out: u32,
+        k: u32,
+        columns: u32,
+        size: [u32; 2],
+        out: [u32; 2],
+        taps: [u32; 2],
+        stride: [u32; 2],
+        padding: [u32; 2],
+        dilation: [u32; 2],
+        x_strides: [u32; 4],
+        w_strides: [u32; 4],
+        x_offset: u32,
+        w_offset: u32,
+        rows: u32,
+        n: u32,
+        /// Output channels of a group.
+        group: u32,
+    }
 }
 
 pub(crate) struct Problem<'a> {

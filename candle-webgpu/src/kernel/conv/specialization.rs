@@ -2,6 +2,7 @@
 
 use crate::dtype::{Compute, DType, MATMUL, MATMUL_F32, NUMBERS};
 use crate::error::Result;
+use crate::kernel::conv::Params;
 use crate::kernel::matmul::store::y_put;
 use crate::kernel::WORKGROUP;
 use crate::shader::{read, write, Access, Kernel, Specialization, Text};
@@ -9,7 +10,7 @@ use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 pub static CONV_GEMM: Kernel = Kernel {
     name: "conv_gemm",
     source: wgsl!("kernel/conv/conv_gemm.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: Params::LAYOUT,
     bindings: &[read("w"), read("x"), write("y")],
     workgroup: 256,
     shared: |spec| {
@@ -23,7 +24,7 @@ pub static CONV_GEMM: Kernel = Kernel {
 pub static CONV_DIRECT: Kernel = Kernel {
     name: "conv_direct",
     source: wgsl!("kernel/conv/conv_direct.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: Params::LAYOUT,
     bindings: &[read("w"), read("x"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -111,66 +112,37 @@ fn gemm_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let tile = tile(spec);
     text.line(format!("const TM = {}u;", tile.rows));
     text.line(format!("const TQ = {}u;", tile.quads));
-    text.line(if spec.op == tile.name(false) {
-        "fn origin(i: vec4<u32>, stride: u32, padding: u32) -> vec4<u32> { return i * stride - padding; }
-fn source(place: vec4<u32>, tap: u32, stride: u32) -> vec4<u32> { return place + tap; }"
+    if spec.op == tile.name(false) {
+        text.line("fn origin(i: vec4<u32>, stride: u32, padding: u32) -> vec4<u32> { return i * stride - padding; }");
+        text.line("fn source(place: vec4<u32>, tap: u32, stride: u32) -> vec4<u32> { return place + tap; }");
     } else {
-        "fn origin(i: vec4<u32>, stride: u32, padding: u32) -> vec4<u32> { return i + padding; }
-fn source(place: vec4<u32>, tap: u32, stride: u32) -> vec4<u32> {
-    let at = place - tap;
-    let hit = (at < vec4<u32>(0x80000000u)) & (at % stride == vec4<u32>(0u));
-    return select(vec4<u32>(0xffffffffu), at / stride, hit);
-}"
-    });
-    text.line(if spec.operands[0].1 == Access::Quads {
-        "fn w_four(o: u32, k: u32) -> vec4<f32> { return w_get4((p.w_offset + o * p.w_strides.x + k) / 4u); }"
-    } else {
-        "fn w_at(o: u32, tap: vec3<u32>) -> f32 {
-    let at = vec4<u32>(o, tap) * p.w_strides;
-    return w_get(p.w_offset + at.x + at.y + at.z + at.w);
-}
-fn tap_next(tap: vec3<u32>) -> vec3<u32> {
-    if tap.z + 1u < p.taps.y { return vec3<u32>(tap.xy, tap.z + 1u); }
-    if tap.y + 1u < p.taps.x { return vec3<u32>(tap.x, tap.y + 1u, 0u); }
-    return vec3<u32>(tap.x + 1u, 0u, 0u);
-}
-fn w_four(o: u32, k: u32) -> vec4<f32> {
-    var tap = tap_of(k);
-    var v = vec4<f32>(w_at(o, tap), 0.0, 0.0, 0.0);
-    tap = tap_next(tap);
-    if k + 1u < p.k { v.y = w_at(o, tap); }
-    tap = tap_next(tap);
-    if k + 2u < p.k { v.z = w_at(o, tap); }
-    tap = tap_next(tap);
-    if k + 3u < p.k { v.w = w_at(o, tap); }
-    return v;
-}"
-    });
-    let mut finish = format!(
-        "fn finish(sums: array<vec4<f32>, {}>, o: u32, column: u32) {{\n",
-        tile.rows * tile.quads
-    );
-    for i in 0..tile.rows * tile.quads {
-        let (row, quad) = (i / tile.quads, i % tile.quads);
-        finish += &format!(
-            "    store(o + {row}u, column + {}u, sums[{i}]);\n",
-            64 * quad
-        );
+        text.part(wgsl!("kernel/conv/conv_gemm_transposed.wgsl"));
     }
-    text.line(finish + "}");
+    if spec.operands[0].1 == Access::Quads {
+        text.line("fn w_four(o: u32, k: u32) -> vec4<f32> { return w_get4((p.w_offset + o * p.w_strides.x + k) / 4u); }");
+    } else {
+        text.part(wgsl!("kernel/conv/conv_gemm_w_elements.wgsl"));
+    }
+    let accumulators = tile.rows * tile.quads;
+    text.line(format!(
+        "fn finish(sums: array<vec4<f32>, {accumulators}>, o: u32, column: u32) {{"
+    ));
+    for i in 0..accumulators {
+        let (row, column) = (i / tile.quads, i % tile.quads * 64);
+        text.line(format!(
+            "    store(o + {row}u, column + {column}u, sums[{i}]);"
+        ));
+    }
+    text.line("}");
     y_put(spec, 2, text)
 }
 
 fn direct_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
-    text.line(if spec.op == CONV {
-        "fn source(i: vec2<u32>, tap: vec2<u32>) -> vec2<u32> { return i * p.stride + tap * p.dilation - p.padding; }"
+    if spec.op == CONV {
+        text.line("fn source(i: vec2<u32>, tap: vec2<u32>) -> vec2<u32> { return i * p.stride + tap * p.dilation - p.padding; }");
     } else {
-        "fn source(i: vec2<u32>, tap: vec2<u32>) -> vec2<u32> {
-    let at = i + p.padding - tap * p.dilation;
-    let hit = (at < vec2<u32>(0x80000000u)) & (at % p.stride == vec2<u32>(0u));
-    return select(vec2<u32>(0xffffffffu), at / p.stride, hit);
-}"
-    });
+        text.part(wgsl!("kernel/conv/conv_direct_transposed.wgsl"));
+    }
     let compute = spec.info(2).compute;
     if matches!(compute, Compute::I64 | Compute::F64) {
         text.ops(compute);

@@ -3,7 +3,7 @@
 use crate::dtype::{DType, BITS};
 use crate::error::Result;
 use crate::kernel::WORKGROUP;
-use crate::shader::{read, write, Access, Kernel, Specialization, Text};
+use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
 
 /// The most parts.
 pub(crate) const PARTS: usize = 4;
@@ -15,7 +15,7 @@ macro_rules! parts {
         Kernel {
             name: "concat",
             source: wgsl!("kernel/copy/concat.wgsl"),
-            params: crate::shader::ParamsLayout::UNKNOWN,
+            params: Params::LAYOUT,
             bindings: &[$($binding),+],
             workgroup: WORKGROUP,
             shared: |_| 0,
@@ -69,39 +69,38 @@ pub(crate) fn destinations(kernel: &'static Kernel) -> Option<&'static [usize]> 
     Some(form.to)
 }
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, bytemuck::Pod, bytemuck::Zeroable)]
-pub(crate) struct Part {
-    pub first: u32,
-    pub n: u32,
-    pub offsets: [u32; 2],
-    pub dims: [u32; RANK],
-    /// Of what is read, and of what is written.
-    pub strides: [[u32; RANK]; 2],
+params! {
+    #[derive(Default)]
+    pub(crate) struct Part {
+        pub first: u32,
+        pub n: u32,
+        pub offsets: [u32; 2],
+        pub dims: [u32; RANK],
+        /// Of what is read, and of what is written.
+        pub strides: [[u32; RANK]; 2],
+    }
 }
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-pub(crate) struct Params {
-    pub parts: [Part; PARTS],
+params! {
+    pub(crate) struct Params {
+        pub parts: [Part; PARTS],
+    }
 }
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
-    let bindings = spec.kernel.bindings;
     text.bindings(spec, 0);
-    let mut cases = String::new();
+    text.line("fn move_quad(part: u32, source: u32, place: u32) {");
+    text.line("    switch part {");
     let destinations = destinations(spec.kernel).unwrap_or_default();
-    for (part, to) in destinations.iter().enumerate() {
-        let (from, to) = (bindings[part].name, ["y", "z"][*to]);
-        cases += &format!("        case {part}u: {{ {to}[place] = {from}[source]; }}\n");
+    for (part, (to, from)) in destinations.iter().zip(spec.bindings()).enumerate() {
+        let (from, to) = (from.name, ["y", "z"][*to]);
+        text.line(format!(
+            "        case {part}u: {{ {to}[place] = {from}[source]; }}"
+        ));
     }
-    text.line(format!(
-        "fn move_quad(part: u32, source: u32, place: u32) {{
-    switch part {{
-{cases}        default: {{}}
-    }}
-}}"
-    ));
+    text.line("        default: {}");
+    text.line("    }");
+    text.line("}");
     Ok(())
 }
 

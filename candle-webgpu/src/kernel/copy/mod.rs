@@ -5,7 +5,7 @@ pub(crate) mod transpose;
 
 use crate::dtype::{Compute, DType, BITS};
 use crate::error::{Error, Result};
-use crate::kernel::{quads, threads, words, Strided, WORKGROUP};
+use crate::kernel::{quads, strided_layout, threads, words, Strided, WORKGROUP};
 use crate::memory::buffer::Value;
 use crate::memory::split::Part;
 use crate::memory::view::{merge, to_u32, Merged, View};
@@ -35,7 +35,7 @@ pub static FILL: Kernel = Kernel {
 pub static COPY_QUADS: Kernel = Kernel {
     name: "copy_quads",
     source: wgsl!("kernel/copy/copy_quads.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: strided_layout!("x": 0, "y": 1),
     bindings: &[read("x"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -46,7 +46,7 @@ pub static COPY_QUADS: Kernel = Kernel {
 pub static COPY_ELEMS: Kernel = Kernel {
     name: "copy_elems",
     source: wgsl!("kernel/copy/copy_elems.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: strided_layout!("x": 0, "y": 1),
     bindings: &[read("x"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,

@@ -4,7 +4,7 @@ use crate::dtype::{DType, BITS};
 use crate::kernel::Strided;
 use crate::memory::view::MAX_RANK;
 use crate::recorder::op::Grid;
-use crate::shader::{read, write, Access, Kernel, Specialization};
+use crate::shader::{params, read, write, Access, Kernel, Specialization};
 
 /// Elements of a tile along the innermost dim of x and along that of y.
 const TILE: [u32; 2] = [32, 64];
@@ -12,7 +12,7 @@ const TILE: [u32; 2] = [32, 64];
 pub static TRANSPOSE: Kernel = Kernel {
     name: "transpose",
     source: wgsl!("kernel/copy/transpose.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: Params::LAYOUT,
     bindings: &[read("x"), write("y")],
     workgroup: 128,
     shared: |spec| TILE[0] * (TILE[1] + 1) * spec.dtype(0).size().max(4) as u32,
@@ -28,7 +28,7 @@ const TILE_16: u32 = 64;
 pub static TRANSPOSE_16: Kernel = Kernel {
     name: "transpose16",
     source: wgsl!("kernel/copy/transpose16.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: Params::LAYOUT,
     bindings: &[read("x"), write("y")],
     workgroup: 128,
     shared: |_| (33 * TILE_16 + 2) * 4,
@@ -53,24 +53,24 @@ pub fn catalogue() -> Vec<Specialization> {
     BITS.map(|dtype| spec(dtype).0).into()
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-pub(crate) struct Params {
-    /// Along k, the innermost dim of x, and l, that of y.
-    tiles: [u32; 2],
-    batch: u32,
-    rank: u32,
-    sizes: [u32; 2],
-    x_offset: u32,
-    y_offset: u32,
-    /// Of l.
-    x_step: u32,
-    /// Of k.
-    y_step: u32,
-    pads: [u32; 2],
-    dims: [u32; MAX_RANK],
-    x_strides: [u32; MAX_RANK],
-    y_strides: [u32; MAX_RANK],
+params! {
+    pub(crate) struct Params {
+        /// Along k, the innermost dim of x, and l, that of y.
+        tiles: [u32; 2],
+        batch: u32,
+        rank: u32,
+        sizes: [u32; 2],
+        x_offset: u32,
+        y_offset: u32,
+        /// Of l.
+        x_step: u32,
+        /// Of k.
+        y_step: u32,
+        pads: [u32; 2],
+        dims: [u32; MAX_RANK],
+        x_strides: [u32; MAX_RANK],
+        y_strides: [u32; MAX_RANK],
+    }
 }
 
 /// The fewest elements along either dim that are scale a tile.

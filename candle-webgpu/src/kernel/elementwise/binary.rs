@@ -1,7 +1,7 @@
 //! zip: `y = op(a, b)`.
 
 use crate::error::{Error, Result};
-use crate::kernel::{span_slot, spans, Strided, WORKGROUP};
+use crate::kernel::{span_slot, spans, strided_layout, Strided, WORKGROUP};
 use crate::memory::buffer::Value;
 use crate::memory::split::Loops;
 use crate::memory::view::{merge, to_u32, View};
@@ -12,7 +12,7 @@ use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 pub static BINARY: Kernel = Kernel {
     name: "binary",
     source: wgsl!("kernel/elementwise/binary.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: strided_layout!("a": 0, "b": 1),
     bindings: &[read("a"), read("b"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,

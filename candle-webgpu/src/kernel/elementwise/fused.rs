@@ -11,7 +11,7 @@ use crate::kernel::elementwise::unary::apply;
 use crate::kernel::{span_slot, WORKGROUP};
 use crate::op::{short, Family, OPS, SHORT};
 use crate::shader::steps::READ_NAMES;
-use crate::shader::{read, write, Access, Arg, Kernel, Specialization, Step, Text};
+use crate::shader::{params, read, write, Access, Arg, Kernel, Specialization, Step, Text};
 
 /// The most operands; there is one output, and 8 storage buffers everywhere.
 pub(crate) const MAX_READS: usize = READ_NAMES.len();
@@ -24,105 +24,89 @@ pub(crate) const VIEW_RANK: usize = 4;
 /// Moves one of two, by a condition.
 pub(crate) const WHERE_COND_OP: &str = "where_cond";
 
-macro_rules! chain {
-    ($($name:literal),+) => {
-        Kernel {
-            name: "fused_elementwise",
-            source: wgsl!("kernel/elementwise/fused_elementwise.wgsl"),
-            params: crate::shader::ParamsLayout::UNKNOWN,
-            bindings: &[$(read($name),)+ write("y")],
-            workgroup: WORKGROUP,
-            shared: |_| 0,
-            features: wgpu::Features::empty(),
-            slots,
-        }
-    };
-}
+pub static FUSED_ELEMENTWISE: Kernel = Kernel {
+    name: "fused_elementwise",
+    source: wgsl!("kernel/elementwise/fused_elementwise.wgsl"),
+    params: Params::LAYOUT,
+    bindings: &[],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots,
+};
 
-/// By the number of operands, from one on.
-static CHAINS: [Kernel; MAX_READS] = [
-    chain!("a"),
-    chain!("a", "b"),
-    chain!("a", "b", "c"),
-    chain!("a", "b", "c", "d"),
-    chain!("a", "b", "c", "d", "e"),
-    chain!("a", "b", "c", "d", "e", "f"),
-];
-
-/// Whether a kernel is one of these.
-pub(crate) fn is(kernel: &Kernel) -> bool {
-    CHAINS.iter().any(|chain| std::ptr::eq(chain, kernel))
-}
-
-/// `reads` are flat, or `Quads` where rows of a view are whole quads, or `Words`.
+/// The kernel for `steps` on the operands `reads`, each `Flat`, or a view: `Quads` if its rows are whole quads, else `Words`.
 pub(crate) fn spec(reads: &[(DType, Access)], steps: Arc<[Step]>, out: DType) -> Specialization {
-    let kernel = &CHAINS[reads.len().clamp(1, MAX_READS) - 1];
-    let mut spec = Specialization::new(kernel, "", reads);
-    spec.operands.push((out, Access::Put));
+    let mut spec = Specialization::new(&FUSED_ELEMENTWISE, "", &[]);
+    for (n, (dtype, access)) in READ_NAMES.iter().zip(reads) {
+        spec = spec.bind(read(n), *dtype, *access);
+    }
+    spec = spec.bind(write("y"), out, Access::Put);
     spec.steps = Some(steps);
     spec
 }
 
-/// The mirror of the shader's parameters.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-pub(crate) struct Params {
-    pub n: u32,
-    pub offsets: [u32; MAX_READS],
-    pub zero: u32,
-    pub scalars: [[u32; 4]; MAX_SCALARS],
-    /// Dims and strides.
-    pub views: [[[u32; VIEW_RANK]; 2]; MAX_VIEWS],
+params! {
+    pub(crate) struct Params {
+        pub n: u32,
+        pub a_offset: u32,
+        pub b_offset: u32,
+        pub c_offset: u32,
+        pub d_offset: u32,
+        pub e_offset: u32,
+        pub f_offset: u32,
+        pub zero: u32,
+        pub scalars: [[u32; 4]; MAX_SCALARS],
+        /// Dims and strides.
+        pub views: [[[u32; VIEW_RANK]; 2]; MAX_VIEWS],
+    }
+}
+
+impl Params {
+    pub fn offsets(&mut self) -> [&mut u32; MAX_READS] {
+        let Params {
+            a_offset,
+            b_offset,
+            c_offset,
+            d_offset,
+            e_offset,
+            f_offset,
+            ..
+        } = self;
+        [a_offset, b_offset, c_offset, d_offset, e_offset, f_offset]
+    }
 }
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let mut views = 0;
-    let reads = spec.operands.len() - 1;
-    for ((binding, n), (_, access)) in (1..).zip(READ_NAMES).zip(&spec.operands[..reads]) {
-        let up = n.to_uppercase();
-        text.line(format!(
-            "@group(0) @binding({binding}) var<storage, read> {n}: array<{up}>;"
-        ));
-        let at = format!("p.{n}_offset + walk(p.views[{views}], ");
-        match access {
-            Access::Flat => continue,
-            Access::Quads => text.line(format!(
-                "fn {n}_quad(q: u32) -> {up}L {{ return {n}_get4(({at}q * 4u)) / 4u); }}"
-            )),
-            _ => {
-                let get = |k: u32| format!("{n}_get({at}min(q * 4u + {k}u, p.n - 1u)))");
-                text.line(format!(
-                    "fn {n}_quad(q: u32) -> {up}L {{ return {up}L({}, {}, {}, {}); }}",
-                    get(0),
-                    get(1),
-                    get(2),
-                    get(3)
-                ));
-            }
+    let (mut dtypes, mut loads) = (SmallVec::<[DType; MAX_READS]>::new(), Vec::new());
+    for ((i, binding), (dtype, access)) in (1..).zip(spec.bindings()).zip(&spec.operands) {
+        text.binding(i, binding);
+        if binding.write {
+            break;
         }
+        let (n, four) = (binding.name, format!("{}L", binding.name.to_uppercase()));
+        dtypes.push(*dtype);
+        loads.push(format!("{n}_quad(q)"));
+        if *access == Access::Flat {
+            continue;
+        }
+        let at = format!("p.{n}_offset + walk(p.views[{views}], ");
+        let load = if *access == Access::Quads {
+            format!("{n}_get4(({at}q * 4u)) / 4u)")
+        } else {
+            let get = |k| format!("{n}_get({at}min(q * 4u + {k}u, p.n - 1u)))");
+            format!("{four}({})", [0, 1, 2, 3].map(get).join(", "))
+        };
+        text.line(format!(
+            "fn {n}_quad(q: u32) -> {four} {{ return {load}; }}"
+        ));
         views += 1;
     }
-    let binding = reads + 1;
-    text.line(format!(
-        "@group(0) @binding({binding}) var<storage, read_write> y: array<Y>;"
-    ));
     span_slot(spec, text);
-    body(spec, text)
-}
-
-/// Loads, steps and the store.
-fn body(spec: &Specialization, text: &mut Text) -> Result<()> {
-    let reads = &spec.operands[..spec.operands.len() - 1];
-    let dtypes: SmallVec<[DType; MAX_READS]> = reads.iter().map(|(dtype, _)| *dtype).collect();
-    let loads: Vec<_> = READ_NAMES[..reads.len()]
-        .iter()
-        .map(|n| format!("{n}_quad(q)"))
-        .collect();
     steps(spec.steps.as_deref().unwrap_or(&[]), &dtypes, "p", text)?;
-    text.line(format!(
-        "fn load(q: u32) -> In {{ return In({}); }}",
-        loads.join(", ")
-    ));
+    let loads = loads.join(", ");
+    text.line(format!("fn load(q: u32) -> In {{ return In({loads}); }}"));
     Ok(())
 }
 
@@ -190,13 +174,8 @@ pub(crate) fn steps(steps: &[Step], reads: &[DType], p: &str, text: &mut Text) -
         }
         files.push(step.out);
         let lanes = out.compute.lanes();
-        let made = format!(
-            "{lanes}({}, {}, {}, {})",
-            lane(0)?,
-            lane(1)?,
-            lane(2)?,
-            lane(3)?
-        );
+        let made = [lane(0)?, lane(1)?, lane(2)?, lane(3)?].join(", ");
+        let made = format!("{lanes}({made})");
         let name = out.name;
         text.line(match (out.dtype, out.compute) {
             (DType::F32, _) => format!("    let s{i} = kept({made});"),
@@ -212,7 +191,8 @@ pub(crate) fn steps(steps: &[Step], reads: &[DType], p: &str, text: &mut Text) -
     for dtype in files {
         text.file(dtype.info().source);
     }
-    text.line(format!("    return s{};\n}}", steps.len() - 1));
+    text.line(format!("    return s{};", steps.len() - 1));
+    text.line("}");
     Ok(())
 }
 

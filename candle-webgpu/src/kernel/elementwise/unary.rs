@@ -2,7 +2,7 @@
 
 use crate::dtype::{Compute, DType, BITS, NUMBERS};
 use crate::error::{Error, Result};
-use crate::kernel::{span_slot, spans, words, Strided, WORKGROUP};
+use crate::kernel::{span_slot, spans, strided_layout, words, Strided, WORKGROUP};
 use crate::memory::buffer::Value;
 use crate::memory::split::Loops;
 use crate::memory::view::{merge, to_u32, View};
@@ -13,7 +13,7 @@ use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 pub static UNARY: Kernel = Kernel {
     name: "unary",
     source: wgsl!("kernel/elementwise/unary.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: strided_layout!("x": 0; "a": 16, "b": 24),
     bindings: &[read("x"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -64,17 +64,11 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         op => apply(op, (spec.dtype(0), spec.dtype(1)), "v", ["p.a", "p.b"])?,
     };
     text.line(format!("fn op(v: XV) -> YV {{ return {call}; }}"));
-    // Long operators are written out once, not four times.
-    text.line(if compute == Compute::F64 && spec.op != COPY {
-        "fn each(v: XL) -> YL {
-    var u = v;
-    var w: YL;
-    for (var i = 0u; i < 4u; i++) { w[i] = op(u[i]); }
-    return w;
-}"
+    if compute == Compute::F64 && spec.op != COPY {
+        text.part(wgsl!("kernel/elementwise/unary_loop.wgsl"));
     } else {
-        "fn each(v: XL) -> YL { return YL(op(v[0]), op(v[1]), op(v[2]), op(v[3])); }"
-    });
+        text.line("fn each(v: XL) -> YL { return YL(op(v[0]), op(v[1]), op(v[2]), op(v[3])); }");
+    }
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use crate::dtype::{Compute, BITS, INTEGERS};
 use crate::error::{Error, Result};
-use crate::kernel::{span_slot, spans, Strided, WORKGROUP};
+use crate::kernel::{span_slot, spans, strided_layout, Strided, WORKGROUP};
 use crate::memory::buffer::Value;
 use crate::memory::split::Loops;
 use crate::memory::view::{merge, to_u32, View};
@@ -12,7 +12,7 @@ use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 pub static WHERE_COND: Kernel = Kernel {
     name: "where_cond",
     source: wgsl!("kernel/elementwise/where_cond.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: strided_layout!("c": 0, "t": 1, "f": 2),
     bindings: &[read("c"), read("t"), read("f"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,

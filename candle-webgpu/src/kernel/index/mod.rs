@@ -10,12 +10,12 @@ use crate::memory::buffer::Value;
 use crate::memory::split::{Dims, Loops, Part};
 use crate::memory::view::{merge, to_u32, View, MAX_RANK};
 use crate::recorder::Recorder;
-use crate::shader::{read, write, Access, Kernel, Specialization, Text};
+use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
 
 pub static GATHER: Kernel = Kernel {
     name: "gather",
     source: wgsl!("kernel/index/gather.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: GatherParams::LAYOUT,
     bindings: &[read("src"), read("ids"), write("y"), write("fault")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -32,7 +32,7 @@ pub static GATHER: Kernel = Kernel {
 pub static GATHER_ROWS: Kernel = Kernel {
     name: "gather_rows",
     source: wgsl!("kernel/index/gather_rows.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: RowsParams::LAYOUT,
     bindings: &[read("src"), read("ids"), write("y"), write("fault")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -73,38 +73,39 @@ pub fn catalogue() -> Vec<Specialization> {
     all
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct GatherParams {
-    n: u32,
-    rank: u32,
-    src_offset: u32,
-    ids_offset: u32,
-    size: u32,
-    step: u32,
-    op: u32,
-    first: u32,
-    shown: u32,
-    pad: [u32; 3],
-    dims: [u32; MAX_RANK],
-    strides: [[u32; MAX_RANK]; 2],
+params! {
+    struct GatherParams {
+        n: u32,
+        rank: u32,
+        src_offset: u32,
+        ids_offset: u32,
+        size: u32,
+        step: u32,
+        op: u32,
+        first: u32,
+        shown: u32,
+        pad: [u32; 3],
+        dims: [u32; MAX_RANK],
+        src_strides: [u32; MAX_RANK],
+        ids_strides: [u32; MAX_RANK],
+    }
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct RowsParams {
-    n: u32,
-    row: u32,
-    count: u32,
-    ids_offset: u32,
-    ids_step: u32,
-    src_offset: u32,
-    src_outer: u32,
-    src_step: u32,
-    size: u32,
-    op: u32,
-    first: u32,
-    shown: u32,
+params! {
+    struct RowsParams {
+        n: u32,
+        row: u32,
+        count: u32,
+        ids_offset: u32,
+        ids_step: u32,
+        src_offset: u32,
+        src_outer: u32,
+        src_step: u32,
+        size: u32,
+        op: u32,
+        first: u32,
+        shown: u32,
+    }
 }
 
 pub(crate) fn invalid(op: &'static str, message: String) -> Error {
@@ -230,7 +231,8 @@ impl Lookup<'_> {
             shown: self.src.dims[self.dim] as u32,
             pad: [0; 3],
             dims: merged.dims,
-            strides: merged.strides,
+            src_strides: merged.strides[0],
+            ids_strides: merged.strides[1],
         };
         device.record(gather_spec(dtype, ids), &windows, &params, quads(n))
     }

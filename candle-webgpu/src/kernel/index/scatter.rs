@@ -9,12 +9,12 @@ use crate::memory::buffer::Value;
 use crate::memory::split::{contiguous_strides, Part};
 use crate::memory::view::{merge, to_u32, Merged, View, MAX_RANK};
 use crate::recorder::Recorder;
-use crate::shader::{read, write, Access, Kernel, Specialization};
+use crate::shader::{params, read, write, Access, Kernel, Specialization};
 
 pub static SCATTER: Kernel = Kernel {
     name: "scatter",
     source: wgsl!("kernel/index/scatter.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: ScatterParams::LAYOUT,
     bindings: &[write("dst"), read("ids"), read("src"), write("fault")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -46,25 +46,27 @@ pub fn catalogue() -> Vec<Specialization> {
     all
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct ScatterParams {
-    n: u32,
-    rank: u32,
-    length: u32,
-    size: u32,
-    dst_offset: u32,
-    ids_offset: u32,
-    src_offset: u32,
-    dst_step: u32,
-    ids_step: u32,
-    src_step: u32,
-    op: u32,
-    first: u32,
-    shown: u32,
-    pad: [u32; 3],
-    dims: [u32; MAX_RANK],
-    strides: [[u32; MAX_RANK]; 3],
+params! {
+    struct ScatterParams {
+        n: u32,
+        rank: u32,
+        length: u32,
+        size: u32,
+        dst_offset: u32,
+        ids_offset: u32,
+        src_offset: u32,
+        dst_step: u32,
+        ids_step: u32,
+        src_step: u32,
+        op: u32,
+        first: u32,
+        shown: u32,
+        pad: [u32; 3],
+        dims: [u32; MAX_RANK],
+        dst_strides: [u32; MAX_RANK],
+        ids_strides: [u32; MAX_RANK],
+        src_strides: [u32; MAX_RANK],
+    }
 }
 
 /// Dims with `dim` last, where no operand merges with it: `(dims, strides)` of the others.
@@ -247,7 +249,9 @@ impl Recorder {
             shown: dst.dims[dim] as u32,
             pad: [0; 3],
             dims: merged.dims,
-            strides: merged.strides,
+            dst_strides: merged.strides[0],
+            ids_strides: merged.strides[1],
+            src_strides: merged.strides[2],
         };
         self.record(
             scatter_spec(how, dst.dtype, ids.dtype),

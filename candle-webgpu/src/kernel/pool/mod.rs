@@ -11,12 +11,12 @@ use crate::memory::buffer::Value;
 use crate::memory::split::Loops;
 use crate::memory::view::View;
 use crate::recorder::Recorder;
-use crate::shader::{read, write, Access, Kernel, Specialization, Text};
+use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
 
 pub static POOL: Kernel = Kernel {
     name: "pool",
     source: wgsl!("kernel/pool/pool.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: Params::LAYOUT,
     bindings: &[read("x"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -57,18 +57,18 @@ pub fn catalogue() -> Vec<Specialization> {
     [of(AVG), of(MAX)].concat()
 }
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct Params {
-    n: u32,
-    channels: u32,
-    x_offset: u32,
-    pad: u32,
-    out: [u32; 2],
-    taps: [u32; 2],
-    stride: [u32; 2],
-    scale: [u32; 2],
-    x_strides: [u32; 4],
+params! {
+    struct Params {
+        n: u32,
+        channels: u32,
+        x_offset: u32,
+        pad: u32,
+        out: [u32; 2],
+        taps: [u32; 2],
+        stride: [u32; 2],
+        scale: [u32; 2],
+        x_strides: [u32; 4],
+    }
 }
 
 impl Recorder {

@@ -12,12 +12,12 @@ use crate::memory::split::Loops;
 use crate::memory::view::View;
 use crate::op::{cast, CAST};
 use crate::recorder::Recorder;
-use crate::shader::{read, write, Access, Kernel, Specialization, Text};
+use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
 
 pub static UPSAMPLE_NEAREST: Kernel = Kernel {
     name: "upsample_nearest",
     source: wgsl!("kernel/pool/upsample_nearest.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: Params::LAYOUT,
     bindings: &[read("x"), read("places"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -28,7 +28,7 @@ pub static UPSAMPLE_NEAREST: Kernel = Kernel {
 pub static UPSAMPLE_BILINEAR: Kernel = Kernel {
     name: "upsample_bilinear",
     source: wgsl!("kernel/pool/upsample_bilinear.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: Params::LAYOUT,
     bindings: &[read("x"), read("places"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -90,16 +90,16 @@ pub fn catalogue() -> Vec<Specialization> {
     [&nearest[..], &bilinear[..]].concat()
 }
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct Params {
-    n: u32,
-    channels: u32,
-    x_offset: u32,
-    pad: u32,
-    out: [u32; 2],
-    pad2: [u32; 2],
-    x_strides: [u32; 4],
+params! {
+    struct Params {
+        n: u32,
+        channels: u32,
+        x_offset: u32,
+        pad: u32,
+        out: [u32; 2],
+        pad2: [u32; 2],
+        x_strides: [u32; 4],
+    }
 }
 
 /// How places of the output lie over the input.

@@ -1,4 +1,4 @@
-//! fold: sums, minima, maxima and their positions along dims.
+//! Reductions: sum, min, max, argmin and argmax along dims.
 
 pub(crate) mod nonfinite;
 pub(crate) mod plan;
@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::reduce::plan::{Params, Plan};
-use crate::kernel::reduce::specialization::{wide, Way, REDUCE_ARG};
+use crate::kernel::reduce::specialization::{partial_dtype, Strategy, REDUCE_ARG};
 use crate::kernel::threads;
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
@@ -20,8 +20,8 @@ use crate::recorder::Recorder;
 use crate::shader::{Access, Specialization};
 
 impl Recorder {
-    /// Folds `dims` of `x` by a row of OPS in the fold family. The result is contiguous over the other
-    /// dims. Only sums take several dims, or none that hold elements.
+    /// Reduces `dims` of `x` with a row of OPS of the reduce family. The result has the other dims and is contiguous. Only `sum` accepts
+    /// more or fewer than one dim, and dims without elements (the sum is 0).
     pub fn reduce(&self, op: &'static str, x: View<'_>, dims: &[usize]) -> Result<Value> {
         let row = Op::find(op, x.dtype)?;
         let invalid = |message: String| Error::Invalid { op, message };
@@ -40,12 +40,12 @@ impl Recorder {
         self.reduce_into(row, x, dims, row.output(x.dtype), false)
     }
 
-    /// The sums over `dims`, in another dtype: of f32, rounded once where they are stored.
+    /// The sums over `dims` as another dtype: accumulated in f32 and rounded once.
     pub(crate) fn sum_to(&self, x: View<'_>, dims: &[usize], out: DType) -> Result<Value> {
         self.reduce_into(Op::find("sum", x.dtype)?, x, dims, out, false)
     }
 
-    /// `later`: other parts of the fold come before this one, so that its first element is none of the fold.
+    /// `later`: x is a part of what is reduced, and not the first one. Then its first element gets no special treatment as NaN.
     fn reduce_into(
         &self,
         row: &'static Op,
@@ -55,9 +55,9 @@ impl Recorder {
         later: bool,
     ) -> Result<Value> {
         let op = row.name;
-        let split = |folded: bool| -> (SmallVec<[usize; 8]>, SmallVec<[usize; 8]>) {
+        let split = |reduced: bool| -> (SmallVec<[usize; 8]>, SmallVec<[usize; 8]>) {
             (0..x.dims.len())
-                .filter(|d| dims.contains(d) == folded)
+                .filter(|d| dims.contains(d) == reduced)
                 .map(|d| (x.dims[d], x.strides[d]))
                 .unzip()
         };
@@ -68,7 +68,7 @@ impl Recorder {
         if n * m == 0 && op != "sum" {
             return Err(Error::Invalid {
                 op,
-                message: "nothing to fold".into(),
+                message: "nothing to reduce".into(),
             });
         }
         if n == 0 {
@@ -82,7 +82,7 @@ impl Recorder {
         }
         let (window, x) = self.binding_range(op, x)?;
         let kept = merge(op, &kept_dims, [&kept_strides[..]])?;
-        let folded = merge(op, &m_dims, [&m_strides[..]])?;
+        let reduced = merge(op, &m_dims, [&m_strides[..]])?;
         let mut params = Params {
             n: to_u32(op, n)?,
             m: to_u32(op, m)?,
@@ -90,32 +90,32 @@ impl Recorder {
             chunk: 0,
             x_offset: x.offset as u32,
             rank: kept.rank as u32,
-            m_rank: folded.rank as u32,
+            m_rank: reduced.rank as u32,
             later: later.into(),
             dims: kept.dims,
             strides: kept.strides[0],
-            m_dims: folded.dims,
-            m_strides: folded.strides[0],
+            m_dims: reduced.dims,
+            m_strides: reduced.strides[0],
         };
         let lanes = |y: DType| y.info().lanes as usize;
         let plan = Plan::new(self, &params, lanes(out));
         params.chunks = to_u32(op, plan.chunks)?;
         params.chunk = to_u32(op, plan.chunk)?;
         if plan.chunks == 1 {
-            return self.reduce_pass(row, (window, x.dtype), out, &params, plan.way);
+            return self.reduce_pass(row, (window, x.dtype), out, &params, plan.strategy);
         }
-        let wide = match row.output {
+        let partial_dtype = match row.output {
             Output::Index => DType::U32,
-            _ => wide(x.dtype),
+            _ => partial_dtype(x.dtype),
         };
-        let Plan { way, .. } = Plan::new(self, &params, lanes(wide));
-        let partial = self.reduce_pass(row, (window, x.dtype), wide, &params, way)?;
+        let Plan { strategy, .. } = Plan::new(self, &params, lanes(partial_dtype));
+        let partial = self.reduce_pass(row, (window, x.dtype), partial_dtype, &params, strategy)?;
         if row.output == Output::Index {
             return self.reduce_winners(row, (window, x.dtype), &partial, &params);
         }
         let partial = View {
             value: &partial,
-            dtype: wide,
+            dtype: partial_dtype,
             dims: &[params.chunks as usize, n],
             strides: &[n, 1],
             offset: 0,
@@ -123,7 +123,7 @@ impl Recorder {
         self.reduce_into(row, partial, &[0], out, later)
     }
 
-    /// A fold of what is larger than one binding, or that gives such a value.
+    /// A reduction whose input or result is larger than one binding.
     fn reduce_in_halves(
         &self,
         row: &'static Op,
@@ -144,9 +144,9 @@ impl Recorder {
         let halves = self.pool.halve(op, &[x.into(), y_part], x.dims.len())?;
         if !dims.contains(&halves.dim) {
             for mut parts in halves.parts {
-                let piece = self.reduce_into(row, parts[0].view(), dims, out, later)?;
+                let part = self.reduce_into(row, parts[0].view(), dims, out, later)?;
                 dims.iter().for_each(|d| parts[1].dims[*d] = 1);
-                self.paste(&piece, parts[1].view())?;
+                self.paste(&part, parts[1].view())?;
             }
             return Ok(y);
         }
@@ -154,18 +154,18 @@ impl Recorder {
         if row.output == Output::Index {
             return self.winner_of(row, [first, second], (halves.dim, halves.mid), later);
         }
-        let wide = wide(x.dtype);
-        // Side by side, so that they can be cut, too.
-        let both = self.output(op, 2 * n, wide)?;
-        let both = Part::all(&both, wide, &[n, 2]);
+        let partial = partial_dtype(x.dtype);
+        // Adjacent, so that they can be split as well.
+        let both = self.output(op, 2 * n, partial)?;
+        let both = Part::all(&both, partial, &[n, 2]);
         for (i, half) in [first, second].iter().enumerate() {
-            let piece = self.reduce_into(row, half.view(), dims, wide, later || i > 0)?;
-            self.paste(&piece, both.clone().narrow(1, i, 1).view())?;
+            let part = self.reduce_into(row, half.view(), dims, partial, later || i > 0)?;
+            self.paste(&part, both.clone().narrow(1, i, 1).view())?;
         }
         self.reduce_into(row, both.view(), &[1], out, later)
     }
 
-    /// The winners along a dim that was cut: those of the halves, and which of the two wins.
+    /// argmin or argmax along a dim that was split: that of each half, then the better of the two.
     fn winner_of(
         &self,
         row: &'static Op,
@@ -198,23 +198,27 @@ impl Recorder {
         )
     }
 
-    /// One dispatch: `chunks` results for each output.
+    /// One dispatch: `chunks` partial results of each output.
     fn reduce_pass(
         &self,
         row: &'static Op,
         (x, dtype): (BindingRange<'_>, DType),
         out: DType,
         params: &Params,
-        way: Way,
+        strategy: Strategy,
     ) -> Result<Value> {
         let (n, chunks) = (params.n as usize, params.chunks as usize);
         let y = self.output(row.name, n * chunks, out)?;
         let lanes = out.info().lanes as usize;
-        let (spec, grid) = (way.spec(row.name, dtype, out), way.grid(n, lanes, chunks));
+        let (spec, grid) = (
+            strategy.spec(row.name, dtype, out),
+            strategy.grid(n, lanes, chunks),
+        );
         self.record(spec, &[x, (&y).into()], params, grid)?;
         Ok(y)
     }
 
+    /// The second pass of argmin and argmax: the best of the chunks' positions.
     fn reduce_winners(
         &self,
         row: &'static Op,

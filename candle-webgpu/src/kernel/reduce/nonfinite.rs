@@ -1,13 +1,13 @@
-//! nonfinite: which op was the first to make a NaN or an infinity of numbers (`CANDLE_WEBGPU_CHECK_NAN`).
+//! Finds the first op that made a NaN or an infinity from finite operands (`CANDLE_WEBGPU_CHECK_NAN`).
 
 use crate::dtype::DType;
 use crate::kernel::WORKGROUP;
-use crate::shader::{read, write, Access, Kernel, Specialization};
+use crate::shader::{params, read, write, Access, Kernel, Specialization};
 
 pub static NONFINITE: Kernel = Kernel {
     name: "nonfinite",
     source: wgsl!("kernel/reduce/nonfinite.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: Params::LAYOUT,
     bindings: &[read("x"), write("seen"), write("fault")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -17,20 +17,20 @@ pub static NONFINITE: Kernel = Kernel {
 
 /// Words of a thread.
 const SPAN: u64 = 16;
-/// Numbers of ops that fit into the fault record.
+/// Op numbers that fit into the fault record.
 pub(crate) const NUMBERS: u32 = 1 << 30;
 
-#[repr(C)]
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-pub(crate) struct Params {
-    words: u32,
-    last: u32,
-    lanes: u32,
-    infinity: u32,
-    pub slot: u32,
-    pub behind: u32,
-    pub number: u32,
-    pad: u32,
+params! {
+    pub(crate) struct Params {
+        words: u32,
+        last: u32,
+        lanes: u32,
+        infinity: u32,
+        pub slot: u32,
+        pub behind: u32,
+        pub number: u32,
+        pad: u32,
+    }
 }
 
 const RAW: (DType, Access) = (DType::U32, Access::Raw);
@@ -44,7 +44,7 @@ pub fn catalogue() -> Vec<Specialization> {
 }
 
 impl Params {
-    /// For `bytes` bytes of a float dtype. Those of f8e4m3 have no infinity: NaN is what is greater than the greatest number.
+    /// For `bytes` bytes of a float dtype.
     pub fn new(dtype: DType, bytes: u64) -> Self {
         let row = dtype.info();
         let lanes = if row.size == 8 { 0 } else { row.lanes };
@@ -65,13 +65,13 @@ impl Params {
         }
     }
 
-    /// Workgroups.
+    /// Workgroups to dispatch.
     pub fn groups(&self) -> u64 {
         u64::from(self.words).div_ceil(SPAN * u64::from(WORKGROUP))
     }
 }
 
-/// What word 5 of the fault record says: the number of the first op, and what it made.
+/// Decodes word 5 of the fault record: the number of the first op, and what it made.
 pub(crate) fn found(word: u32) -> Option<(u32, &'static str)> {
     let what = match word & 3 {
         0 => return None,

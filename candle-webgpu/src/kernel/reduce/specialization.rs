@@ -1,66 +1,86 @@
-//! The kernels of reductions, and what is linked for each op.
+//! The kernels of reductions, and what each op links into them.
 
 use crate::dtype::{Compute, DType};
 use crate::error::Result;
+use crate::kernel::reduce::plan::Params;
 use crate::kernel::{threads, WORKGROUP};
 use crate::op::{Family, Output, OPS};
 use crate::recorder::op::Grid;
-use crate::shader::{read, write, Access, Kernel, Specialization, Text};
+use crate::shader::{read, renamed, write, Access, Binding, Kernel, Specialization, Text};
 
-/// Invocations of a workgroup that meet in a tree.
+/// Invocations of the workgroups that combine partial results in a tree.
 pub(crate) const TREE_WORKGROUP: u32 = 256;
 
+const X_Y: &[Binding] = &[read("x"), write("y")];
+
+const fn kernel(name: &'static str, source: &'static str) -> Kernel {
+    Kernel {
+        name,
+        source,
+        params: Params::LAYOUT,
+        bindings: X_Y,
+        workgroup: TREE_WORKGROUP,
+        shared: |_| 0,
+        features: wgpu::Features::empty(),
+        slots,
+    }
+}
+
 pub static REDUCE_ROW: Kernel = Kernel {
-    name: "reduce_row",
-    source: wgsl!("kernel/reduce/reduce_row.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
-    bindings: &[read("x"), write("y")],
-    workgroup: TREE_WORKGROUP,
     shared: |spec| TREE_WORKGROUP * acc_bytes(spec),
-    features: wgpu::Features::empty(),
     slots: |spec, text| {
-        let unit = UNITS.iter().find(|u| u.access == spec.operands[0].1);
-        text.line(unit.map_or("", |u| u.slots));
+        if let Some(unit) = UNITS.iter().find(|unit| unit.access == spec.operands[0].1) {
+            text.part(unit.source);
+        }
         slots(spec, text)
     },
+    ..kernel("reduce_row", wgsl!("kernel/reduce/reduce_row.wgsl"))
 };
 
-/// What a load of `REDUCE_ROW` gives.
+pub static REDUCE_COLUMN: Kernel = Kernel {
+    workgroup: WORKGROUP,
+    ..kernel("reduce_column", wgsl!("kernel/reduce/reduce_column.wgsl"))
+};
+
+pub static REDUCE_COLUMNS: Kernel = Kernel {
+    shared: |spec| TREE_WORKGROUP * 4 * acc_bytes(spec),
+    ..kernel("reduce_columns", wgsl!("kernel/reduce/reduce_columns.wgsl"))
+};
+
+pub static REDUCE_ARG: Kernel = Kernel {
+    bindings: &[read("x"), read("won"), write("y")],
+    workgroup: WORKGROUP,
+    ..kernel("reduce_arg", wgsl!("kernel/reduce/reduce_arg.wgsl"))
+};
+
+/// What one load of `REDUCE_ROW` gives.
 pub(crate) struct Unit {
     access: Access,
     /// Elements.
     pub size: u32,
-    slots: &'static str,
+    source: &'static str,
 }
 
 pub(crate) const UNITS: [Unit; 2] = [
     Unit {
         access: Access::Quads,
         size: 4,
-        slots: "alias Unit = XL;
-const UNIT = 4u;
-fn x_unit(base: u32, r: u32) -> Unit { return x_get4((base + r) / 4u); }
-fn x_first(base: u32) -> XV { return x_get4(base / 4u)[0]; }
-fn acc_unit(v: Unit, r: u32) -> Acc {
-    let a = acc_next(acc_of(v[0], r), acc_of(v[1], r + 1u));
-    return acc_next(a, acc_next(acc_of(v[2], r + 2u), acc_of(v[3], r + 3u)));
-}",
+        source: wgsl!("kernel/reduce/reduce_row_quads.wgsl"),
     },
     Unit {
         access: Access::Words,
         size: 1,
-        slots: "alias Unit = XV;
-const UNIT = 1u;
-fn x_unit(base: u32, r: u32) -> Unit { return x_get(base + folded_at(r)); }
-fn x_first(base: u32) -> XV { return x_get(base); }
-fn acc_unit(v: Unit, r: u32) -> Acc { return acc_of(v, r); }",
+        source: wgsl!("kernel/reduce/reduce_row_elements.wgsl"),
     },
 ];
 
-/// Size of an accumulator.
+fn is_arg(op: &str) -> bool {
+    matches!(op, "argmin" | "argmax")
+}
+
+/// Size of an accumulator. A position is padded to the alignment of the value.
 fn acc_bytes(spec: &Specialization) -> u32 {
     let value = spec.info(0).compute.size() as u32;
-    // A struct with a position is padded to its alignment.
     if is_arg(spec.op) {
         value * 2
     } else {
@@ -68,139 +88,66 @@ fn acc_bytes(spec: &Specialization) -> u32 {
     }
 }
 
-pub static REDUCE_COLUMN: Kernel = Kernel {
-    name: "reduce_column",
-    source: wgsl!("kernel/reduce/reduce_column.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
-    bindings: &[read("x"), write("y")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
-    slots,
-};
-
-pub static REDUCE_COLUMNS: Kernel = Kernel {
-    name: "reduce_columns",
-    source: wgsl!("kernel/reduce/reduce_columns.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
-    bindings: &[read("x"), write("y")],
-    workgroup: TREE_WORKGROUP,
-    shared: |spec| TREE_WORKGROUP * 4 * acc_bytes(spec),
-    features: wgpu::Features::empty(),
-    slots,
-};
-
-pub static REDUCE_ARG: Kernel = Kernel {
-    name: "reduce_winner",
-    source: wgsl!("kernel/reduce/reduce_arg.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
-    bindings: &[read("x"), read("won"), write("y")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
-    slots,
-};
-
-fn is_arg(op: &str) -> bool {
-    matches!(op, "argmin" | "argmax")
-}
-
-/// The accumulator: a value, for minima and maxima of floats its place in their order, and a position if that is asked for.
-/// `acc_next` joins where all of a comes before b.
+/// The accumulator: a value (of floats, for a minimum or maximum, a key in their order), with its position for argmin and argmax.
+/// `acc_join` combines any two; `acc_next` may rely on all of a coming before b.
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let compute = spec.info(0).compute;
     text.ops(compute);
-    let (takes, key) = match spec.op {
-        "min" => ("reduce_min_takes", "reduce_min_key"),
-        "max" => ("reduce_max_takes", "reduce_max_key"),
-        "argmin" => ("reduce_min_takes", "reduce_argmin_key"),
-        _ => ("reduce_max_takes", "reduce_argmax_key"),
-    };
     if !is_arg(spec.op) {
         text.line("fn acc_next(a: Acc, b: Acc) -> Acc { return acc_join(a, b); }");
     }
-    text.line(match (spec.op, compute) {
-        ("sum", _) => "alias Acc = XV;
-fn acc_of(v: XV, r: u32) -> Acc { return v; }
-fn acc_join(a: Acc, b: Acc) -> Acc { return reduce_sum(a, b); }
-fn acc_end(a: Acc, first: bool, v: XV) -> YV { return a; }"
-            .to_string(),
-        ("min" | "max", Compute::F32) => format!(
-            "alias Acc = i32;
-fn acc_of(v: XV, r: u32) -> Acc {{ return {key}(v); }}
-fn acc_join(a: Acc, b: Acc) -> Acc {{ return {}(a, b); }}
-fn acc_end(a: Acc, first: bool, v: XV) -> YV {{ return select(reduce_of_key(a), v, first && reduce_poison(v)); }}",
-            spec.op
-        ),
-        ("min" | "max", _) => format!(
-            "alias Acc = XV;
-fn acc_of(v: XV, r: u32) -> Acc {{ return v; }}
-fn acc_join(a: Acc, b: Acc) -> Acc {{ return select(a, b, {takes}(a, b)); }}
-fn acc_end(a: Acc, first: bool, v: XV) -> YV {{ return select(a, v, first && reduce_poison(v)); }}"
-        ),
-        // Of equal values the first in the row wins.
-        (_, Compute::F32) => format!(
-            "struct Acc {{ v: i32, r: u32 }}
-fn acc_of(v: XV, r: u32) -> Acc {{ return Acc({key}(v), r); }}
-fn acc_next(a: Acc, b: Acc) -> Acc {{
-    if b.v > a.v {{ return b; }}
-    return a;
-}}
-fn acc_join(a: Acc, b: Acc) -> Acc {{
-    if b.v > a.v || (b.v == a.v && b.r < a.r) {{ return b; }}
-    return a;
-}}
-fn acc_end(a: Acc, first: bool, v: XV) -> YV {{ return select(a.r, 0u, first && reduce_poison(v)); }}"
-        ),
-        _ => format!(
-            "struct Acc {{ v: XV, r: u32 }}
-fn acc_of(v: XV, r: u32) -> Acc {{ return Acc(v, r); }}
-fn acc_next(a: Acc, b: Acc) -> Acc {{
-    if {takes}(a.v, b.v) {{ return b; }}
-    return a;
-}}
-fn acc_join(a: Acc, b: Acc) -> Acc {{
-    if {takes}(a.v, b.v) || (b.r < a.r && !{takes}(b.v, a.v)) {{ return b; }}
-    return a;
-}}
-fn acc_end(a: Acc, first: bool, v: XV) -> YV {{ return select(a.r, 0u, first && reduce_poison(v)); }}"
-        ),
-    });
+    let source = match (spec.op, compute) {
+        ("sum", _) => wgsl!("kernel/reduce/acc_sum.wgsl"),
+        ("min" | "max", Compute::F32) => wgsl!("kernel/reduce/acc_max_key.wgsl"),
+        ("min" | "max", _) => wgsl!("kernel/reduce/acc_max.wgsl"),
+        (_, Compute::F32) => wgsl!("kernel/reduce/acc_argmax_key.wgsl"),
+        _ => wgsl!("kernel/reduce/acc_argmax.wgsl"),
+    };
+    const MINIMUM: [(&str, &str); 4] = [
+        ("max", "min"),
+        ("reduce_max_key", "reduce_min_key"),
+        ("reduce_argmax_key", "reduce_argmin_key"),
+        ("reduce_max_takes", "reduce_min_takes"),
+    ];
+    match spec.op {
+        "min" | "argmin" => text.part(&renamed(source, &MINIMUM)),
+        _ => text.part(source),
+    }
     Ok(())
 }
 
-/// How a fold is spread over threads.
+/// How threads share a reduction.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Way {
-    /// Workgroups of `rows` outputs each, by quads of a contiguous row or by elements.
+pub(crate) enum Strategy {
+    /// A workgroup has `rows` outputs and reads quads of contiguous rows, or elements.
     Row { quads: bool, rows: u32 },
-    /// Threads of a word of outputs each.
+    /// A thread has a word of outputs.
     Column,
-    /// Workgroups of quads of outputs, `down` threads each.
+    /// `down` threads share a quad of outputs.
     Columns { down: u32 },
 }
 
-impl Way {
+impl Strategy {
     pub fn spec(self, op: &'static str, x: DType, y: DType) -> Specialization {
         let new = |kernel, read, write| Specialization::new(kernel, op, &[(x, read), (y, write)]);
         match self {
-            Way::Row { quads, rows } => {
+            Strategy::Row { quads, rows } => {
                 let unit = &UNITS[usize::from(!quads)];
                 new(&REDUCE_ROW, unit.access, Access::PutWord).with("ROWS", rows)
             }
-            Way::Column => new(&REDUCE_COLUMN, Access::Words, Access::PutWord),
-            Way::Columns { down } => {
+            Strategy::Column => new(&REDUCE_COLUMN, Access::Words, Access::PutWord),
+            Strategy::Columns { down } => {
                 new(&REDUCE_COLUMNS, Access::Quads, Access::Put).with("DOWN", down)
             }
         }
     }
 
-    /// For `n` outputs, `lanes` in a word, from each of `chunks` chunks.
+    /// The grid for `chunks` partial results of each of `n` outputs, of which a word has `lanes`.
     pub fn grid(self, n: usize, lanes: usize, chunks: usize) -> Grid {
         match self {
-            Way::Row { rows, .. } => Grid::Linear((n.div_ceil(rows as usize) * chunks) as u64),
-            Way::Column => threads(n.div_ceil(lanes) * chunks),
-            Way::Columns { down } => {
+            Strategy::Row { rows, .. } => Grid::Linear((n.div_ceil(rows as usize) * chunks) as u64),
+            Strategy::Column => threads(n.div_ceil(lanes) * chunks),
+            Strategy::Columns { down } => {
                 let across = (TREE_WORKGROUP / down) as usize;
                 Grid::Linear(((n / 4).div_ceil(across) * chunks) as u64)
             }
@@ -208,8 +155,8 @@ impl Way {
     }
 }
 
-/// What partial results are stored as: the type in which values are computed.
-pub(crate) fn wide(dtype: DType) -> DType {
+/// The dtype of partial results, in which values are computed.
+pub(crate) fn partial_dtype(dtype: DType) -> DType {
     dtype.info().compute.dtype()
 }
 
@@ -217,25 +164,25 @@ pub fn catalogue() -> Vec<Specialization> {
     let mut all = Vec::new();
     for op in OPS.iter().filter(|op| op.family == Family::Reduce) {
         for &x in op.dtypes {
-            // One pass; the first of two; the second.
+            // A single pass; the first and the second of two passes.
             let mut pairs = vec![(x, op.output(x))];
-            let wide = wide(x);
-            if op.output == Output::Same && wide != x {
-                pairs.extend([(x, wide), (wide, x)]);
+            let partial = partial_dtype(x);
+            if op.output == Output::Same && partial != x {
+                pairs.extend([(x, partial), (partial, x)]);
             }
-            for way in [
-                Way::Row {
+            for strategy in [
+                Strategy::Row {
                     quads: true,
                     rows: 4,
                 },
-                Way::Row {
+                Strategy::Row {
                     quads: false,
                     rows: 4,
                 },
-                Way::Column,
-                Way::Columns { down: 8 },
+                Strategy::Column,
+                Strategy::Columns { down: 8 },
             ] {
-                all.extend(pairs.iter().map(|&(x, y)| way.spec(op.name, x, y)));
+                all.extend(pairs.iter().map(|&(x, y)| strategy.spec(op.name, x, y)));
             }
             if op.output == Output::Index {
                 let index = (DType::U32, Access::Words);

@@ -9,12 +9,12 @@ use crate::memory::split::Part;
 use crate::memory::view::{to_u32, View};
 use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
-use crate::shader::{write, Kernel, Specialization};
+use crate::shader::{params, write, Kernel, Specialization};
 
 pub static SORT_PAIR: Kernel = Kernel {
     name: "sort_pair",
     source: wgsl!("kernel/sort/sort_pair.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: Params::LAYOUT,
     bindings: &[
         write("keys_a"),
         write("ids_a"),
@@ -38,11 +38,11 @@ fn pair_spec(keys: &'static str) -> Specialization {
     Specialization::new(&SORT_PAIR, keys, &[RAW; 4])
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct Params {
-    n: u32,
-    mirrored: u32,
+params! {
+    struct Params {
+        n: u32,
+        mirrored: u32,
+    }
 }
 
 impl Recorder {

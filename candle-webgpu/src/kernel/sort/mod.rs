@@ -10,7 +10,7 @@ use crate::memory::split::Part;
 use crate::memory::view::{to_u32, View};
 use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
-use crate::shader::{read, write, Access, Kernel, Specialization, Text};
+use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
 
 pub(crate) const OP: &str = "argsort";
 
@@ -21,7 +21,7 @@ pub(crate) const SORT_WORKGROUP: u32 = 256;
 pub static SORT_BLOCK: Kernel = Kernel {
     name: "sort_block",
     source: wgsl!("kernel/sort/sort_block.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: Params::LAYOUT,
     bindings: &[read("x"), write("keys"), write("ids")],
     workgroup: SORT_WORKGROUP,
     shared: |spec| shared(spec.info(0).compute),
@@ -37,7 +37,7 @@ pub static SORT_BLOCK: Kernel = Kernel {
 pub static SORT_MERGE: Kernel = Kernel {
     name: "sort_merge",
     source: wgsl!("kernel/sort/sort_merge.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: Params::LAYOUT,
     bindings: &[write("keys"), write("ids")],
     workgroup: SORT_WORKGROUP,
     shared: |spec| shared(keys_of(spec)),
@@ -51,7 +51,7 @@ pub static SORT_MERGE: Kernel = Kernel {
 pub static SORT_STEP: Kernel = Kernel {
     name: "sort_step",
     source: wgsl!("kernel/sort/sort_step.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: Params::LAYOUT,
     bindings: &[write("keys"), write("ids")],
     workgroup: SORT_WORKGROUP,
     shared: |_| 0,
@@ -78,17 +78,16 @@ fn shared(keys: Compute) -> u32 {
     BLOCK as u32 * (keys.size() as u32 + 4)
 }
 
+/// The type of keys and their order.
 pub(crate) fn key_slots(compute: Compute, text: &mut Text) {
-    text.line(match compute {
-        Compute::I64 | Compute::F64 => {
-            "alias K = vec2<u32>;
-fn key_less(a: K, b: K) -> bool { return a.y < b.y || (a.y == b.y && a.x < b.x); }"
-        }
-        _ => {
-            "alias K = u32;
-fn key_less(a: K, b: K) -> bool { return a < b; }"
-        }
-    });
+    let (key, less) = match compute.size() {
+        8 => ("vec2<u32>", "a.y < b.y || (a.y == b.y && a.x < b.x)"),
+        _ => ("u32", "a < b"),
+    };
+    text.line(format!("alias K = {key};"));
+    text.line(format!(
+        "fn key_less(a: K, b: K) -> bool {{ return {less}; }}"
+    ));
 }
 
 pub(crate) const RAW: (DType, Access) = (DType::U32, Access::Raw);
@@ -105,18 +104,18 @@ pub fn catalogue() -> Vec<Specialization> {
     all
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct Params {
-    items: u32,
-    length: u32,
-    padded: u32,
-    block: u32,
-    k: u32,
-    j: u32,
-    x_offset: u32,
-    descending: u32,
-    base: u32,
+params! {
+    struct Params {
+        items: u32,
+        length: u32,
+        padded: u32,
+        block: u32,
+        k: u32,
+        j: u32,
+        x_offset: u32,
+        descending: u32,
+        base: u32,
+    }
 }
 
 impl Recorder {
