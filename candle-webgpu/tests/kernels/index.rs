@@ -1,10 +1,9 @@
 //! Gathering and scattering against plain loops: dtypes, ids of every dtype, layouts.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod table;
-
 use candle_webgpu::{Device, Elem, Error, View};
-use table::{device, indices, read, whole, Table, ALL};
+
+use crate::table::{device, indices, read, whole, Table, ALL};
 
 const IDS: [Elem; 3] = [Elem::U8, Elem::U32, Elem::I64];
 

@@ -1,11 +1,10 @@
 //! Convolutions against plain loops: every kernel, layout and edge. Small whole numbers, so that every sum is
 //! exact and only the rounding to the dtype is left.
 
-mod table;
-
 use candle_webgpu::kernel::conv::Window;
 use candle_webgpu::{Device, Elem, Error, View};
-use table::{decode, device, encode, read, Table};
+
+use crate::table::{decode, device, encode, read, Table};
 
 const FLOATS: [Elem; 3] = [Elem::F32, Elem::F16, Elem::Bf16];
 
