@@ -6,11 +6,13 @@
 //! runtime checks of shaders on, `CANDLE_WEBGPU_DISABLE=subgroups,f16` forces the portable twins of kernels.
 //! `CANDLE_WEBGPU_TEST_VARIANT=checked` or `portable` does so for the cases that it can change; `windows` lets a
 //! kernel see 64 KiB of a tensor at most. Without a variant, rules of the recorder are checked, too (`rules.rs`).
+//! `CANDLE_WEBGPU_TEST_EVERY=37` runs one of 37 cases of each group.
 
 mod bits;
 #[path = "../known.rs"]
 mod known;
 mod rules;
+mod sample;
 #[path = "mod.rs"]
 mod suite;
 mod variant;
@@ -27,10 +29,10 @@ fn main() -> ExitCode {
     let mut args = Arguments::from_args();
     // The device is shared; more threads only make a software adapter's workers wait for one another.
     args.test_threads = args.test_threads.or(Some(2));
-    let opened = variant::chosen().and_then(|v| Ok((v, Device::new_webgpu(0)?)));
-    let (variant, device) = match opened {
+    let opened = || Ok((variant::chosen()?, sample::every()?, Device::new_webgpu(0)?));
+    let (variant, every, device) = match opened() {
         Ok(opened) => opened,
-        Err(e) => {
+        Err::<_, anyhow::Error>(e) => {
             eprintln!("{e}");
             return ExitCode::FAILURE;
         }
@@ -50,7 +52,9 @@ fn main() -> ExitCode {
     }
     let known = Arc::new(AtomicUsize::new(0));
     let tally = Arc::new(Mutex::new(rules::Tally::default()));
-    let trials = cases()
+    let mut cases = cases();
+    sample::thin(&mut cases, every);
+    let trials = cases
         .into_iter()
         .filter(|case| variant.is_none_or(|v| (v.keeps)(&case.name)))
         .map(|case| {
@@ -74,7 +78,7 @@ fn main() -> ExitCode {
             })
         })
         .collect();
-    let whole = args.filter.is_none() && args.skip.is_empty() && variant.is_none();
+    let whole = args.filter.is_none() && args.skip.is_empty() && variant.is_none() && every == 1;
     let conclusion = libtest_mimic::run(&args, trials);
     if args.list {
         return conclusion.exit_code();

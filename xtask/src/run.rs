@@ -11,6 +11,12 @@ pub fn cargo() -> Command {
     if let Ok(root) = crate::root() {
         command.current_dir(root);
     }
+    prepare(&mut command);
+    command
+}
+
+/// The environment of cargo and of the programs that it built.
+pub fn prepare(command: &mut Command) {
     // Without it Mesa complains on stderr for each device that is opened.
     if cfg!(target_os = "linux") && std::env::var_os("XDG_RUNTIME_DIR").is_none() {
         command.env("XDG_RUNTIME_DIR", std::env::temp_dir());
@@ -24,7 +30,6 @@ pub fn cargo() -> Command {
             command.env_remove(name);
         }
     }
-    command
 }
 
 /// The compiler that our cargo uses, in the root of the repository, whose toolchain file may name one.

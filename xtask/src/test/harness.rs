@@ -1,7 +1,8 @@
-//! Runs `cargo test` and reads what libtest and libtest-mimic print.
+//! Runs test programs and reads what libtest and libtest-mimic print.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
@@ -38,6 +39,8 @@ pub struct Report {
     pub adapter: Option<String>,
     /// Programs that began and never gave a result, or that did not build.
     pub broken: usize,
+    /// How many tests the programs announced.
+    pub announced: usize,
 }
 
 impl Report {
@@ -56,6 +59,8 @@ impl Report {
             }
         } else if line.starts_with("running ") && line.trim_end().ends_with(['t', 's']) {
             self.broken += 1;
+            let count = line.split(' ').nth(1).and_then(|n| n.parse().ok());
+            self.announced += count.unwrap_or(0);
         } else if let Some(name) = line.strip_prefix("adapter: ") {
             self.adapter = Some(name.trim().to_owned());
         } else if let Some(count) = line.strip_prefix("known failures: ") {
@@ -68,6 +73,7 @@ impl Report {
         self.known += other.known;
         self.adapter = other.adapter.or(self.adapter.take());
         self.broken += other.broken;
+        self.announced += other.announced;
     }
 
     pub fn counts(&self) -> Counts {
@@ -80,14 +86,19 @@ impl Report {
     }
 }
 
-/// Runs to the end; shows all that is printed, save tests that pass.
-pub fn run(cargo: &mut Command, verbose: bool) -> Result<Report> {
-    let mut child = cargo
+/// How long a program may be silent.
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// Runs to the end; shows all that is printed, save tests that pass, and how far the program is.
+pub fn run(title: &str, command: &mut Command, verbose: bool) -> Result<Report> {
+    let start = Instant::now();
+    let mut child = command
         .stdout(Stdio::piped())
         .spawn()
-        .context("cannot start cargo")?;
-    let stdout = child.stdout.take().context("cargo has no stdout")?;
+        .with_context(|| format!("cannot start {title}"))?;
+    let stdout = child.stdout.take().context("a program without stdout")?;
     let mut report = Report::default();
+    let mut said = start;
     for line in BufReader::new(stdout).split(b'\n') {
         let line = line?;
         let line = String::from_utf8_lossy(&line);
@@ -98,12 +109,22 @@ pub fn run(cargo: &mut Command, verbose: bool) -> Result<Report> {
             || (line.starts_with("test ") && line.trim_end().ends_with("ok"));
         if verbose || !quiet {
             println!("{line}");
+            said = Instant::now();
+        } else if said.elapsed() > SILENCE {
+            println!("  {title}: {} of {}", report.tests.len(), report.announced);
+            said = Instant::now();
         }
     }
-    let status = child.wait().context("cannot wait for cargo")?;
+    let status = child.wait().context("cannot wait for a program")?;
     let explained = report.broken > 0 || report.tests.iter().any(|(_, ok)| !ok);
     if !status.success() && !explained {
         report.broken += 1;
+    }
+    let (counts, seconds) = (report.counts(), start.elapsed().as_secs());
+    // A program that the filter leaves nothing of is not worth a line.
+    if counts != Counts::default() {
+        let Counts { passed, failed, .. } = counts;
+        println!("  {title}: {passed} passed, {failed} failed in {seconds} s");
     }
     Ok(report)
 }

@@ -2,13 +2,17 @@
 
 mod harness;
 mod known;
+mod parts;
+mod programs;
 
-use std::process::Command;
+use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::{fork, run, vulkan, web};
-use harness::{Counts, Report};
+use crate::fork;
+use harness::Counts;
+use parts::{Part, ALL};
+use programs::Program;
 
 pub const HELP: &str = "\
 Run the tests, all of them or the parts named:
@@ -27,12 +31,16 @@ Run the tests, all of them or the parts named:
                real models
   web          in a headless Chromium: the page, every shader, and one of 37 cases of each group of the conformance suite
 
+and one for the edit loop, which runs only when it is named:
+
+  quick        unit tests of candle-webgpu, the shaders, errors, and one of 37 cases of each group of the conformance suite
+
 Each part ends with a line `PART: N passed, N failed, N known failures`. Known failures of upstream's tests are listed
 with their reasons in tests/known_upstream.txt; one that passes counts as failed, so that the list stays true.";
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The parts to run, in this order; all when none is named
+    /// The parts to run, in the order above; all but quick when none is named
     #[arg(value_enum)]
     parts: Vec<Part>,
     /// The adapter to test: its rank, or a part of its name, for example llvmpipe
@@ -49,48 +57,36 @@ pub struct Args {
     verbose: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Part {
-    Fork,
-    Wgsl,
-    Unit,
-    Upstream,
-    Conformance,
-    Variants,
-    Fuzz,
-    Models,
-    Web,
-}
-
-const ALL: [(Part, &str); 9] = [
-    (Part::Fork, "fork"),
-    (Part::Wgsl, "wgsl"),
-    (Part::Unit, "unit"),
-    (Part::Upstream, "upstream"),
-    (Part::Conformance, "conformance"),
-    (Part::Variants, "variants"),
-    (Part::Fuzz, "fuzz"),
-    (Part::Models, "models"),
-    (Part::Web, "web"),
-];
-
-/// The first graphs of one seed; `cargo xtask fuzz` goes further.
-const GRAPHS: [&str; 4] = ["--seed", "1", "--cases", "400"];
-
 pub fn main(args: Args) -> Result<bool> {
+    let asked = |part: Part| match args.parts.is_empty() {
+        true => part != Part::Quick,
+        false => args.parts.contains(&part),
+    };
+    let chosen: Vec<_> = ALL.into_iter().filter(|(part, _)| asked(*part)).collect();
     let mut total = Counts::default();
-    for (part, name) in ALL {
-        let named = args.parts.contains(&part);
-        if !named && !args.parts.is_empty() {
-            continue;
-        }
-        let counts = run_part(part, &args).unwrap_or_else(|error| {
+    let mut programs = None;
+    for (part, name) in &chosen {
+        let start = Instant::now();
+        let counts = match part {
+            Part::Fork => check_fork(),
+            _ => {
+                let programs = match &programs {
+                    Some(built) => built,
+                    None => programs.insert(build(&chosen)?),
+                };
+                parts::run(*part, &args, programs)
+            }
+        };
+        let counts = counts.unwrap_or_else(|error| {
             println!("{name}: {error:#}");
             Counts::failure()
         });
         println!(
-            "{name}: {} passed, {} failed, {} known failures",
-            counts.passed, counts.failed, counts.known
+            "{name}: {} passed, {} failed, {} known failures in {} s",
+            counts.passed,
+            counts.failed,
+            counts.known,
+            start.elapsed().as_secs()
         );
         total.add(&counts);
     }
@@ -98,140 +94,17 @@ pub fn main(args: Args) -> Result<bool> {
     Ok(total.failed == 0)
 }
 
-fn run_part(part: Part, args: &Args) -> Result<Counts> {
-    if part == Part::Fork {
-        let (passed, failed) = fork::check_all()?;
-        return Ok(Counts {
-            passed,
-            failed,
-            known: 0,
-        });
-    }
+fn check_fork() -> Result<Counts> {
+    let (passed, failed) = fork::check_all()?;
+    Ok(Counts {
+        passed,
+        failed,
+        known: 0,
+    })
+}
+
+/// What all parts chosen need, in one go.
+fn build(chosen: &[(Part, &str)]) -> Result<Vec<Program>> {
     fork::materialise_all(false)?;
-    if !matches!(part, Part::Wgsl | Part::Web) {
-        vulkan::ensure()?;
-    }
-    let mut counts = Counts::default();
-    let mut add = |cargo: Command| -> Result<()> {
-        counts.add(&run(args, cargo)?.counts());
-        Ok(())
-    };
-    match part {
-        Part::Fork => {}
-        Part::Web => add(web(args)?)?,
-        Part::Upstream => return upstream(args),
-        Part::Wgsl => add(ours(args, &["wgsl"]))?,
-        Part::Conformance => add(ours(
-            args,
-            &[
-                "conformance",
-                "errors",
-                "reliability",
-                "readback",
-                "support",
-            ],
-        ))?,
-        Part::Unit => {
-            add(cargo_test(args, &["-p", "candle-webgpu"]))?;
-            add(cargo_test(args, &["-p", "candle-examples"]))?;
-            add(cargo_test(args, &["--manifest-path", "xtask/Cargo.toml"]))?;
-        }
-        Part::Variants => {
-            // tests/conformance/variant.rs says what they are and which cases they run.
-            for variant in [
-                "checked",
-                "portable",
-                "as-gpu",
-                "windows",
-                "dot4",
-                "portable-dot4",
-            ] {
-                println!("variant {variant}");
-                let mut cargo = ours(args, &["conformance"]);
-                cargo.env("CANDLE_WEBGPU_TEST_VARIANT", variant);
-                add(cargo)?;
-            }
-        }
-        Part::Fuzz => {
-            // A graph has no name to filter by.
-            let all = Args {
-                filter: None,
-                parts: Vec::new(),
-                adapter: args.adapter.clone(),
-                all: args.all,
-                verbose: args.verbose,
-            };
-            let mut cargo = ours(&all, &["fuzz"]);
-            cargo.args(["--device", "webgpu"]).args(GRAPHS);
-            add(cargo)?;
-            add(ours(args, &["seeds"]))?;
-        }
-        Part::Models => {
-            add(ours(args, &["models", "zoo", "gguf", "dispatches"]))?;
-            // The tests that download a model are ignored where nobody asks for them.
-            let programs = ["bert", "whisper", "llama", "chat"].map(|name| ["--test", name]);
-            let what = [&["-p", "candle-examples"][..], &programs.concat()].concat();
-            let mut cargo = cargo_test(args, &what);
-            cargo.arg("--ignored");
-            add(cargo)?;
-        }
-    }
-    Ok(counts)
-}
-
-/// The tests that upstream's `test_device!` makes, `zeros::webgpu` and the like, and those that name the CPU, in twins.
-fn upstream(args: &Args) -> Result<Counts> {
-    let crates = ["-p", "candle-core", "-p", "candle-nn", "--tests"];
-    let features = ["--features", "candle-core/webgpu,candle-nn/webgpu"];
-    let mut cargo = cargo_test(args, &[&crates[..], &features].concat());
-    if args.filter.is_none() {
-        cargo.arg("webgpu");
-    }
-    let mut report = run(args, cargo)?;
-    report.tests.retain(|(name, _)| name.contains("webgpu"));
-    report.add(run(args, ours(args, &["suites"]))?);
-    let list = known::read(&crate::root()?.join("tests/known_upstream.txt"))?;
-    Ok(known::judge(&report, &list, args.filter.is_none()))
-}
-
-/// The page, with its modules, and the program that drives a browser over it.
-fn web(args: &Args) -> Result<Command> {
-    let browser = web::browser::ensure()?;
-    web::site(true)?;
-    let mut cargo = cargo_test(args, &["-p", "candle-web", "--test", "browser"]);
-    // One browser at a time; what it measures is printed.
-    cargo.args(["--ignored", "--test-threads=1", "--nocapture"]);
-    cargo.env(web::browser::BROWSER_VAR, browser);
-    if args.all {
-        cargo.env("CANDLE_WEB_EVERY", "1");
-    }
-    Ok(cargo)
-}
-
-/// Test programs of the folder tests/.
-fn ours(args: &Args, programs: &[&str]) -> Command {
-    let programs = programs.iter().flat_map(|name| ["--test", name]);
-    let what: Vec<&str> = ["-p", "candle-webgpu-tests"]
-        .into_iter()
-        .chain(programs)
-        .collect();
-    cargo_test(args, &what)
-}
-
-/// A command to which arguments of the test programs can be added.
-fn cargo_test(args: &Args, what: &[&str]) -> Command {
-    let mut cargo = run::cargo();
-    cargo
-        .args(["test", "--no-fail-fast"])
-        .args(what)
-        .arg("--")
-        .args(&args.filter);
-    if let Some(adapter) = &args.adapter {
-        cargo.env("CANDLE_WEBGPU_ADAPTER", adapter);
-    }
-    cargo
-}
-
-fn run(args: &Args, mut cargo: Command) -> Result<Report> {
-    harness::run(&mut cargo, args.verbose)
+    programs::build(&parts::selection(chosen.iter().map(|(part, _)| *part)))
 }

@@ -1,10 +1,9 @@
 //! Sorting: every dtype, lengths around a workgroup's block, ties, NaN.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod table;
-
 use candle_webgpu::{DType, View};
-use table::{device, read, whole, Table, ALL};
+
+use crate::table::{device, read, whole, Table, ALL};
 
 fn check(x: &Table, ascending: bool) {
     let d = device();
@@ -14,7 +13,10 @@ fn check(x: &Table, ascending: bool) {
         DType::U32,
         &d.argsort(x.view(), length, ascending).unwrap(),
     );
-    let items: Vec<f64> = table::indices(&x.dims).iter().map(|i| x.at(i)).collect();
+    let items: Vec<f64> = crate::table::indices(&x.dims)
+        .iter()
+        .map(|i| x.at(i))
+        .collect();
     assert_eq!(got.len(), items.len());
     for (r, (row, got)) in items.chunks(length).zip(got.chunks(length)).enumerate() {
         let mut want: Vec<usize> = (0..length).collect();

@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
-mod tiny;
-
 use candle_core::{Device, Tensor};
 use candle_examples::checkpoint::{read_config, tensors};
 use serde_json::{json, Value};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use crate::tiny;
 
 fn run(program: &str, model: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(program);

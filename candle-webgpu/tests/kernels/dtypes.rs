@@ -1,12 +1,10 @@
 //! i16, i32, f8e4m3 and f64: conversions, integer and f8 arithmetic, ids and random numbers.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod hard;
-mod table;
-
 use candle_webgpu::DType;
-use hard::{f64_bytes, f64_of, hard, line, read_n, same};
-use table::{decode, device, encode, indices, read, Table};
+
+use crate::hard::{f64_bytes, f64_of, hard, line, read_n, same};
+use crate::table::{decode, device, encode, indices, read, Table};
 
 const NEW: [DType; 4] = [DType::I16, DType::I32, DType::F8E4M3, DType::F64];
 
@@ -61,7 +59,7 @@ fn casts_from_f64_are_exact() {
 #[test]
 fn casts_between_all_dtypes() {
     let d = device();
-    let all = table::ALL;
+    let all = crate::table::ALL;
     for from in all {
         let x = decode(from, &encode(from, &hard()));
         let bytes = encode(from, &x);

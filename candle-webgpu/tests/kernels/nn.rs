@@ -1,9 +1,8 @@
 //! softmax, norms and rotary embeddings against plain loops in f64.
 
-mod support;
-
 use candle_webgpu::{DType, Device, Error, Recorder, Value};
-use support::{close, device, epsilon, read, Array, FLOATS};
+
+use crate::support::{close, device, epsilon, read, Array, FLOATS};
 
 /// Row counts and lengths that take every path: rows of whole quads and not, several rows in a
 /// workgroup and not, more workgroups than a dimension of the grid has.

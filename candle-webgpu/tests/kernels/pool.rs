@@ -1,9 +1,8 @@
 //! Pools against plain loops.
 
-mod table;
-
 use candle_webgpu::{DType, Device, Error};
-use table::{decode, device, encode, indices, read, Table, ALL};
+
+use crate::table::{decode, device, encode, indices, read, Table, ALL};
 
 fn check(d: &Device, dtype: DType, x: &Table, taps: [usize; 2], stride: [usize; 2]) {
     let out = [0, 1].map(|i| (x.dims[2 + i] - taps[i]) / stride[i] + 1);

@@ -1,10 +1,9 @@
 //! Gathering and scattering against plain loops: dtypes, ids of every dtype, layouts.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod table;
-
 use candle_webgpu::{DType, Device, Error, View};
-use table::{device, indices, read, whole, Table, ALL};
+
+use crate::table::{device, indices, read, whole, Table, ALL};
 
 const IDS: [DType; 3] = [DType::U8, DType::U32, DType::I64];
 

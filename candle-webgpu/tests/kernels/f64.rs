@@ -1,12 +1,10 @@
 //! f64: arithmetic bit for bit, functions to the last places, products and fused ops.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod hard;
-mod table;
-
 use candle_webgpu::{DType, Device};
-use hard::{f64_bytes, f64_of, hard, line, read_n, same};
-use table::{device, indices, Table};
+
+use crate::hard::{f64_bytes, f64_of, hard, line, read_n, same};
+use crate::table::{device, indices, Table};
 
 fn map_f64(d: &Device, op: &'static str, x: &[f64], scalars: [f64; 2]) -> Vec<f64> {
     let v = d.upload(&f64_bytes(x)).unwrap();

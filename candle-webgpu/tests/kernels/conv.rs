@@ -1,11 +1,10 @@
 //! Convolutions against plain loops: every kernel, layout and edge. Small whole numbers, so that every sum is
 //! exact and only the rounding to the dtype is left.
 
-mod table;
-
 use candle_webgpu::kernel::conv::ConvParams;
 use candle_webgpu::{DType, Device, Error, View};
-use table::{decode, device, encode, read, Table};
+
+use crate::table::{decode, device, encode, read, Table};
 
 const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 

@@ -1,10 +1,9 @@
 //! Upsampling against plain loops in f64.
 
-mod table;
-
 use candle_webgpu::kernel::pool::upsample::Corners;
 use candle_webgpu::{DType, Device, Error};
-use table::{decode, device, encode, indices, read, Table, ALL};
+
+use crate::table::{decode, device, encode, indices, read, Table, ALL};
 
 fn layouts(d: &Device, dtype: DType, [b, c, h, w]: [usize; 4]) -> Vec<Table> {
     vec![

@@ -1,10 +1,9 @@
 //! Reductions against plain loops: every dtype, layouts, lengths around the kernels' limits.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-mod table;
-
 use candle_webgpu::{DType, Error, View};
-use table::{device, encode, indices, read, whole, Table, ALL};
+
+use crate::table::{device, encode, indices, read, whole, Table, ALL};
 
 fn reference(op: &str, x: &Table, dims: &[usize]) -> Vec<f64> {
     let only = |keep: bool| -> Vec<usize> {
@@ -51,7 +50,7 @@ fn check(op: &'static str, x: &Table, dims: &[usize]) {
         x.dtype
     };
     let got = read(&d, out, &y);
-    let want = table::decode(out, &encode(out, &reference(op, x, dims)));
+    let want = crate::table::decode(out, &encode(out, &reference(op, x, dims)));
     assert_eq!(got.len(), want.len());
     for (i, (g, w)) in got.iter().zip(&want).enumerate() {
         let same = g == w || g.is_nan() && w.is_nan();

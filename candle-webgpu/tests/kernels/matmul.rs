@@ -1,9 +1,8 @@
 //! matmul against plain loops in f64: every kernel, layout and edge.
 
-mod support;
-
 use candle_webgpu::{DType, Device, Error};
-use support::{close, device, epsilon, read, Array, FLOATS};
+
+use crate::support::{close, device, epsilon, read, Array, FLOATS};
 
 /// Multiplies on the device and checks every element against its own sum of magnitudes.
 fn check(d: &Device, dtype: DType, a: &Array, b: &Array) {

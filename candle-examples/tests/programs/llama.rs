@@ -2,12 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
-mod tiny;
-
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
-use tiny::model;
+
+use crate::tiny::model;
 
 fn llama(model: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_llama"));

@@ -1,0 +1,11 @@
+//! The example programs from their command lines to their output. Tests that download a model are ignored by default.
+
+mod bench;
+mod bert;
+mod chat;
+mod device_map;
+mod llama;
+mod llama_bench;
+mod tiny;
+mod train;
+mod whisper;
