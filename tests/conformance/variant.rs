@@ -29,8 +29,10 @@ const VARIANTS: &[Variant] = &[
     // Products of packed bytes, which a software adapter does without, and their twin without subgroups.
     Variant { name: "dot4",     set: &[("CANDLE_WEBGPU_ENABLE", "dot4"), NORMED], keeps: is_quantized },
     Variant { name: "portable-dot4", set: &[("CANDLE_WEBGPU_ENABLE", "dot4"), ("CANDLE_WEBGPU_DISABLE", "subgroups"), NORMED], keeps: is_one_format },
-    // Most tensors of the suite that are not tiny are cut into pieces.
-    Variant { name: "windows",  set: &[(candle_webgpu::BINDING_VAR, "65536")],                         keeps: can_be_cut },
+    // Most tensors of the suite that are not tiny are split.
+    Variant { name: "split",    set: &[(candle_webgpu::BINDING_VAR, "65536")],                         keeps: can_be_split },
+    // The executor of browsers: the caller rewrites, encodes and submits.
+    Variant { name: "inline",   set: &[("CANDLE_WEBGPU_EXECUTOR", "inline")],                          keeps: one_dtype_of_a_kind },
 ];
 
 /// One dtype for each way in which elements lie in words, and f64, whose functions look into tables.
@@ -52,10 +54,10 @@ const TWINS: &[(&str, &str)] = &[
 /// How a format is unpacked does not depend on who adds up.
 const ONE_FORMAT: &str = "quant/q4_1/";
 
-/// What is larger than a window and cannot be cut, which is a typed error: one head of 300 keys or more, one plane of an image
+/// What is larger than a binding and cannot be split, which is a typed error: one head of 300 keys or more, one plane of an image
 /// that is upsampled or convolved, the experts of a mixture, and weights in groups of which only more than 64 KiB end where a
-/// window may start.
-fn can_be_cut(case: &str) -> bool {
+/// binding may start.
+fn can_be_split(case: &str) -> bool {
     let plane = ["grid/conv_direct", "grid/upsample_nearest"].contains(&case);
     let experts = case.starts_with("quant/") && case.ends_with("/experts");
     let heads = ["/columns", "/queries/", "/long"];

@@ -41,11 +41,12 @@ const UNIT: [&str; 2] = ["candle-webgpu", "candle-examples"];
 const UPSTREAM: [&str; 2] = ["candle-core", "candle-nn"];
 
 /// tests/conformance/variant.rs says what they are and which cases they run.
-const VARIANTS: [&str; 6] = [
+const VARIANTS: [&str; 7] = [
     "checked",
     "portable",
     "as-gpu",
-    "windows",
+    "split",
+    "inline",
     "dot4",
     "portable-dot4",
 ];
