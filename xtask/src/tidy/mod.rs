@@ -5,10 +5,12 @@ mod code;
 mod docs;
 mod exceptions;
 mod graph;
+mod invariants;
 mod layers;
 mod lengths;
 mod modules;
 mod reader;
+mod strings;
 mod tokens;
 mod tree;
 
@@ -85,7 +87,7 @@ struct Check {
     run: fn(&Tree, &Config) -> Vec<Finding>,
 }
 
-const CHECKS: [Check; 3] = [
+const CHECKS: [Check; 7] = [
     Check {
         name: "layers",
         about: "imports of candle-webgpu/src point down its layers, in no circle of more than 12 modules",
@@ -100,6 +102,26 @@ const CHECKS: [Check; 3] = [
         name: "docs",
         about: "every Rust file begins with a line of `//!`, every WGSL file with one of `//`",
         run: |tree, _| docs::check(tree),
+    },
+    Check {
+        name: "submit",
+        about: "only executor/submit.rs submits",
+        run: |tree, _| invariants::submit(tree),
+    },
+    Check {
+        name: "env",
+        about: "only device/env.rs reads the environment",
+        run: |tree, _| invariants::env(tree),
+    },
+    Check {
+        name: "mentions",
+        about: "no candle_core or strong_count in candle-webgpu/src, no wgpu:: in candle-core/src/webgpu_backend",
+        run: |tree, _| invariants::mentions(tree),
+    },
+    Check {
+        name: "strings",
+        about: "only candle-webgpu/src/shader has strings with several lines of WGSL",
+        run: |tree, _| strings::check(tree),
     },
 ];
 
