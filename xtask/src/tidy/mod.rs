@@ -13,6 +13,7 @@ mod reader;
 mod strings;
 mod tokens;
 mod tree;
+mod words;
 
 use std::path::PathBuf;
 
@@ -87,7 +88,7 @@ struct Check {
     run: fn(&Tree, &Config) -> Vec<Finding>,
 }
 
-const CHECKS: [Check; 7] = [
+const CHECKS: [Check; 8] = [
     Check {
         name: "layers",
         about: "imports of candle-webgpu/src point down its layers, in no circle of more than 12 modules",
@@ -122,6 +123,11 @@ const CHECKS: [Check; 7] = [
         name: "strings",
         about: "only candle-webgpu/src/shader has strings with several lines of WGSL",
         run: |tree, _| strings::check(tree),
+    },
+    Check {
+        name: "words",
+        about: "words of xtask/tidy.toml that were given up name nothing in candle-webgpu/src and wgsl",
+        run: words::check,
     },
 ];
 
