@@ -4,6 +4,7 @@ mod attributes;
 mod code;
 mod docs;
 mod exceptions;
+mod generated;
 mod graph;
 mod invariants;
 mod layers;
@@ -88,7 +89,7 @@ struct Check {
     run: fn(&Tree, &Config) -> Vec<Finding>,
 }
 
-const CHECKS: [Check; 8] = [
+const CHECKS: [Check; 9] = [
     Check {
         name: "layers",
         about: "imports of candle-webgpu/src point down its layers, in no circle of more than 12 modules",
@@ -128,6 +129,11 @@ const CHECKS: [Check; 8] = [
         name: "words",
         about: "words of xtask/tidy.toml that were given up name nothing in candle-webgpu/src and wgsl",
         run: words::check,
+    },
+    Check {
+        name: "generated",
+        about: "what a command writes into Markdown stands between markers that name the command",
+        run: |tree, _| generated::check(tree),
     },
 ];
 
