@@ -8,6 +8,7 @@ mod fuzz;
 mod llama;
 mod run;
 mod test;
+mod tidy;
 mod vulkan;
 mod web;
 
@@ -47,6 +48,9 @@ enum Command {
     /// Run the tests, all of them or the parts named
     #[command(long_about = test::HELP)]
     Test(test::Args),
+    /// Check the layout of the repository: imports, lengths, docs, invariants; compiles nothing
+    #[command(long_about = tidy::HELP)]
+    Tidy(tidy::Args),
     /// Build the web page with its models and serve it on this machine
     #[command(long_about = web::HELP)]
     Web(web::Args),
@@ -67,6 +71,7 @@ fn main() {
         Command::Fuzz(args) => fuzz::main(args),
         Command::Llama(args) => llama::main(args),
         Command::Test(args) => test::main(args),
+        Command::Tidy(args) => tidy::main(args),
         Command::Web(args) => web::main(args),
         Command::Wgsl { rest } => wgsl(&rest),
     };
