@@ -16,7 +16,8 @@ const DENY: &str = candle_webgpu::DENY_VAR;
 const CHECKED: &[(&str, &str)] = &[(CHECK, "1")];
 const VERIFIED: &[(&str, &str)] = &[(candle_webgpu::VERIFY_VAR, "1")];
 /// Kernels of products that an adapter may or may not use; `gemm` and `gemv_k` take their place.
-const PRODUCTS: &str = "gemm_coop,gemv_k.alone,gemv_k.sub32,gemv_k.sub128,gemv_dot.sub,gemv_dot.many";
+const PRODUCTS: &str =
+    "gemm_coop,gemv_k.alone,gemv_k.sub32,gemv_k.sub128,gemv_dot.sub,gemv_dot.many";
 
 #[rustfmt::skip]
 pub const CASES: &[Case] = &[
