@@ -110,7 +110,7 @@ impl Device {
 
     /// Whether attention uses them, too.
     pub fn cooperative_attention(&self) -> bool {
-        crate::kernel::attention::flash_coop::suits(self)
+        crate::kernel::attention::flash_coop::is_supported(self)
     }
 
     /// Whether the environment asks the caller to compare each op's result with the CPU's.

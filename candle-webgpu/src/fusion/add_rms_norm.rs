@@ -1,4 +1,4 @@
-//! A sum and its rms_norm become one kernel that writes both. Bit for bit: the sum is rounded before it is normed.
+//! A residual sum and its rms_norm become one kernel that writes both. Bit for bit: the sum is rounded before it is normalized.
 
 use smallvec::SmallVec;
 
@@ -21,7 +21,7 @@ pub(crate) const RULE: Rule = Rule {
     apply: Apply::Batch(Scan::All, find),
 };
 
-/// The sum that is normed at a place, and what does both.
+/// The rms_norm at a place and the sum that it reads.
 fn find(_: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let norm = graph.op(at).filter(|op| op.is_of(&RMS_NORM))?;
     let sum_at = graph.writer(&norm.operands[0].0).filter(|sum| *sum < at)?;

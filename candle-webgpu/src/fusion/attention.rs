@@ -1,5 +1,5 @@
-//! q k^T, scaled, capped, masked, softmax, times v becomes the kernels of `sdpa`, which keep no matrix of scores. What repeats heads
-//! or converts around it goes, too. Not bit for bit: sums have another order, and scores are not rounded to their dtype.
+//! `softmax(mask(softcap(scale q k^T))) v` becomes the kernels of `sdpa`, which never store the matrix of scores. Copies that repeat KV
+//! heads and casts around it disappear, too. Not bit for bit: sums have another order, and scores are not rounded to their dtype.
 
 use smallvec::SmallVec;
 
@@ -12,10 +12,9 @@ use crate::kernel::elementwise::binary::BINARY;
 use crate::kernel::elementwise::unary::{CAST_OP, UNARY};
 use crate::kernel::elementwise::where_cond::WHERE_COND;
 use crate::kernel::matmul::plan::is_product;
-use crate::kernel::matmul::problem::Params as Product;
+use crate::kernel::matmul::problem::Params as Matmul;
 use crate::kernel::matmul::store::FLOATS;
-use crate::kernel::norm::SOFTMAX;
-use crate::kernel::softmax::SoftmaxParams;
+use crate::kernel::softmax::{SoftmaxParams, SOFTMAX};
 use crate::kernel::Strided;
 use crate::memory::buffer::Value;
 use crate::recorder::gpu::Gpu;
@@ -31,11 +30,11 @@ pub(crate) const RULE: Rule = Rule {
     apply: Apply::Batch(Scan::All, find),
 };
 
-/// What stands around the softmax at a place.
+/// The ops around a softmax.
 struct Found {
     members: Places,
-    /// The product of q and k, and that with v.
-    products: [usize; 2],
+    /// Places of q k^T and of weights times v.
+    matmuls: [usize; 2],
     scores: Scores,
     y: (Value, u64),
     out: DType,
@@ -44,8 +43,8 @@ struct Found {
 /// What happens to scores before the softmax.
 struct Scores {
     scale: f32,
-    cap: f32,
-    /// The op that masks, and which of its operands is not the scores.
+    softcap: f32,
+    /// The place of the op that masks, and how.
     mask: Option<(usize, Mask)>,
 }
 
@@ -55,8 +54,8 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let mut members = Places::from_slice(&[at]);
     let (first, scores) = before(graph, at, &mut members)?;
     let second = after(graph, at, &mut members)?;
-    let products = [first, second].map(|place| graph.op(place).map(Op::params::<Product>));
-    let [Some(qk), Some(pv)] = products else {
+    let matmuls = [first, second].map(|place| graph.op(place).map(Op::params::<Matmul>));
+    let [Some(qk), Some(pv)] = matmuls else {
         return None;
     };
     let fits = size.x_offset == 0
@@ -67,7 +66,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let (y, out) = result(graph, second, &mut members)?;
     let found = Found {
         members,
-        products: [first, second],
+        matmuls: [first, second],
         scores,
         y,
         out,
@@ -75,26 +74,26 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     found.ops(device, graph, &[qk, pv]).filter(|_| fits)
 }
 
-/// Whether the first operand of a product is as the softmax leaves it.
-fn is_dense(product: &Product) -> bool {
-    let mut step = product.m * product.k;
-    let batch = product
+/// Whether the first operand of a matmul is contiguous, as the softmax leaves it.
+fn is_dense(matmul: &Matmul) -> bool {
+    let mut step = matmul.m * matmul.k;
+    let batch = matmul
         .dims
         .iter()
-        .zip(product.a_batch)
+        .zip(matmul.a_batch)
         .all(|(size, stride)| {
             let dense = *size == 1 || stride == step;
             step *= size;
             dense
         });
-    batch && (product.k == 1 || product.a_k == 1) && (product.m == 1 || product.a_m == product.k)
+    batch && (matmul.k == 1 || matmul.a_k == 1) && (matmul.m == 1 || matmul.a_m == matmul.k)
 }
 
-/// Goes back from the softmax to a product.
+/// Goes back from the softmax to q k^T.
 fn before(graph: &Graph, at: usize, members: &mut Places) -> Option<(usize, Scores)> {
     let mut scores = Scores {
         scale: 1.0,
-        cap: 1.0,
+        softcap: 1.0,
         mask: None,
     };
     let (mut reader, mut operand) = (at, 0);
@@ -102,18 +101,18 @@ fn before(graph: &Graph, at: usize, members: &mut Places) -> Option<(usize, Scor
     loop {
         let read = graph.op(reader)?;
         let dtype = read.spec.dtype(operand);
-        let maker = graph.sole_producer(read.operands.get(operand), reader)?;
-        let op = graph.op(maker)?;
-        members.push(maker);
-        (reader, operand) = (maker, 0);
+        let producer = graph.sole_producer(read.operands.get(operand), reader)?;
+        let op = graph.op(producer)?;
+        members.push(producer);
+        (reader, operand) = (producer, 0);
         let flat = op.spec.operands[0].1 == Access::Flat;
         if is_product(&op.spec) {
-            // The kernels take a cap of 1 for none.
+            // To the kernels a softcap of 1 means none.
             if capped == Some(1.0) {
                 return None;
             }
-            scores.cap = capped.unwrap_or(1.0);
-            return Some((maker, scores));
+            scores.softcap = capped.unwrap_or(1.0);
+            return Some((producer, scores));
         }
         if op.is_of(&UNARY) && flat {
             let params: Strided<1> = op.params();
@@ -121,7 +120,7 @@ fn before(graph: &Graph, at: usize, members: &mut Places) -> Option<(usize, Scor
             match op.spec.op {
                 _ if params.offsets[0] != 0 => return None,
                 "affine" if b == 0.0 => scores.scale *= a,
-                // Everything so far is the cap's factor.
+                // The scale found so far multiplies the result of tanh: it is the softcap.
                 "utanh" if capped.is_none() => {
                     capped = Some(std::mem::replace(&mut scores.scale, 1.0));
                 }
@@ -131,17 +130,17 @@ fn before(graph: &Graph, at: usize, members: &mut Places) -> Option<(usize, Scor
             }
             continue;
         }
-        // A mask comes last.
+        // Only the last op before the softmax may be a mask.
         if scores.mask.is_some() || capped.is_some() || scores.scale != 1.0 {
             return None;
         }
         let (mask, next) = mask_of(op, dtype)?;
-        scores.mask = Some((maker, mask));
+        scores.mask = Some((producer, mask));
         operand = next;
     }
 }
 
-/// What an op masks scores of a dtype with, and which of its operands they are.
+/// How an op masks scores of a dtype, and which of its operands the scores are.
 fn mask_of(op: &Op, dtype: DType) -> Option<(Mask, usize)> {
     let flat = |i: usize, offset: u32| op.spec.operands[i].1 == Access::Flat && offset == 0;
     if op.is_of(&BINARY) && op.spec.op == "badd" {
@@ -167,7 +166,7 @@ fn mask_of(op: &Op, dtype: DType) -> Option<(Mask, usize)> {
     })
 }
 
-/// Goes on from the softmax to a product.
+/// Goes on from the softmax to the matmul with v.
 fn after(graph: &Graph, at: usize, members: &mut Places) -> Option<usize> {
     let mut place = at;
     loop {
@@ -191,7 +190,7 @@ fn after(graph: &Graph, at: usize, members: &mut Places) -> Option<usize> {
     }
 }
 
-/// Whether an op converts all of a value between floats.
+/// Whether an op casts all of a value from a float dtype to another.
 fn is_cast(op: &Op) -> bool {
     op.is_of(&UNARY)
         && op.spec.op == CAST_OP
@@ -200,65 +199,65 @@ fn is_cast(op: &Op) -> bool {
         && [0, 1].iter().all(|i| FLOATS.contains(&op.spec.dtype(*i)))
 }
 
-/// Where the result goes: the product's, or that of a conversion which is all that reads it.
-fn result(graph: &Graph, product: usize, members: &mut Places) -> Option<((Value, u64), DType)> {
+/// The result and its dtype: that of the matmul, or of a cast that is its only reader.
+fn result(graph: &Graph, matmul: usize, members: &mut Places) -> Option<((Value, u64), DType)> {
     let y = |place: usize| {
         let op = graph.op(place)?;
         let last = op.operands.len() - 1;
         Some((op.operands[last].clone(), op.spec.dtype(last)))
     };
-    let next = graph.op(product)?.operands.last().and_then(|(y, _)| {
+    let next = graph.op(matmul)?.operands.last().and_then(|(y, _)| {
         let next = *graph.readers(y).first()?;
         let op = graph.op(next).filter(|op| is_cast(op))?;
-        let sole = graph.sole_producer(op.operands.first(), next) == Some(product);
+        let sole = graph.sole_producer(op.operands.first(), next) == Some(matmul);
         (sole && op.params::<Strided<1>>().n > 0).then_some(next)
     });
     if let Some(next) = next {
         members.push(next);
         return y(next);
     }
-    y(product)
+    y(matmul)
 }
 
-/// The axes of the matrices of a product's batch.
-fn batch(product: &Product, strides: [u32; 4]) -> Axis {
-    let dims = product.dims.iter().zip(strides).rev();
+/// The batch dims of a matmul.
+fn batch(matmul: &Matmul, strides: [u32; 4]) -> Axis {
+    let dims = matmul.dims.iter().zip(strides).rev();
     dims.map(|(size, stride)| (*size as usize, stride as usize))
         .collect()
 }
 
 impl Found {
-    fn ops(mut self, device: &Gpu, graph: &Graph, [qk, pv]: &[Product; 2]) -> Option<Rewrite> {
-        let [first, second] = self.products;
+    fn ops(mut self, device: &Gpu, graph: &Graph, [qk, pv]: &[Matmul; 2]) -> Option<Rewrite> {
+        let [first, second] = self.matmuls;
         let axis = |size: u32, stride: u32| Axis::from_slice(&[(size as usize, stride as usize)]);
-        let seen = |(reader, operand), offset: u32, axes| {
+        let view = |(reader, operand), offset: u32, axes| {
             let dtype = graph.op(reader)?.spec.dtype(operand);
-            let seen = OperandView {
+            let view = OperandView {
                 reader,
                 operand,
                 dtype,
                 offset: offset as usize,
                 axes,
             };
-            Some(seen)
+            Some(view)
         };
         let (i, j, d, c) = (qk.m, qk.n, qk.k, pv.n);
         let q_axes = [batch(qk, qk.a_batch), axis(i, qk.a_m), axis(d, qk.a_k)];
         let k_axes = [batch(qk, qk.b_batch), axis(j, qk.b_n), axis(d, qk.b_k)];
         let v_axes = [batch(pv, pv.b_batch), axis(j, pv.b_k), axis(c, pv.b_n)];
-        let q = seen((first, 0), qk.a_offset, q_axes)?.trace(graph, &mut self.members);
-        let k = seen((first, 1), qk.b_offset, k_axes)?.trace(graph, &mut self.members);
-        let v = seen((second, 1), pv.b_offset, v_axes)?.trace(graph, &mut self.members);
+        let q = view((first, 0), qk.a_offset, q_axes)?.trace(graph, &mut self.members);
+        let k = view((first, 1), qk.b_offset, k_axes)?.trace(graph, &mut self.members);
+        let v = view((second, 1), pv.b_offset, v_axes)?.trace(graph, &mut self.members);
         let dtype = q.dtype;
-        let columns = |n: u32| n > 0 && n.is_multiple_of(4) && n as usize <= MAX_HEAD_DIM;
+        let fits = |n: u32| n > 0 && n.is_multiple_of(4) && n as usize <= MAX_HEAD_DIM;
         if !FLOATS.contains(&dtype)
             || [k.dtype, v.dtype, self.out] != [dtype; 3]
-            || !columns(d)
-            || !columns(c)
+            || !fits(d)
+            || !fits(c)
         {
             return None;
         }
-        // Without a mask something has to be bound in its place.
+        // Without a mask, q is bound in its place.
         let (mask, how, fill) = match self.scores.mask {
             None => (q.clone(), Mask::None, None),
             Some((at, how)) => self.mask(graph, (at, how), [qk.batch, i, j])?,
@@ -275,8 +274,8 @@ impl Found {
         let offset = |at: usize| u32::try_from(at).ok();
         let [q0, k0, v0, m0] = all.map(|s| offset(s.offset));
         let strides = |n: usize, last: u32| {
-            let [b, g, each] = heads.strides[n];
-            [b, g, each, last]
+            let [b, g, group] = heads.strides[n];
+            [b, g, group, last]
         };
         let params = Params {
             head_dim: d,
@@ -287,7 +286,7 @@ impl Found {
             kv_heads: heads.sizes[1],
             matrices: heads.sizes[0] * heads.sizes[1],
             scale: self.scores.scale,
-            softcap: self.scores.cap,
+            softcap: self.scores.softcap,
             offsets: [q0?, k0?, v0?, m0?],
             inner_strides: [qd, kd, vc, mj],
             q_strides: strides(0, qi),
@@ -304,8 +303,8 @@ impl Found {
         }
         let plan = plan(device, (dtype, how), params);
         let mut operands = SmallVec::new();
-        for seen in all {
-            operands.push(seen.value(graph)?.clone());
+        for view in all {
+            operands.push(view.value(graph)?.clone());
         }
         let grid = device.split(&plan.spec, plan.grid).ok()?;
         let fill = fill.map(|(bound, _)| bound);
@@ -319,17 +318,17 @@ impl Found {
         if bytes > device.binding_limit() {
             return None;
         }
-        let parts = Value::of_ops(&device.pool, bytes);
-        operands.push((parts.clone(), 0));
+        let partials = Value::of_ops(&device.pool, bytes);
+        operands.push((partials.clone(), 0));
         operands.extend(fill);
         let op = Op::new(plan.spec, operands, &plan.params, grid);
         let grid = device.split(&merge.spec, merge.grid).ok()?;
-        let operands = SmallVec::from_iter([(parts, 0), self.y]);
+        let operands = SmallVec::from_iter([(partials, 0), self.y]);
         let merge = Op::new(merge.spec, operands, &merge.params, grid);
         Some(Rewrite::new(&self.members, *last, [op, merge]))
     }
 
-    /// The mask as it lies along (batch, queries, keys), and what is put in the place of scores.
+    /// The mask along (batch, queries, keys), and where the value lies that it fills scores with.
     #[allow(clippy::type_complexity, reason = "the parts of a mask")]
     fn mask(
         &self,
@@ -348,18 +347,18 @@ impl Found {
             axes: [axis(batch, i * j), axis(i, j), axis(j, 1)],
         };
         let Mask::Fill { marked, .. } = how else {
-            let laid = CopyMap::strided::<2>(&op.params(), 1, op.spec.dtype(1));
-            return Some((scores.through(&laid, at, 1)?, how, None));
+            let map = CopyMap::strided::<2>(&op.params(), 1, op.spec.dtype(1));
+            return Some((scores.through(&map, at, 1)?, how, None));
         };
         let params: Strided<3> = op.params();
-        let laid = CopyMap::strided(&params, 0, DType::U8);
+        let map = CopyMap::strided(&params, 0, DType::U8);
         let filled = if marked { 1 } else { 2 };
         let bound = (op.operands[filled].clone(), params.offsets[filled]);
-        Some((scores.through(&laid, at, 0)?, how, Some(bound)))
+        Some((scores.through(&map, at, 0)?, how, Some(bound)))
     }
 }
 
-/// Sizes of batch, heads of k and v, and heads of q that share one of these; and their strides in each operand.
+/// Sizes of the batch, of the KV heads and of the query heads that share one (GQA); and their strides in q, k, v and mask.
 struct Heads {
     sizes: [u32; 3],
     strides: [[u32; 3]; 4],

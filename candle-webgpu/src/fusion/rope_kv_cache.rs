@@ -1,13 +1,13 @@
-//! Keys that were turned with their queries go into their cache at once, and values beside them into theirs. Behind `cats` and
-//! `ropes`, whose kernels become one. Bit for bit.
+//! `rope_qk` writes the rotated keys straight into the KV cache and copies the values into theirs. Runs after `concat` and `rope_qk`,
+//! whose kernels become one. Bit for bit.
 
 use smallvec::SmallVec;
 
 use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::{concat, rope_qk, Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::copy::concat::{destinations, Params as Copies, Part as Copy};
-use crate::kernel::rope::kv_cache::{spec, Params, Part, PARTS};
-use crate::kernel::rope::{PairParams, ROPE_QK};
+use crate::kernel::rope::kv_cache::{spec, PARTS};
+use crate::kernel::rope::{Part, QkParams, ROPE_QK};
 use crate::kernel::threads;
 use crate::memory::buffer::Value;
 use crate::recorder::gpu::Gpu;
@@ -22,10 +22,10 @@ pub(crate) const RULE: Rule = Rule {
     apply: Apply::Batch(Scan::Due, find),
 };
 
-/// The copies of keys that are turned at a place, where both can be done, and by what.
+/// The `rope_qk` at a place and the copies that read its keys.
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
-    let pair = graph.op(at).filter(|op| op.is_of(&ROPE_QK))?;
-    let keys = pair.operands.get(KEYS)?;
+    let qk = graph.op(at).filter(|op| op.is_of(&ROPE_QK))?;
+    let keys = qk.operands.get(KEYS)?;
     let copies = *graph.readers(&keys.0).first()?;
     if graph.sole_producer(Some(keys), copies) != Some(at) {
         return None;
@@ -33,73 +33,69 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let to = [at, copies]
         .into_iter()
         .find(|to| graph.can_move(&[at, copies], *to))?;
-    let op = joined(device, pair, graph.op(copies)?)?;
+    let op = fuse(device, qk, graph.op(copies)?)?;
     Some(Rewrite::new(&[at, copies], to, [op]))
 }
 
-/// Which operands of [`ROPE_QK`] the turned queries and keys are.
+/// The operands of [`ROPE_QK`] that are the rotated queries and keys.
 const QUERIES: usize = 3;
 const KEYS: usize = 5;
 
-/// Both as one, if all that is copied are rows of whole quads.
-fn joined(device: &Gpu, pair: &Op, copies: &Op) -> Option<Op> {
+/// One op for both, if all copies are of rows of whole quads.
+fn fuse(device: &Gpu, qk: &Op, copies: &Op) -> Option<Op> {
     let to = destinations(copies.spec.kernel)?;
     let (reads, writes) = copies.operands.split_at(to.len());
-    let keys = &pair.operands[KEYS];
+    let keys = &qk.operands[KEYS];
     let mut from_keys = (0..to.len()).filter(|part| reads[*part].0.same(&keys.0));
-    let turned = from_keys.next()?;
-    // Beside them the values, and what is copied in front of either.
-    let mut beside = (0..to.len()).filter(|part| to[*part] != to[turned]);
-    let mut before = (0..to.len()).filter(|part| *part != turned && to[*part] == to[turned]);
+    let rotated = from_keys.next()?;
+    // The other copies: the new values, and the old keys and values in front of either.
+    let mut beside = (0..to.len()).filter(|part| to[*part] != to[rotated]);
+    let mut before = (0..to.len()).filter(|part| *part != rotated && to[*part] == to[rotated]);
     let values = beside.next()?;
-    let order = [Some(turned), Some(values), before.next(), beside.next()];
+    let order = [Some(rotated), Some(values), before.next(), beside.next()];
     let order: SmallVec<[usize; PARTS]> = order.into_iter().flatten().collect();
     let made = |i: usize| &writes[to[order[i]]];
-    let queries = &pair.operands[QUERIES].0;
+    let queries = &qk.operands[QUERIES].0;
     let read = (0..to.len()).any(|part| reads[part].0.same(queries));
     let written = |(old, _): &(Value, u64)| writes.iter().any(|(new, _)| new.same(old));
     if order.len() != to.len()
         || from_keys.next().is_some()
         || read
-        || pair.operands.iter().any(written)
+        || qk.operands.iter().any(written)
     {
         return None;
     }
-    let spec = spec(&pair.spec, order.len())?;
+    let spec = spec(&qk.spec, order.len())?;
     let most = device.limits.max_storage_buffers_per_shader_stage as usize;
     if spec.bindings().count() > most {
         return None;
     }
-    let scale = copies.spec.dtype(0).size() / pair.spec.dtype(0).size();
+    let scale = copies.spec.dtype(0).size() / qk.spec.dtype(0).size();
     let recorded: Copies = copies.params();
-    let turns: PairParams = pair.params();
-    let mut params = Params {
-        pair: turns,
-        parts: [Part::default(); PARTS],
-    };
+    let mut params: QkParams = qk.params();
     for (part, slot) in order.iter().zip(&mut params.parts) {
         *slot = rows(&recorded.parts[*part], scale as u32)?;
     }
-    let [turned_rows, ..] = params.parts;
-    let dense = turned_rows.source == 0
-        && (turned_rows.n == turned_rows.run || turned_rows.source_stride == turned_rows.run);
-    if !dense || reads[turned].1 != 0 || turns.sides[1].n != turned_rows.n * 4 {
+    let [key_rows, ..] = params.parts;
+    let dense = key_rows.source == 0
+        && (key_rows.n == key_rows.run || key_rows.source_stride == key_rows.run);
+    if !dense || reads[rotated].1 != 0 || params.sides[1].n != key_rows.n * 4 {
         return None;
     }
-    let [queries, ..] = turns.sides;
+    let [queries, ..] = params.sides;
     let quads = params
         .parts
         .iter()
         .map(|part| part.n as usize)
         .sum::<usize>();
     let grid = device.split(&spec, threads(quads + queries.n.div_ceil(4) as usize));
-    let mut operands: Operands = pair.operands[..KEYS].iter().cloned().collect();
+    let mut operands: Operands = qk.operands[..KEYS].iter().cloned().collect();
     operands.extend([made(0).clone(), reads[values].clone(), made(1).clone()]);
     operands.extend(order[2..].iter().map(|part| reads[*part].clone()));
     Some(Op::new(spec, operands, &params, grid.ok()?))
 }
 
-/// A part as rows of quads, if that is what it is; its elements are `scale` of the others each.
+/// A copy as rows of whole quads, if it is that; each of its elements counts as `scale` elements.
 fn rows(part: &Copy, scale: u32) -> Option<Part> {
     let [_, _, _, inner] = part.dims;
     let dense = inner == 1 || part.strides.iter().all(|strides| strides[3] == 1);
@@ -143,7 +139,7 @@ mod tests {
     use crate::dtype::DType;
     use crate::fusion::testing::{same_bits, Bench, T};
 
-    /// Queries, and keys and values of `heads` heads, `t` of them behind `old` others.
+    /// Queries, new keys and values of `heads` KV heads and `t` steps, old ones of `old` steps, cosines, sines.
     fn pass(b: &Bench, dtype: DType, [heads, old, t, d]: [usize; 4]) -> [T; 7] {
         [
             b.of(dtype, &[1, 4, t, d]),
@@ -160,16 +156,22 @@ mod tests {
         T::new(k.value.clone(), k.dtype, &k.dims[1..])
     }
 
+    /// Rotated queries, the new caches of keys and values, and the rotated keys.
+    fn grown(b: &Bench, dtype: DType, dims: [usize; 4]) -> [T; 4] {
+        let [q, k, v, old_k, old_v, cos, sin] = pass(b, dtype, dims);
+        let angles = [cos, sin];
+        let (q, k) = (b.turned(&q, &angles), b.turned(&k, &angles));
+        let keys = b.cat(&[&old_k, &heads(&k)]);
+        [q, keys, b.cat(&[&old_v, &v]), k]
+    }
+
     #[test]
-    fn caches_that_grow() {
+    fn grown_caches() {
         for dtype in [DType::F32, DType::F16, DType::Bf16] {
             for dims in [[2, 9, 1, 64], [1, 3, 1, 16], [3, 8, 5, 32]] {
                 let counts = same_bits(|b| {
-                    let [q, k, v, old_k, old_v, cos, sin] = pass(b, dtype, dims);
-                    let angles = [cos, sin];
-                    let (q, k) = (b.turned(&q, &angles), b.turned(&k, &angles));
-                    let keys = b.cat(&[&old_k, &heads(&k)]);
-                    vec![q, keys, b.cat(&[&old_v, &v])]
+                    let [q, keys, values, _] = grown(b, dtype, dims);
+                    vec![q, keys, values]
                 });
                 assert_eq!(counts.1 - counts.0, 5, "{dtype} {dims:?}");
             }
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn caches_with_room() {
+    fn preallocated_caches() {
         for dtype in [DType::F32, DType::F16] {
             let counts = same_bits(|b| {
                 let [q, k, v, old_k, old_v, cos, sin] = pass(b, dtype, [2, 9, 1, 64]);
@@ -194,7 +196,7 @@ mod tests {
         }
     }
 
-    /// Wherever batches end.
+    /// The rule fires wherever a batch of recorded ops ends.
     #[test]
     fn many_layers() {
         let b = Bench::new("");
@@ -221,28 +223,15 @@ mod tests {
 
     #[test]
     fn keys_that_are_read_again() {
-        let counts = same_bits(|b| {
-            let [q, k, v, old_k, old_v, cos, sin] = pass(b, DType::F32, [2, 9, 1, 64]);
-            let angles = [cos, sin];
-            let (q, k) = (b.turned(&q, &angles), b.turned(&k, &angles));
-            let keys = b.cat(&[&old_k, &heads(&k)]);
-            vec![q, keys, b.cat(&[&old_v, &v]), k]
-        });
-        assert_eq!(
-            counts.1 - counts.0,
-            4,
-            "the copies and the ropes stay apart"
-        );
+        let counts = same_bits(|b| grown(b, DType::F32, [2, 9, 1, 64]).into());
+        assert_eq!(counts.1 - counts.0, 4, "the copies stay separate");
     }
 
     #[test]
-    fn rows_that_are_no_quads() {
+    fn rows_of_partial_quads() {
         let counts = same_bits(|b| {
-            let [q, k, v, old_k, old_v, cos, sin] = pass(b, DType::F32, [2, 9, 1, 10]);
-            let angles = [cos, sin];
-            let (q, k) = (b.turned(&q, &angles), b.turned(&k, &angles));
-            let keys = b.cat(&[&old_k, &heads(&k)]);
-            vec![q, keys, b.cat(&[&old_v, &v])]
+            let [q, keys, values, _] = grown(b, DType::F32, [2, 9, 1, 10]);
+            vec![q, keys, values]
         });
         assert_eq!(counts.1 - counts.0, 1, "the ropes are one");
     }

@@ -1,13 +1,13 @@
-//! Queries and keys that are turned by the same angles become one kernel. Bit for bit.
+//! RoPE of queries and of keys by the same angles becomes one kernel. Bit for bit.
 
 use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
-use crate::kernel::rope::{pair_spec, PairParams, Params, Side, ROPE};
+use crate::kernel::rope::{qk_spec, Params, QkParams, Side, ROPE};
 use crate::kernel::threads;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::{Op, Operands};
 
-/// How far apart they may stand.
+/// The most ops between the two, plus one.
 const NEAR: usize = 8;
 
 pub(crate) const RULE: Rule = Rule {
@@ -19,7 +19,7 @@ pub(crate) const RULE: Rule = Rule {
     apply: Apply::Batch(Scan::Due, find),
 };
 
-/// The ops at a place and near behind it, if both rotate by the same angles.
+/// The RoPE at a place and one near behind it, if both rotate by the same angles.
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     graph.op(at).filter(|op| op.is_of(&ROPE))?;
     let mut others = graph.all().skip(at + 1).take(NEAR);
@@ -36,8 +36,17 @@ fn pair(device: &Gpu, graph: &Graph, members: [usize; 2]) -> Option<Rewrite> {
         return None;
     }
     let [first, second]: [Params; 2] = [a.params(), b.params()];
-    let angles = |p: &Params| (p.d, p.x_d, p.c_offset, p.s_offset, p.c_strides, p.s_strides);
-    // What one turns must not be what the other makes, and what they make is not the same.
+    let angles = |p: &Params| {
+        (
+            p.head_dim,
+            p.x_inner_stride,
+            p.c_offset,
+            p.s_offset,
+            p.c_strides,
+            p.s_strides,
+        )
+    };
+    // Neither reads what the other writes, and they write different values.
     let apart = ![0, 3]
         .iter()
         .any(|i| b.operands[*i].0.same(&a.operands[3].0))
@@ -54,16 +63,17 @@ fn pair(device: &Gpu, graph: &Graph, members: [usize; 2]) -> Option<Rewrite> {
         dims: p.dims,
         strides: p.x_strides,
     });
-    let params = PairParams {
-        d: first.d,
+    let params = QkParams {
+        head_dim: first.head_dim,
         c_offset: first.c_offset,
         s_offset: first.s_offset,
-        x_d: first.x_d,
+        x_inner_stride: first.x_inner_stride,
         c_strides: first.c_strides,
         s_strides: first.s_strides,
         sides,
+        parts: Default::default(),
     };
-    let spec = pair_spec(&a.spec)?;
+    let spec = qk_spec(&a.spec)?;
     let quads = first.n.div_ceil(4) as usize + second.n.div_ceil(4) as usize;
     let grid = device.split(&spec, threads(quads)).ok()?;
     let mut operands: Operands = a.operands.iter().cloned().collect();

@@ -1,12 +1,12 @@
-//! Softmax of rows that are few and long is cut into chunks. An adapter that runs workgroups in turn gains nothing and pays for a
-//! second kernel, so the rule is off there. Behind `attention`, which knows it as it is recorded.
+//! Softmax of few long rows, split into chunks. Off on software adapters, which gain nothing and pay for a second kernel. Runs after
+//! `attention`, which matches the softmax as recorded.
 
 use smallvec::SmallVec;
 
 use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
-use crate::kernel::norm::SOFTMAX;
-use crate::kernel::softmax::{Chunked, SoftmaxParams};
+use crate::kernel::softmax::split::Chunks;
+use crate::kernel::softmax::{SoftmaxParams, SOFTMAX};
 use crate::memory::buffer::Value;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
@@ -24,16 +24,16 @@ pub(crate) const RULE: Rule = Rule {
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let op = graph.op(at).filter(|op| op.is_of(&SOFTMAX))?;
     let (dtype, access) = *op.spec.operands.first()?;
-    let chunked = Chunked::new(op.params::<SoftmaxParams>())?;
-    let sums = (Value::of_ops(&device.pool, chunked.bytes()), 0);
-    let [parts, join] = chunked.specs(dtype, access == Access::Quads);
-    let grid = device.split(&parts, chunked.grid()).ok()?;
+    let chunks = Chunks::if_faster(op.params::<SoftmaxParams>())?;
+    let stats = (Value::of_ops(&device.pool, chunks.bytes()), 0);
+    let [split, merge] = chunks.specs(dtype, access == Access::Quads);
+    let grid = device.split(&split, chunks.grid()).ok()?;
     let (x, y) = (op.operands[0].clone(), op.operands[1].clone());
-    let to = SmallVec::from_iter([x.clone(), sums.clone()]);
-    let parts = Op::new(parts, to, &chunked.params, grid);
-    let from = SmallVec::from_iter([x, sums, y]);
-    let join = Op::new(join, from, &chunked.params, grid);
-    Some(Rewrite::new(&[at], at, [parts, join]))
+    let operands = SmallVec::from_iter([x.clone(), stats.clone()]);
+    let split = Op::new(split, operands, &chunks.params, grid);
+    let operands = SmallVec::from_iter([x, stats, y]);
+    let merge = Op::new(merge, operands, &chunks.params, grid);
+    Some(Rewrite::new(&[at], at, [split, merge]))
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ fn masked(d: &mut Drawer, scores: usize) -> Option<usize> {
 }
 
 /// How far the rule's results may be from those of its ops: sums have another order, and where scores are rounded to f16 or
-/// bf16, the kernels do not (ARCHITECTURE.md).
+/// bf16, the kernels do not (docs/fusion.md).
 fn bound(dtype: DType) -> Bound {
     let abs = match dtype {
         DType::F32 => ATTENTION.abs,

@@ -1,5 +1,5 @@
-// s = a + b, and y[r, c] = s[r, c] / sqrt(mean_c s[r, c]^2 + eps) * alpha[c], for rows of whole quads. A workgroup owns ROWS rows
-// of n elements, a thread quads of a row, of which it keeps the first four.
+// s = a + b; y[r, c] = s[r, c] / sqrt(mean_c s[r, c]^2 + eps) * alpha[c], for rows of whole quads. A workgroup owns ROWS rows of n
+// elements; a thread owns quads of a row and keeps the first four in registers.
 
 // slots: as it stands this file is the f32 case.
 alias A = vec4<f32>;
@@ -25,9 +25,9 @@ struct Params { rows: u32, n: u32, a_offset: u32, b_offset: u32, alpha_offset: u
 override WORKGROUP: u32 = 256u;
 override ROWS: u32 = 1u; // a power of two
 
-var<workgroup> part: array<f32, WORKGROUP>;
+var<workgroup> partial: array<f32, WORKGROUP>;
 
-// Quad q of the sum, stored, and as it was rounded; 0 behind the row.
+// Stores quad q of s and returns it as rounded to its dtype; 0 past the row.
 fn added(q: u32, end: u32) -> vec4<f32> {
     if q >= end { return vec4<f32>(); }
     s_quad_put(q, a_get4(p.a_offset / 4u + q) + b_get4(p.b_offset / 4u + q));
@@ -49,7 +49,7 @@ fn main(
     let thread_group = WORKGROUP / ROWS;
     let lane = thread % thread_group;
     let row = group * ROWS + thread / thread_group;
-    // A thread_group past the last row has nothing to do but the barriers.
+    // Thread groups past the last row only take part in the barriers.
     let live = row < p.rows;
     let first = select(0u, row * p.n / 4u, live);
     let end = select(0u, (row * p.n + p.n) / 4u, live);
@@ -65,13 +65,13 @@ fn main(
         let v = added(i, end);
         sum += v * v;
     }
-    part[thread] = (sum.x + sum.y) + (sum.z + sum.w);
+    partial[thread] = (sum.x + sum.y) + (sum.z + sum.w);
     workgroupBarrier();
     for (var half = thread_group / 2u; half > 0u; half /= 2u) {
-        if lane < half { part[thread] += part[thread + half]; }
+        if lane < half { partial[thread] += partial[thread + half]; }
         workgroupBarrier();
     }
-    let scale = 1.0 / sqrt(part[thread - lane] * p.inverse + p.eps);
+    let scale = 1.0 / sqrt(partial[thread - lane] * p.inverse + p.eps);
     put(q, first, end, v0, scale);
     put(q + thread_group, first, end, v1, scale);
     put(q + 2u * thread_group, first, end, v2, scale);

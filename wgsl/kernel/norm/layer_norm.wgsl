@@ -1,6 +1,6 @@
-// y[r, c] = (x[r, c] - mean) / sqrt(variance + eps) * alpha[c] + beta[c], both over row r; the variance is taken around
-// the mean in a second pass. A workgroup owns ROWS rows of n elements, a thread quads of a row, of which it keeps the
-// first four; a quad that two rows share belongs to both, lane by lane.
+// y[r, c] = (x[r, c] - mean_r) / sqrt(variance_r + eps) * alpha[c] + beta[c]. A second pass over the row sums the squared deviations
+// from the mean. A workgroup owns ROWS rows of n elements; a thread owns quads of a row and keeps the first four in registers. A quad
+// that spans two rows is processed by both, lane by lane.
 
 // slots: as it stands this file is the f32 case with rows of whole quads.
 alias X = vec4<f32>;
@@ -23,30 +23,30 @@ struct Params { rows: u32, n: u32, x_offset: u32, alpha_offset: u32, beta_offset
 override WORKGROUP: u32 = 256u;
 override ROWS: u32 = 1u; // a power of two
 
-var<workgroup> part: array<f32, WORKGROUP>;
+var<workgroup> partial: array<f32, WORKGROUP>;
 
-// Which lanes of quad q lie in first..end.
+// Which lanes of quad q lie in the row first .. end.
 fn inside(q: u32, first: u32, end: u32) -> vec4<bool> {
     if WHOLE { return vec4<bool>(true); }
     let at = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
     return (at >= vec4<u32>(first)) & (at < vec4<u32>(end));
 }
 
-// The sum over a thread_group, for all of its threads. Ends with a barrier, so that it can be called again.
+// The sum over a thread group, returned to all of its threads. Ends with a barrier, so that it can be called again.
 fn thread_group_sum(thread: u32, thread_group: u32, v: vec4<f32>) -> f32 {
     let lane = thread % thread_group;
-    part[thread] = (v.x + v.y) + (v.z + v.w);
+    partial[thread] = (v.x + v.y) + (v.z + v.w);
     workgroupBarrier();
     for (var half = thread_group / 2u; half > 0u; half /= 2u) {
-        if lane < half { part[thread] += part[thread + half]; }
+        if lane < half { partial[thread] += partial[thread + half]; }
         workgroupBarrier();
     }
-    let sum = part[thread - lane];
+    let sum = partial[thread - lane];
     workgroupBarrier();
     return sum;
 }
 
-// Quad q of a row, 0 in the lanes that are none of it.
+// Quad q of x, 0 in the lanes outside of the row.
 fn x_in(q: u32, first: u32, end: u32) -> vec4<f32> {
     if q * 4u >= end { return vec4<f32>(); }
     return select(vec4<f32>(), x_four(q, first, end), inside(q, first, end));
@@ -73,7 +73,7 @@ fn main(
     let thread_group = WORKGROUP / ROWS;
     let lane = thread % thread_group;
     let row = group * ROWS + thread / thread_group;
-    // A thread_group past the last row has nothing to do but the barriers.
+    // Thread groups past the last row only take part in the barriers.
     let live = row < p.rows;
     let first = select(0u, row * p.n, live);
     let end = select(0u, row * p.n + p.n, live);

@@ -1,33 +1,18 @@
-// y is x and w is u, each turned by the same cosines c and sines s, as in rope. A thread owns four consecutive elements of y or w,
-// or four that are copied on the way.
+// RoPE of two operands: y is x and w is u, both rotated by the same cosines c and sines s, as in rope. A thread owns four consecutive
+// elements of y or w, or of a copy into the KV cache (see kv_copy.wgsl).
 
-// slots: as it stands this file is the f32 case of halves with everything in whole quads.
+// slots: as it stands this file is the f32 case in whole quads, without the second element of a pair (see rotate.wgsl).
 alias X = vec4<f32>;
 alias C = vec4<f32>;
 alias S = vec4<f32>;
 alias Y = vec4<f32>;
 alias U = vec4<f32>;
 alias W = vec4<f32>;
-fn turn(q: u32) -> vec4<f32> {
+fn rotate(q: u32) -> vec4<f32> {
     let at = place(q * 4u);
-    let half = p.d / 2u;
-    let second = at.col >= half;
-    let i = at.col - select(0u, half, second);
-    let v = x[(at.x + at.col) / 4u];
-    let other = x[(at.x + select(at.col + half, i, second)) / 4u];
-    let sines = s[(at.s + i) / 4u];
-    return v * c[(at.c + i) / 4u] + select(-sines, sines, second) * other;
+    return x[(at.x + at.col) / 4u] * c[(at.c + at.col) / 4u] + s[(at.s + at.col) / 4u];
 }
-fn u_turn(q: u32) -> vec4<f32> {
-    let at = u_place(q * 4u);
-    let half = p.d / 2u;
-    let second = at.col >= half;
-    let i = at.col - select(0u, half, second);
-    let v = u[(at.x + at.col) / 4u];
-    let other = u[(at.x + select(at.col + half, i, second)) / 4u];
-    let sines = s[(at.s + i) / 4u];
-    return v * c[(at.c + i) / 4u] + select(-sines, sines, second) * other;
-}
+fn u_rotate(q: u32) -> vec4<f32> { return u[u_place(q * 4u).x / 4u]; }
 fn y_quad_put(q: u32, v: vec4<f32>) { y[q] = v; }
 fn w_quad_put(q: u32, v: vec4<f32>) { w[q] = v; }
 fn w_place(q: u32) -> u32 { return q; }
@@ -37,20 +22,20 @@ fn copy(q: u32) {}
 struct Side {
     n: u32,
     offset: u32,
-    dims: vec2<u32>, // the two dims before d
-    strides: vec4<u32>, // of the three dims before d
+    dims: vec2<u32>, // the two dims before head_dim
+    strides: vec4<u32>, // of the three dims before head_dim
 }
-// Rows, counted in quads.
+// n quads in rows of `run`, copied from `source` to `place`; strides are those of rows, in quads.
 struct Part { n: u32, run: u32, source: u32, place: u32, source_stride: u32, place_stride: u32, pad: vec2<u32> }
 struct Params {
-    d: u32,
+    head_dim: u32,
     c_offset: u32,
     s_offset: u32,
-    x_d: u32, // stride along d
+    x_inner_stride: u32, // along head_dim
     c_strides: vec4<u32>,
     s_strides: vec4<u32>,
     sides: array<Side, 2>, // x and u
-    parts: array<Part, 4>, // where w goes, and what is copied, if anything is
+    parts: array<Part, 4>, // of the KV cache: where w goes, then the copies
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> x: array<X>;
@@ -61,16 +46,16 @@ struct Params {
 @group(0) @binding(6) var<storage, read_write> w: array<W>;
 override WORKGROUP: u32 = 64u;
 
-// Where the row of element i of a side starts in x or u, in c and s, and its place in the row.
+// The column of an element of a side, and where its row starts in x or u, in c and in s.
 struct Place { col: u32, x: u32, c: u32, s: u32 }
 
 fn place_in(side: Side, i: u32) -> Place {
-    let r2 = i / p.d;
+    let r2 = i / p.head_dim;
     let r1 = r2 / side.dims.y;
     let r0 = r1 / side.dims.x;
     let at = vec3<u32>(r0, r1 - r0 * side.dims.x, r2 - r1 * side.dims.y);
     return Place(
-        i - r2 * p.d,
+        i - r2 * p.head_dim,
         side.offset + dot(at, side.strides.xyz),
         p.c_offset + dot(at, p.c_strides.xyz),
         p.s_offset + dot(at, p.s_strides.xyz),
@@ -86,9 +71,9 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     let first = (p.sides[0].n + 3u) / 4u;
     let second = first + (p.sides[1].n + 3u) / 4u;
     if i < first {
-        y_quad_put(i, turn(i));
+        y_quad_put(i, rotate(i));
     } else if i < second {
-        w_quad_put(w_place(i - first), u_turn(i - first));
+        w_quad_put(w_place(i - first), u_rotate(i - first));
     } else {
         copy(i - second);
     }

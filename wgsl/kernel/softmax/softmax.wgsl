@@ -1,5 +1,5 @@
-// y[r, c] = exp(x[r, c] - max_c x[r, c]) / sum_c exp(x[r, c] - max_c x[r, c]). A workgroup owns ROWS rows of n elements,
-// a thread quads of a row, of which it keeps the first four; a quad that two rows share belongs to both, lane by lane.
+// y[r, c] = exp(x[r, c] - max_c x[r, c]) / sum_c exp(x[r, c] - max_c x[r, c]). A workgroup owns ROWS rows of n elements; a
+// thread owns quads of a row and keeps the first four in registers. A quad that spans two rows is processed by both, lane by lane.
 
 // slots: as it stands this file is the f32 case with rows of whole quads.
 alias X = vec4<f32>;
@@ -8,8 +8,8 @@ fn x_four(q: u32, first: u32, end: u32) -> vec4<f32> { return x[p.x_offset / 4u 
 fn y_four(q: u32, first: u32, end: u32, v: vec4<f32>) { y[q] = v; }
 const LOWEST = -3.4028234e38;
 fn x_in(q: u32, first: u32, end: u32) -> vec4<f32> { return x_four(min(q, end / 4u - 1u), first, end); }
-fn taken(held: vec2<f32>, v0: vec4<f32>, v1: vec4<f32>, v2: vec4<f32>, v3: vec4<f32>) -> vec2<f32> { return held; }
-fn joined(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> { return max(a, b); }
+fn accumulate(running: vec2<f32>, v0: vec4<f32>, v1: vec4<f32>, v2: vec4<f32>, v3: vec4<f32>) -> vec2<f32> { return running; }
+fn combine(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> { return max(a, b); }
 // end slots
 
 struct Params { rows: u32, n: u32, x_offset: u32, pad: u32 }
@@ -19,10 +19,10 @@ struct Params { rows: u32, n: u32, x_offset: u32, pad: u32 }
 override WORKGROUP: u32 = 256u;
 override ROWS: u32 = 1u; // a power of two
 
-var<workgroup> part: array<vec2<f32>, WORKGROUP>;
+var<workgroup> partial: array<vec2<f32>, WORKGROUP>;
 
-fn put(q: u32, first: u32, end: u32, v: vec4<f32>, all: vec2<f32>) {
-    if q * 4u < end { y_four(q, first, end, exp(v - vec4<f32>(all.x)) / all.y); }
+fn put(q: u32, first: u32, end: u32, v: vec4<f32>, row_stats: vec2<f32>) {
+    if q * 4u < end { y_four(q, first, end, exp(v - vec4<f32>(row_stats.x)) / row_stats.y); }
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -36,7 +36,7 @@ fn main(
     let thread_group = WORKGROUP / ROWS;
     let lane = thread % thread_group;
     let row = group * ROWS + thread / thread_group;
-    // A thread_group past the last row has nothing to do but the barriers.
+    // Thread groups past the last row only take part in the barriers.
     let live = row < p.rows;
     let first = select(0u, row * p.n, live);
     let end = select(0u, row * p.n + p.n, live);
@@ -44,7 +44,7 @@ fn main(
     let far = q + 4u * thread_group;
     let busy = (end + 3u) / 4u > q;
 
-    var held = vec2<f32>(LOWEST, 0.0);
+    var running = vec2<f32>(LOWEST, 0.0);
     var v0 = vec4<f32>();
     var v1 = v0;
     var v2 = v0;
@@ -54,25 +54,25 @@ fn main(
         v1 = x_in(q + thread_group, first, end);
         v2 = x_in(q + 2u * thread_group, first, end);
         v3 = x_in(q + 3u * thread_group, first, end);
-        held = taken(held, v0, v1, v2, v3);
+        running = accumulate(running, v0, v1, v2, v3);
         for (var i = far; i * 4u < end; i += 4u * thread_group) {
             let w0 = x_in(i, first, end);
             let w1 = x_in(i + thread_group, first, end);
             let w2 = x_in(i + 2u * thread_group, first, end);
             let w3 = x_in(i + 3u * thread_group, first, end);
-            held = taken(held, w0, w1, w2, w3);
+            running = accumulate(running, w0, w1, w2, w3);
         }
     }
-    part[thread] = held;
+    partial[thread] = running;
     workgroupBarrier();
     for (var half = thread_group / 2u; half > 0u; half /= 2u) {
-        if lane < half { part[thread] = joined(part[thread], part[thread + half]); }
+        if lane < half { partial[thread] = combine(partial[thread], partial[thread + half]); }
         workgroupBarrier();
     }
-    let all = part[thread - lane];
-    put(q, first, end, v0, all);
-    put(q + thread_group, first, end, v1, all);
-    put(q + 2u * thread_group, first, end, v2, all);
-    put(q + 3u * thread_group, first, end, v3, all);
-    for (var i = far; i * 4u < end; i += thread_group) { put(i, first, end, x_four(i, first, end), all); }
+    let row_stats = partial[thread - lane];
+    put(q, first, end, v0, row_stats);
+    put(q + thread_group, first, end, v1, row_stats);
+    put(q + 2u * thread_group, first, end, v2, row_stats);
+    put(q + 3u * thread_group, first, end, v3, row_stats);
+    for (var i = far; i * 4u < end; i += thread_group) { put(i, first, end, x_four(i, first, end), row_stats); }
 }

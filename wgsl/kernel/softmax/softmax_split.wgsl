@@ -1,20 +1,20 @@
-// sums[r, c] = (max, sum of exp(x - max)) of chunk c of row r, for rows that are few and long. A workgroup owns a chunk.
+// stats[r, k] = (max m, sum of exp(x - m)) of chunk k of row r, for few long rows. A workgroup owns a chunk.
 
 // slots: as it stands this file is the f32 case with rows of whole quads.
 alias X = vec4<f32>;
 fn x_four(q: u32, first: u32, end: u32) -> vec4<f32> { return x[p.x_offset / 4u + q]; }
 const LOWEST = -3.4028234e38;
 fn x_in(q: u32, first: u32, end: u32) -> vec4<f32> { return x_four(min(q, end / 4u - 1u), first, end); }
-fn taken(held: vec2<f32>, v0: vec4<f32>, v1: vec4<f32>, v2: vec4<f32>, v3: vec4<f32>) -> vec2<f32> { return held; }
-fn joined(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> { return max(a, b); }
+fn accumulate(running: vec2<f32>, v0: vec4<f32>, v1: vec4<f32>, v2: vec4<f32>, v3: vec4<f32>) -> vec2<f32> { return running; }
+fn combine(a: vec2<f32>, b: vec2<f32>) -> vec2<f32> { return max(a, b); }
 // end slots
 
 struct Params { rows: u32, n: u32, x_offset: u32, chunks: u32, chunk: u32, pad0: u32, pad1: u32, pad2: u32 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> x: array<X>;
-@group(0) @binding(2) var<storage, read_write> sums: array<vec2<f32>>;
+@group(0) @binding(2) var<storage, read_write> stats: array<vec2<f32>>;
 override WORKGROUP: u32 = 256u;
-var<workgroup> part: array<vec2<f32>, WORKGROUP>;
+var<workgroup> partial: array<vec2<f32>, WORKGROUP>;
 
 @compute @workgroup_size(WORKGROUP)
 fn main(
@@ -28,19 +28,19 @@ fn main(
     let c = group - row * p.chunks;
     let first = row * p.n + c * p.chunk;
     let end = min(first + p.chunk, row * p.n + p.n);
-    var held = vec2<f32>(LOWEST, 0.0);
+    var running = vec2<f32>(LOWEST, 0.0);
     for (var q = first / 4u + thread; q * 4u < end; q += 4u * WORKGROUP) {
         let v0 = x_in(q, first, end);
         let v1 = x_in(q + WORKGROUP, first, end);
         let v2 = x_in(q + 2u * WORKGROUP, first, end);
         let v3 = x_in(q + 3u * WORKGROUP, first, end);
-        held = taken(held, v0, v1, v2, v3);
+        running = accumulate(running, v0, v1, v2, v3);
     }
-    part[thread] = held;
+    partial[thread] = running;
     workgroupBarrier();
     for (var half = WORKGROUP / 2u; half > 0u; half /= 2u) {
-        if thread < half { part[thread] = joined(part[thread], part[thread + half]); }
+        if thread < half { partial[thread] = combine(partial[thread], partial[thread + half]); }
         workgroupBarrier();
     }
-    if thread == 0u { sums[group] = part[0]; }
+    if thread == 0u { stats[group] = partial[0]; }
 }

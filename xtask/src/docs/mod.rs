@@ -105,6 +105,11 @@ mod tests {
     }
 
     #[test]
+    fn the_pages_of_the_repository_are_fresh() {
+        assert!(main(Args { check: true }).expect("readable"));
+    }
+
+    #[test]
     fn rows_are_padded() {
         let table = markdown(&["".into(), "a".into()], &[vec!["x".into()]]);
         assert_eq!(table, "|  | a |\n|---|---|\n| x |  |\n");

@@ -89,8 +89,9 @@ fn record_section(record: &Value) -> Result<String> {
     };
     let notes: Vec<String> = texts(field(record, "notes")?)?;
     let notes: String = notes.iter().map(|note| format!("- {note}\n")).collect();
+    let end = if notes.is_empty() { "" } else { "\n" };
     Ok(format!(
-        "## {}\n\n{}. Recorded in commit {}, {}.{command} {}\n\n{}\n{notes}\n",
+        "## {}\n\n{}. Recorded in commit {}, {}.{command}\n{}\n\n{}\n{notes}{end}",
         text(record, "title")?,
         text(record, "adapter")?,
         text(record, "recorded_in")?,

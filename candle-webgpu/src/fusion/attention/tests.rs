@@ -1,14 +1,14 @@
-//! The rule beside the ops as recorded, within bounds.
+//! With the rule and without it, results agree within bounds.
 
 use super::*;
 use crate::fusion::testing::{near, Bench, T};
 
-/// candle-transformers' llama: sizes are batch, heads, heads of k and v, queries, keys, columns.
+/// Attention as candle-transformers' llama records it; the sizes are batch, heads, KV heads, queries, keys, head_dim.
 struct Llama {
     sizes: [usize; 6],
     dtype: DType,
-    /// Converts to f32 and back.
-    wide: bool,
+    /// Casts to f32 and back.
+    in_f32: bool,
     mask: &'static str,
 }
 
@@ -31,13 +31,13 @@ impl Llama {
             .fill(1, DType::F32, low.to_bits().into())
             .expect("fill");
         let low = b.cast(&T::new(low, DType::F32, &[1]), self.dtype);
-        let low = if self.wide {
+        let low = if self.in_f32 {
             b.cast(&low, DType::F32)
         } else {
             low
         };
         let add = b.of(
-            if self.wide { DType::F32 } else { self.dtype },
+            if self.in_f32 { DType::F32 } else { self.dtype },
             &[batch, 1, i, j],
         );
         b.device.synchronize().expect("no error");
@@ -45,8 +45,14 @@ impl Llama {
             1 => (k, v),
             n => (b.repeat(&k, n), b.repeat(&v, n)),
         };
-        let wide = |x: T| if self.wide { b.cast(&x, DType::F32) } else { x };
-        let [q, k, v] = [q, k, v].map(wide);
+        let cast = |x: T| {
+            if self.in_f32 {
+                b.cast(&x, DType::F32)
+            } else {
+                x
+            }
+        };
+        let [q, k, v] = [q, k, v].map(cast);
         let kt = k.shown(&[batch, h, d, j], &[h * j * d, j * d, 1, d], 0);
         let s = b.scaled(&b.matmul(&q, &kt), 1.0 / (d as f64).sqrt());
         let all = [batch, h, i, j];
@@ -64,7 +70,11 @@ impl Llama {
             }
         };
         let y = b.matmul(&b.softmax(&s), &v);
-        vec![if self.wide { b.cast(&y, self.dtype) } else { y }]
+        vec![if self.in_f32 {
+            b.cast(&y, self.dtype)
+        } else {
+            y
+        }]
     }
 }
 
@@ -74,7 +84,7 @@ fn saved(llama: &Llama, bound: f32) -> u64 {
 }
 
 #[test]
-fn as_llama_has_it() {
+fn llama_attention() {
     let sizes = [
         [1, 8, 2, 1, 70, 16],
         [2, 4, 4, 1, 33, 8],
@@ -82,7 +92,7 @@ fn as_llama_has_it() {
         [2, 6, 3, 9, 9, 64],
     ];
     for sizes in sizes {
-        for (dtype, wide, bound) in [
+        for (dtype, in_f32, bound) in [
             (DType::F32, false, 2e-6),
             (DType::F16, true, 2e-3),
             (DType::F16, false, 1e-2),
@@ -92,7 +102,7 @@ fn as_llama_has_it() {
                 let llama = Llama {
                     sizes,
                     dtype,
-                    wide,
+                    in_f32,
                     mask,
                 };
                 let plain = 4 + u64::from(mask != "none");
@@ -101,12 +111,12 @@ fn as_llama_has_it() {
                 } else {
                     2 * (sizes[1] / sizes[2]) as u64
                 };
-                let casts = if wide { 4 } else { 0 };
+                let casts = if in_f32 { 4 } else { 0 };
                 let saved = saved(&llama, bound);
                 let all = plain + repeats + casts;
                 assert!(
                     saved >= all - 2 && saved < all,
-                    "{sizes:?} {dtype} {wide} {mask}: {saved} of {all}"
+                    "{sizes:?} {dtype} {in_f32} {mask}: {saved} of {all}"
                 );
             }
         }
@@ -114,7 +124,7 @@ fn as_llama_has_it() {
 }
 
 #[test]
-fn what_is_held_stays() {
+fn weights_that_are_read_again() {
     let (with, without) = near(0.0, |b| {
         let [q, k, v] = [0; 3].map(|_| b.floats(&[1, 2, 4, 16]));
         let kt = k.shown(&[1, 2, 16, 4], &[128, 64, 1, 16], 0);

@@ -56,7 +56,7 @@ pub(crate) fn tile_for(head_dim: u32) -> Option<&'static Tile> {
 }
 
 /// Whether 16 x 16 matrices passed their self-test and every subgroup has 32 lanes, which the kernel assumes.
-pub(crate) fn suits(device: &Gpu) -> bool {
+pub(crate) fn is_supported(device: &Gpu) -> bool {
     let fits = |tile: &gemm_coop::Tile| tile.side == SIDE;
     let tiles = device.coop_tiles();
     device.subgroup() == Some((32, 32)) && tiles.is_some_and(|tiles| tiles.iter().all(fits))

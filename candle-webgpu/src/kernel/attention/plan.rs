@@ -203,7 +203,7 @@ pub(crate) struct Merge {
 /// Chooses the kernel and its tile, splits the keys, and fills in the parameters that depend on both.
 pub(crate) fn plan(device: &Gpu, (dtype, mask): (DType, Mask), mut params: Params) -> Plan {
     let [whole, whole_mask] = params.whole_quads();
-    let able = flash_coop::suits(device) && !device.denies(&FLASH_COOP);
+    let able = flash_coop::is_supported(device) && !device.denies(&FLASH_COOP);
     let coop = dtype == DType::F16 && whole && able;
     let thread_group = thread_group(device, params.v_dim);
     let partition = partition(device.binding_limit(), coop, thread_group, &params);

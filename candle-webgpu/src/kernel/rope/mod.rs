@@ -1,4 +1,4 @@
-//! rope: rotary embeddings of pairs of elements of the last dim.
+//! RoPE: rotary position embeddings of pairs of elements of the last dim, for one operand, or for queries and keys at once.
 
 pub(crate) mod kv_cache;
 
@@ -11,133 +11,130 @@ use crate::memory::buffer::Value;
 use crate::memory::split::{contiguous_strides, Loops};
 use crate::memory::view::{to_u32, View};
 use crate::recorder::Recorder;
-use crate::shader::{read, renamed, write, Access, Kernel, Specialization, Text};
+use crate::shader::{function, params, read, renamed, write, Access, Kernel, Specialization, Text};
 
 pub static ROPE: Kernel = Kernel {
     name: "rope",
     source: wgsl!("kernel/rope/rope.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: Params::LAYOUT,
     bindings: &[read("x"), read("c"), read("s"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,
     features: wgpu::Features::empty(),
-    slots,
-};
-
-/// Pairs of (i, i + d / 2).
-const HALVES: &str = "halves";
-/// Pairs of neighbours.
-const NEIGHBOURS: &str = "neighbours";
-
-/// Two at once: `w` is u turned as y is x. Recorded by a rule.
-pub static ROPE_QK: Kernel = Kernel {
-    name: "rope_qk",
-    source: wgsl!("kernel/rope/rope_qk.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
-    bindings: &[
-        read("x"),
-        read("c"),
-        read("s"),
-        write("y"),
-        read("u"),
-        write("w"),
-    ],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
     slots: |spec, text| {
-        turns(spec, text);
-        text.line("fn w_place(q: u32) -> u32 { return q; }\nfn copy(q: u32) {}");
+        text.line(rotate(spec));
         Ok(())
     },
 };
 
-/// `turn(q)` and `u_turn(q)`: four elements of y and of w.
-pub(crate) fn turns(spec: &Specialization, text: &mut Text) {
-    let turn = turn(spec).replace("p.n", "p.sides[0].n");
+/// `w` is u rotated as `y` is x rotated. Recorded only by the rule of the same name.
+pub static ROPE_QK: Kernel = Kernel {
+    name: "rope_qk",
+    source: wgsl!("kernel/rope/rope_qk.wgsl"),
+    params: QkParams::LAYOUT,
+    #[rustfmt::skip]
+    bindings: &[read("x"), read("c"), read("s"), write("y"), read("u"), write("w")],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots: |spec, text| {
+        rotate_slots(spec, text);
+        text.line("fn w_place(q: u32) -> u32 { return q; }");
+        text.line("fn copy(q: u32) {}");
+        Ok(())
+    },
+};
+
+/// Pairs (i, i + head_dim / 2).
+const HALVES: &str = "halves";
+/// Pairs (2 i, 2 i + 1).
+const INTERLEAVED: &str = "interleaved";
+
+params! {
+    /// Parameters of [`ROPE`].
+    pub(crate) struct Params {
+        pub n: u32,
+        pub head_dim: u32,
+        pub x_offset: u32,
+        pub c_offset: u32,
+        pub s_offset: u32,
+        pub x_inner_stride: u32,
+        pub dims: [u32; 2],
+        pub x_strides: [u32; 4],
+        pub c_strides: [u32; 4],
+        pub s_strides: [u32; 4],
+    }
+}
+
+params! {
+    /// One of the two operands that [`ROPE_QK`] rotates.
+    pub(crate) struct Side {
+        pub n: u32,
+        pub offset: u32,
+        pub dims: [u32; 2],
+        pub strides: [u32; 4],
+    }
+}
+
+params! {
+    /// `n` quads in rows of `run` that are copied from `source` to `place`; strides are those of rows, in quads.
+    #[derive(Default)]
+    pub(crate) struct Part {
+        pub n: u32,
+        pub run: u32,
+        pub source: u32,
+        pub place: u32,
+        pub source_stride: u32,
+        pub place_stride: u32,
+        pub pad: [u32; 2],
+    }
+}
+
+params! {
+    /// Parameters of [`ROPE_QK`], which has no parts, and of [`ROPE_KV_CACHE`](kv_cache::ROPE_KV_CACHE).
+    pub(crate) struct QkParams {
+        pub head_dim: u32,
+        pub c_offset: u32,
+        pub s_offset: u32,
+        pub x_inner_stride: u32,
+        pub c_strides: [u32; 4],
+        pub s_strides: [u32; 4],
+        pub sides: [Side; 2],
+        pub parts: [Part; kv_cache::PARTS],
+    }
+}
+
+/// `rotate(q)`: four elements of y.
+fn rotate(spec: &Specialization) -> String {
+    const ROTATE: &str = wgsl!("kernel/rope/rotate.wgsl");
+    let take = |name: &str, new: &str| renamed(function(ROTATE, name), &[(name, new)]);
+    match (spec.op == HALVES, spec.operands[0].1 == Access::Quads) {
+        (true, true) => take("halves", "rotate"),
+        (false, true) => take("interleaved", "rotate"),
+        (is_halves, false) => {
+            let one = if is_halves {
+                "halves_one"
+            } else {
+                "interleaved_one"
+            };
+            take(one, "rotate_one") + "\n" + &take("four_ones", "rotate")
+        }
+    }
+}
+
+/// `rotate(q)` and `u_rotate(q)`: four elements of y and of w.
+fn rotate_slots(spec: &Specialization, text: &mut Text) {
+    let rotate = rotate(spec).replace("p.n", "p.sides[0].n");
     let names = [
-        ("turn", "u_turn"),
-        ("turn_one", "u_turn_one"),
+        ("rotate", "u_rotate"),
+        ("rotate_one", "u_rotate_one"),
         ("x_get", "u_get"),
         ("x_get4", "u_get4"),
         ("place", "u_place"),
     ];
-    let other = turn.replace("sides[0]", "sides[1]");
-    text.line(turn);
-    text.line(renamed(&other, &names));
-}
-
-/// The twin of a specialisation that turns two.
-pub(crate) fn pair_spec(one: &Specialization) -> Option<Specialization> {
-    let [x, c, s, y] = one.operands[..] else {
-        return None;
-    };
-    Some(Specialization::new(&ROPE_QK, one.op, &[x, c, s, y, x, y]))
-}
-
-fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
-    text.line(turn(spec));
-    Ok(())
-}
-
-/// `turn(q)`: four elements of y.
-fn turn(spec: &Specialization) -> String {
-    let halves = spec.op == HALVES;
-    let quads = spec.operands[0].1 == Access::Quads;
-    let mut turn = String::from(match (halves, quads) {
-        (true, true) => {
-            "fn turn(q: u32) -> vec4<f32> {
-    let at = place(q * 4u);
-    let half = p.d / 2u;
-    let second = at.col >= half;
-    let i = at.col - select(0u, half, second);
-    let v = x_get4((at.x + at.col) / 4u);
-    let other = x_get4((at.x + select(at.col + half, i, second)) / 4u);
-    let sines = s_get4((at.s + i) / 4u);
-    return v * c_get4((at.c + i) / 4u) + select(-sines, sines, second) * other;
-}"
-        }
-        (false, true) => {
-            "fn turn(q: u32) -> vec4<f32> {
-    let at = place(q * 4u);
-    let i = at.col / 2u;
-    let v = x_get4((at.x + at.col) / 4u);
-    let cosines = vec2<f32>(c_get(at.c + i), c_get(at.c + i + 1u)).xxyy;
-    let sines = vec2<f32>(s_get(at.s + i), s_get(at.s + i + 1u)).xxyy;
-    return v * cosines + vec4<f32>(-v.y, v.x, -v.w, v.z) * sines;
-}"
-        }
-        (true, false) => {
-            "fn turn_one(index: u32) -> f32 {
-    let at = place(min(index, p.n - 1u));
-    let half = p.d / 2u;
-    let second = at.col >= half;
-    let i = at.col - select(0u, half, second);
-    let v = x_get(at.x + at.col * p.x_d);
-    let other = x_get(at.x + select(at.col + half, i, second) * p.x_d);
-    let sine = s_get(at.s + i);
-    return v * c_get(at.c + i) + select(-sine, sine, second) * other;
-}"
-        }
-        (false, false) => {
-            "fn turn_one(index: u32) -> f32 {
-    let at = place(min(index, p.n - 1u));
-    let second = at.col % 2u == 1u;
-    let v = x_get(at.x + at.col * p.x_d);
-    let other = x_get(at.x + select(at.col + 1u, at.col - 1u, second) * p.x_d);
-    let sine = s_get(at.s + at.col / 2u);
-    return v * c_get(at.c + at.col / 2u) + select(-sine, sine, second) * other;
-}"
-        }
-    });
-    if !quads {
-        turn += "
-fn turn(q: u32) -> vec4<f32> {
-    let i = q * 4u;
-    return vec4<f32>(turn_one(i), turn_one(i + 1u), turn_one(i + 2u), turn_one(i + 3u));
-}";
-    }
-    turn
+    let other = renamed(&rotate.replace("sides[0]", "sides[1]"), &names);
+    text.line(rotate);
+    text.line(other);
 }
 
 fn spec(dtype: DType, pairs: &'static str, whole: bool) -> Specialization {
@@ -155,64 +152,33 @@ fn spec(dtype: DType, pairs: &'static str, whole: bool) -> Specialization {
     Specialization::new(&ROPE, pairs, &operands)
 }
 
+/// The specialization of [`ROPE_QK`] that does what two of [`ROPE`] do.
+pub(crate) fn qk_spec(one: &Specialization) -> Option<Specialization> {
+    let [x, c, s, y] = one.operands[..] else {
+        return None;
+    };
+    Some(Specialization::new(&ROPE_QK, one.op, &[x, c, s, y, x, y]))
+}
+
 pub fn catalogue() -> Vec<Specialization> {
-    let mut all = alone();
-    all.extend(pair_catalogue());
-    all
+    [one_catalogue(), qk_catalogue(), kv_cache::catalogue()].concat()
 }
 
-pub(crate) fn pair_catalogue() -> Vec<Specialization> {
-    alone().iter().filter_map(pair_spec).collect()
-}
-
-fn alone() -> Vec<Specialization> {
+fn one_catalogue() -> Vec<Specialization> {
     let mut all = Vec::new();
     for dtype in FLOATS {
-        for pairs in [HALVES, NEIGHBOURS] {
+        for pairs in [HALVES, INTERLEAVED] {
             all.extend([true, false].map(|whole| spec(dtype, pairs, whole)));
         }
     }
     all
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-pub(crate) struct Params {
-    pub n: u32,
-    pub d: u32,
-    pub x_offset: u32,
-    pub c_offset: u32,
-    pub s_offset: u32,
-    pub x_d: u32,
-    pub dims: [u32; 2],
-    pub x_strides: [u32; 4],
-    pub c_strides: [u32; 4],
-    pub s_strides: [u32; 4],
+fn qk_catalogue() -> Vec<Specialization> {
+    one_catalogue().iter().filter_map(qk_spec).collect()
 }
 
-/// One of the two that [`ROPE_QK`] turns.
-#[repr(C)]
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-pub(crate) struct Side {
-    pub n: u32,
-    pub offset: u32,
-    pub dims: [u32; 2],
-    pub strides: [u32; 4],
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-pub(crate) struct PairParams {
-    pub d: u32,
-    pub c_offset: u32,
-    pub s_offset: u32,
-    pub x_d: u32,
-    pub c_strides: [u32; 4],
-    pub s_strides: [u32; 4],
-    pub sides: [Side; 2],
-}
-
-/// Where time stands among the dims of x.
+/// Which dim of x is time.
 #[derive(Clone, Copy)]
 enum Time {
     /// (b, h, t, d)
@@ -222,15 +188,15 @@ enum Time {
 }
 
 impl Recorder {
-    /// Rotary embedding of x (b, h, t, d) with pairs (i, i + d / 2); cosines and sines are (t, d / 2) or
-    /// (b, t, d / 2), and may be longer in t.
+    /// Rotary embedding of x (b, h, t, d) in pairs (i, i + d / 2); cosines and sines are (t, d / 2) or (b, t, d / 2), and may be
+    /// longer in t. All operands have one float dtype.
     pub fn rope(&self, x: View<'_>, cos: View<'_>, sin: View<'_>) -> Result<Value> {
         self.rotate("rope", [x, cos, sin], HALVES, Time::Third)
     }
 
-    /// [`Recorder::rope`] with pairs of neighbours.
+    /// [`Recorder::rope`] with interleaved pairs (2 i, 2 i + 1).
     pub fn rope_i(&self, x: View<'_>, cos: View<'_>, sin: View<'_>) -> Result<Value> {
-        self.rotate("rope_i", [x, cos, sin], NEIGHBOURS, Time::Third)
+        self.rotate("rope_i", [x, cos, sin], INTERLEAVED, Time::Third)
     }
 
     /// [`Recorder::rope`] of x (b, t, h, d).
@@ -255,7 +221,7 @@ impl Recorder {
         let invalid = || Error::Invalid {
             op,
             message: format!(
-                "{:?} {} with cosines {:?} {} and sines {:?} {}",
+                "x {:?} {}, cosines {:?} {}, sines {:?} {}",
                 x.dims, x.dtype, cos.dims, cos.dtype, sin.dims, sin.dtype
             ),
         };
@@ -288,30 +254,30 @@ impl Recorder {
         }
         let out = (x.dtype, x.dims);
         self.in_parts(op, [x, cos, sin], out, Loops::First(3), |reads, y| {
-            self.rotate_piece(op, reads, y, pairs)
+            self.rotate_part(op, reads, y, pairs)
         })
     }
 
-    fn rotate_piece(
+    fn rotate_part(
         &self,
         op: &'static str,
         [x, cos, sin]: [View<'_>; 3],
         y: BindingRange<'_>,
         pairs: &'static str,
     ) -> Result<()> {
-        let (x_window, x) = self.binding_range(op, x)?;
-        let (c_window, cos) = self.binding_range(op, cos)?;
-        let (s_window, sin) = self.binding_range(op, sin)?;
-        // The last stride is x_d, and 1 of the angles.
+        let (x_range, x) = self.binding_range(op, x)?;
+        let (c_range, cos) = self.binding_range(op, cos)?;
+        let (s_range, sin) = self.binding_range(op, sin)?;
+        // The stride of the last dim is x_inner_stride for x, and 1 for the angles.
         let strides = |v: View<'_>| [v.strides[0], v.strides[1], v.strides[2], 0].map(|s| s as u32);
         let [_, i, j, d] = [0, 1, 2, 3].map(|k| x.dims[k] as u32);
         let params = Params {
             n: to_u32(op, x.count())?,
-            d,
+            head_dim: d,
             x_offset: x.offset as u32,
             c_offset: cos.offset as u32,
             s_offset: sin.offset as u32,
-            x_d: x.strides[3] as u32,
+            x_inner_stride: x.strides[3] as u32,
             dims: [i, j],
             x_strides: strides(x),
             c_strides: strides(cos),
@@ -319,23 +285,23 @@ impl Recorder {
         };
         let four = |v: &u32| v.is_multiple_of(4);
         let x_whole = d.is_multiple_of(4)
-            && params.x_d == 1
+            && params.x_inner_stride == 1
             && four(&params.x_offset)
             && params.x_strides.iter().all(four);
         let whole = x_whole
-            && (pairs == NEIGHBOURS
+            && (pairs == INTERLEAVED
                 || d.is_multiple_of(8)
                     && [params.c_offset, params.s_offset].iter().all(four)
                     && params.c_strides.iter().chain(&params.s_strides).all(four));
         self.record(
             spec(x.dtype, pairs, whole),
-            &[x_window, c_window, s_window, y],
+            &[x_range, c_range, s_range, y],
             &params,
             quads(x.count()),
         )
     }
 
-    /// Cosines or sines along the dims of x, with the last dim contiguous, which the kernels count on.
+    /// Cosines or sines broadcast to the dims of x, with the contiguous last dim that the kernels expect.
     fn angles(&self, v: View<'_>, time: Time) -> Result<Angles> {
         let rank = v.dims.len();
         let dense = v.strides[rank - 1] == 1 || v.dims[rank - 1] == 1;

@@ -1,0 +1,141 @@
+//! rms_norm and layer_norm over the last dim, in one pass over memory, computed in f32.
+
+pub(crate) mod rows;
+
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::kernel::matmul::store::FLOATS;
+use crate::memory::buffer::Value;
+use crate::memory::view::{to_u32, View};
+use crate::recorder::Recorder;
+use crate::shader::{params, read, write, Access, Kernel, Specialization};
+
+pub(crate) use rows::flat;
+use rows::{row_kernel, specs, Rows, WORKGROUP};
+
+pub static RMS_NORM: Kernel = row_kernel!(
+    "norm",
+    "rms_norm",
+    NormParams,
+    &[read("x"), read("alpha"), write("y")],
+    4
+);
+pub static LAYER_NORM: Kernel = row_kernel!(
+    "norm",
+    "layer_norm",
+    NormParams,
+    &[read("x"), read("alpha"), read("beta"), write("y")],
+    4
+);
+
+/// A residual sum and its rms_norm. Recorded only by the rule of the same name.
+pub static ADD_RMS_NORM: Kernel = Kernel {
+    name: "add_rms_norm",
+    source: wgsl!("kernel/norm/add_rms_norm.wgsl"),
+    params: AddNormParams::LAYOUT,
+    bindings: &[read("a"), read("b"), read("alpha"), write("s"), write("y")],
+    workgroup: WORKGROUP,
+    shared: |_| WORKGROUP * 4,
+    features: wgpu::Features::empty(),
+    slots: |spec, text| {
+        let name = spec.info(3).name;
+        text.line(format!(
+            "fn s_four(q: u32) -> vec4<f32> {{ return {name}_unpack(s[q]); }}"
+        ));
+        Ok(())
+    },
+};
+
+params! {
+    pub(crate) struct NormParams {
+        pub rows: u32,
+        pub n: u32,
+        pub x_offset: u32,
+        pub alpha_offset: u32,
+        /// Unused by rms_norm.
+        pub beta_offset: u32,
+        pub eps: f32,
+        /// 1 / n.
+        pub inverse: f32,
+        pub pad: u32,
+    }
+}
+
+params! {
+    pub(crate) struct AddNormParams {
+        pub rows: u32,
+        pub n: u32,
+        pub a_offset: u32,
+        pub b_offset: u32,
+        pub alpha_offset: u32,
+        pub eps: f32,
+        pub inverse: f32,
+        pub pad: u32,
+    }
+}
+
+/// `rows`: of a workgroup.
+pub(crate) fn add_norm_spec(dtype: DType, rows: u32) -> Specialization {
+    let [read, write] = [(dtype, Access::Quads), (dtype, Access::Put)];
+    Specialization::new(&ADD_RMS_NORM, "", &[read, read, read, write, write]).with("ROWS", rows)
+}
+
+pub fn catalogue() -> Vec<Specialization> {
+    let mut all = [&RMS_NORM, &LAYER_NORM].map(|k| specs(k, Some(1))).concat();
+    all.extend(FLOATS.map(|dtype| add_norm_spec(dtype, 1)));
+    all
+}
+
+impl Recorder {
+    /// `x / sqrt(mean(x^2) + eps) * alpha` over the last dim of x (.., n), for alpha (n,) of the same float dtype.
+    pub fn rms_norm(&self, x: View<'_>, alpha: View<'_>, eps: f32) -> Result<Value> {
+        let rows = Rows::new("rms_norm", x)?;
+        rows.check(alpha)?;
+        if !rows.are_short(self) {
+            return self.norm_in_steps(x, alpha, None, eps);
+        }
+        let alpha = flat(self, alpha)?;
+        let n = to_u32(rows.op, rows.n)?;
+        let operands = [&flat(self, x)?, &alpha];
+        rows.record(self, &RMS_NORM, operands, |rows, [x, alpha]| {
+            norm_params(rows, n, [x, alpha, 0], eps)
+        })
+    }
+
+    /// `(x - mean) / sqrt(variance + eps) * alpha + beta` over the last dim of x (.., n), for alpha and beta (n,) of the same float
+    /// dtype.
+    pub fn layer_norm(
+        &self,
+        x: View<'_>,
+        alpha: View<'_>,
+        beta: View<'_>,
+        eps: f32,
+    ) -> Result<Value> {
+        let rows = Rows::new("layer_norm", x)?;
+        rows.check(alpha)?;
+        rows.check(beta)?;
+        if !rows.are_short(self) {
+            return self.norm_in_steps(x, alpha, Some(beta), eps);
+        }
+        let (alpha, beta) = (flat(self, alpha)?, flat(self, beta)?);
+        let n = to_u32(rows.op, rows.n)?;
+        let operands = [&flat(self, x)?, &alpha, &beta];
+        rows.record(self, &LAYER_NORM, operands, |rows, offsets| {
+            norm_params(rows, n, offsets, eps)
+        })
+    }
+}
+
+fn norm_params(rows: u32, n: u32, offsets: [u32; 3], eps: f32) -> NormParams {
+    let [x_offset, alpha_offset, beta_offset] = offsets;
+    NormParams {
+        rows,
+        n,
+        x_offset,
+        alpha_offset,
+        beta_offset,
+        eps,
+        inverse: 1.0 / n as f32,
+        pad: 0,
+    }
+}

@@ -1,0 +1,62 @@
+//! Softmax over the last dim: a workgroup for a few rows, or for a chunk of a row ([`split`]).
+
+pub(crate) mod split;
+
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::kernel::norm::rows::{flat, row_kernel, specs, Rows};
+use crate::memory::buffer::Value;
+use crate::memory::split::Part;
+use crate::memory::view::{to_u32, View};
+use crate::recorder::Recorder;
+use crate::shader::{params, read, write, Kernel, Specialization};
+
+pub static SOFTMAX: Kernel = row_kernel!(
+    "softmax",
+    "softmax",
+    SoftmaxParams,
+    &[read("x"), write("y")],
+    8
+);
+
+params! {
+    pub(crate) struct SoftmaxParams {
+        pub rows: u32,
+        pub n: u32,
+        pub x_offset: u32,
+        pub pad: u32,
+    }
+}
+
+pub fn catalogue() -> Vec<Specialization> {
+    let mut all = specs(&SOFTMAX, Some(1));
+    all.extend(split::catalogue());
+    all
+}
+
+impl Recorder {
+    /// Softmax over the last dim of a float tensor of any rank.
+    pub fn softmax_last_dim(&self, x: View<'_>) -> Result<Value> {
+        if x.dtype == DType::F64 {
+            return self.softmax_in_steps(x);
+        }
+        let rows = Rows::new("softmax_last_dim", x)?;
+        if rows.fit(self) && !rows.are_short(self) {
+            return rows.in_chunks(self, &flat(self, x)?);
+        }
+        if !rows.are_short(self) {
+            let x_f32 = self.cast(x, DType::F32)?;
+            let y = self.softmax_in_steps(Part::all(&x_f32, DType::F32, x.dims).view())?;
+            return self.cast(Part::all(&y, DType::F32, x.dims).view(), x.dtype);
+        }
+        let n = to_u32(rows.op, rows.n)?;
+        rows.record(self, &SOFTMAX, [&flat(self, x)?], |rows, [x_offset]| {
+            SoftmaxParams {
+                rows,
+                n,
+                x_offset,
+                pad: 0,
+            }
+        })
+    }
+}

@@ -1,0 +1,65 @@
+// The rotation of rope: four elements of y, or one, for both kinds of pairs. The linker takes single functions of this file and renames
+// them to `rotate` and `rotate_one`, and for a second operand to `u_rotate` and so on.
+
+// slots: stands for what the kernels bring.
+struct Params { n: u32, head_dim: u32, x_inner_stride: u32 }
+@group(0) @binding(0) var<uniform> p: Params;
+struct Place { col: u32, x: u32, c: u32, s: u32 }
+fn place(i: u32) -> Place { return Place(i % p.head_dim, i, 0u, 0u); }
+fn x_get(i: u32) -> f32 { return f32(i); }
+fn c_get(i: u32) -> f32 { return f32(i); }
+fn s_get(i: u32) -> f32 { return f32(i); }
+fn x_get4(i: u32) -> vec4<f32> { return vec4<f32>(f32(i)); }
+fn c_get4(i: u32) -> vec4<f32> { return vec4<f32>(f32(i)); }
+fn s_get4(i: u32) -> vec4<f32> { return vec4<f32>(f32(i)); }
+// end slots
+
+// Pairs (i, i + head_dim / 2), everything in whole quads.
+fn halves(q: u32) -> vec4<f32> {
+    let at = place(q * 4u);
+    let half = p.head_dim / 2u;
+    let second = at.col >= half;
+    let i = at.col - select(0u, half, second);
+    let v = x_get4((at.x + at.col) / 4u);
+    let other = x_get4((at.x + select(at.col + half, i, second)) / 4u);
+    let sines = s_get4((at.s + i) / 4u);
+    return v * c_get4((at.c + i) / 4u) + select(-sines, sines, second) * other;
+}
+
+// Pairs (2 i, 2 i + 1), x in whole quads.
+fn interleaved(q: u32) -> vec4<f32> {
+    let at = place(q * 4u);
+    let i = at.col / 2u;
+    let v = x_get4((at.x + at.col) / 4u);
+    let cosines = vec2<f32>(c_get(at.c + i), c_get(at.c + i + 1u)).xxyy;
+    let sines = vec2<f32>(s_get(at.s + i), s_get(at.s + i + 1u)).xxyy;
+    return v * cosines + vec4<f32>(-v.y, v.x, -v.w, v.z) * sines;
+}
+
+// Any strides, element by element.
+fn halves_one(index: u32) -> f32 {
+    let at = place(min(index, p.n - 1u));
+    let half = p.head_dim / 2u;
+    let second = at.col >= half;
+    let i = at.col - select(0u, half, second);
+    let v = x_get(at.x + at.col * p.x_inner_stride);
+    let other = x_get(at.x + select(at.col + half, i, second) * p.x_inner_stride);
+    let sine = s_get(at.s + i);
+    return v * c_get(at.c + i) + select(-sine, sine, second) * other;
+}
+
+fn interleaved_one(index: u32) -> f32 {
+    let at = place(min(index, p.n - 1u));
+    let second = at.col % 2u == 1u;
+    let v = x_get(at.x + at.col * p.x_inner_stride);
+    let other = x_get(at.x + select(at.col + 1u, at.col - 1u, second) * p.x_inner_stride);
+    let sine = s_get(at.s + at.col / 2u);
+    return v * c_get(at.c + at.col / 2u) + select(-sine, sine, second) * other;
+}
+
+fn rotate_one(index: u32) -> f32 { return f32(index); }
+
+fn four_ones(q: u32) -> vec4<f32> {
+    let i = q * 4u;
+    return vec4<f32>(rotate_one(i), rotate_one(i + 1u), rotate_one(i + 2u), rotate_one(i + 3u));
+}
