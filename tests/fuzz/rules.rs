@@ -29,7 +29,7 @@ pub struct By {
 /// Whether one of these rules may round the results of an op differently.
 fn changes(fired: &[&str], op: &str) -> bool {
     let mut rules = RULES.iter().filter(|rule| fired.contains(&rule.name));
-    rules.any(|rule| rule.exact == Exact::Before(op))
+    rules.any(|rule| matches!(rule.exact, Exact::Before(last) if last == op))
 }
 
 impl Rules {

@@ -33,10 +33,10 @@ pub const CASES: &[Case] = &[
     Case { name: "verify/quantized",            vars: VERIFIED, run: quantized },
     Case { name: "verify/finds_a_difference",   vars: VERIFIED, run: finds_a_difference },
     Case { name: "verify/of_a_custom_op",       vars: VERIFIED, run: of_a_custom_op },
-    Case { name: "deny/no_such_kernel",         vars: &[(DENY, "map,gemv")], run: no_such_kernel },
-    Case { name: "deny/no_twin",                vars: &[(DENY, "map")], run: no_twin },
+    Case { name: "deny/no_such_kernel",         vars: &[(DENY, "unary,gemv")], run: no_such_kernel },
+    Case { name: "deny/no_twin",                vars: &[(DENY, "unary")], run: no_twin },
     Case { name: "deny/products",               vars: &[(DENY, PRODUCTS)], run: products },
-    Case { name: "deny/rules",                  vars: &[(DENY, "chain, flash_decode,flash_decode_sub,copy_parts")], run: rules },
+    Case { name: "deny/rules",                  vars: &[(DENY, "fused_elementwise, flash_decode,flash_decode_sub,concat")], run: rules },
 ];
 
 fn names_the_op() -> Result<()> {
@@ -355,7 +355,7 @@ fn finds_a_difference() -> Result<()> {
 }
 
 fn no_such_kernel() -> Result<()> {
-    let said = refused(Device::new_webgpu(0), &[DENY, "map,gemv", "gemv_k", "fill"])?;
+    let said = refused(Device::new_webgpu(0), &[DENY, "unary,gemv", "gemv_k", "fill"])?;
     ensure!(!said.contains('\n'));
     Ok(())
 }
@@ -363,7 +363,7 @@ fn no_such_kernel() -> Result<()> {
 fn no_twin() -> Result<()> {
     let d = &gpu()?;
     let x = Tensor::new(&[1f32, 4.], d)?;
-    refused(x.sqrt(), &["map is denied", DENY])?;
+    refused(x.sqrt(), &["unary is denied", DENY])?;
     ensure!((&x + &x)?.to_vec1::<f32>()? == [2., 8.]);
     Ok(())
 }
@@ -428,7 +428,7 @@ fn rules() -> Result<()> {
         let y = Tensor::cat(&[&y, &y], 2)?;
         y.flatten_all()?.to_vec1::<f32>().map(|_| ())
     })?;
-    for denied in ["chain", "copy_parts"] {
+    for denied in ["fused_elementwise", "concat"] {
         ensure!(
             !names.iter().any(|name| name.starts_with(denied)),
             "{names:?}"

@@ -219,7 +219,7 @@ fn cast(case: &mut Case<'_>) -> Option<()> {
 fn add(case: &mut Case<'_>) -> Option<()> {
     let (x, l) = case.operand(&DTYPES)?;
     let (z, r) = case.beside(x.dtype, &l.dims, false)?;
-    let y = case.device.zip("badd", x.view(&l)?, z.view(&r)?);
+    let y = case.device.binary("badd", x.view(&l)?, z.view(&r)?);
     case.check(y, x.dtype, &l, || {
         let (a, b) = (x.at(&l.places()), z.at(&r.places()));
         a.iter().zip(b).map(|(a, b)| a + b).collect()
@@ -231,7 +231,7 @@ fn choose(case: &mut Case<'_>) -> Option<()> {
     let (x, l) = case.operand(&DTYPES)?;
     let (z, r) = case.beside(x.dtype, &l.dims, false)?;
     let (c, k) = case.beside(DType::U8, &l.dims, false)?;
-    let y = case.device.pick(c.view(&k)?, x.view(&l)?, z.view(&r)?);
+    let y = case.device.where_cond(c.view(&k)?, x.view(&l)?, z.view(&r)?);
     case.check(y, x.dtype, &l, || {
         let of = [x.at(&l.places()), z.at(&r.places())];
         let places = k.places().into_iter().enumerate();
@@ -265,7 +265,7 @@ fn fold(case: &mut Case<'_>) -> Option<()> {
     if !decided(&shown) {
         return None;
     }
-    let y = case.device.fold(op, x.view(&l)?, &dims);
+    let y = case.device.reduce(op, x.view(&l)?, &dims);
     let dtype = if op == "argmax" { DType::U32 } else { x.dtype };
     case.check(y, dtype, &shown, || {
         let rows = of(&kept, l.offset).places().into_iter();
