@@ -78,6 +78,8 @@ pub(crate) struct Inner {
     pub check: Option<Check>,
     /// What it gives is compared with what the CPU gives.
     pub verify: bool,
+    /// Custom ops without an implementation for the device may run on the CPU.
+    pub cpu_fallback: bool,
     /// Names of kernels to do without.
     pub denied: Vec<&'static str>,
     pub rewrites: Rewrites,
@@ -181,6 +183,11 @@ impl Device {
     #[inline]
     pub fn verifies(&self) -> bool {
         cfg!(not(target_arch = "wasm32")) && self.0.verify
+    }
+
+    /// Whether custom ops without an implementation for the device may run on the CPU ([`crate::CPU_FALLBACK_VAR`]).
+    pub fn cpu_fallback(&self) -> bool {
+        self.0.cpu_fallback
     }
 
     /// Whether to do without a kernel, as the environment says.

@@ -57,7 +57,9 @@ pub use queue::LOG_VAR;
 pub use readback::Reading;
 pub use recorded::Grid;
 pub use rewrite::{Fired, Rule, REWRITE_VAR, RULES};
-pub use settings::{CHECK_NAN_VAR, DENY_VAR, MEMORY_VAR, TIMEOUT_VAR, VERIFY_VAR};
+pub use settings::{
+    CHECK_NAN_VAR, CPU_FALLBACK_VAR, DENY_VAR, MEMORY_VAR, TIMEOUT_VAR, VERIFY_VAR,
+};
 #[cfg(target_arch = "wasm32")]
 pub use wait::suspending;
 pub use window::{Window, BINDING_VAR};

@@ -17,6 +17,8 @@ pub const TIMEOUT_VAR: &str = "CANDLE_WEBGPU_TIMEOUT";
 pub const CHECK_NAN_VAR: &str = "CANDLE_WEBGPU_CHECK_NAN";
 /// 1: who calls the device is to compare what it gives with what the CPU gives ([`crate::Device::verifies`]).
 pub const VERIFY_VAR: &str = "CANDLE_WEBGPU_VERIFY";
+/// 1: custom ops without an implementation for the device run on the CPU ([`crate::Device::cpu_fallback`]).
+pub const CPU_FALLBACK_VAR: &str = "CANDLE_WEBGPU_CPU_FALLBACK";
 /// Kernels to do without, separated by commas: their twins are used, and an op that has no other kernel is an error.
 pub const DENY_VAR: &str = "CANDLE_WEBGPU_DENY";
 
@@ -29,6 +31,7 @@ pub(crate) struct Settings {
     pub timeout: Option<Duration>,
     pub check_nan: bool,
     pub verify: bool,
+    pub cpu_fallback: bool,
     /// Names of kernels.
     pub denied: Vec<&'static str>,
 }
@@ -48,6 +51,7 @@ impl Settings {
             },
             check_nan: parsed(CHECK_NAN_VAR, "0 or 1", switch)?.unwrap_or(false),
             verify: parsed(VERIFY_VAR, "0 or 1", switch)?.unwrap_or(false),
+            cpu_fallback: parsed(CPU_FALLBACK_VAR, "0 or 1", switch)?.unwrap_or(false),
             denied: denied()?,
         })
     }

@@ -13,6 +13,7 @@ use crate::{gpu, refused, works, Case};
 
 const CHECK: &str = candle_webgpu::CHECK_NAN_VAR;
 const DENY: &str = candle_webgpu::DENY_VAR;
+const FALLBACK: &str = candle_webgpu::CPU_FALLBACK_VAR;
 const CHECKED: &[(&str, &str)] = &[(CHECK, "1")];
 const VERIFIED: &[(&str, &str)] = &[(candle_webgpu::VERIFY_VAR, "1")];
 /// Kernels of products that an adapter may or may not use; `gemm` and `gemv_k` take their place.
@@ -33,6 +34,7 @@ pub const CASES: &[Case] = &[
     Case { name: "verify/quantized",            vars: VERIFIED, run: quantized },
     Case { name: "verify/finds_a_difference",   vars: VERIFIED, run: finds_a_difference },
     Case { name: "verify/of_a_custom_op",       vars: VERIFIED, run: of_a_custom_op },
+    Case { name: "fallback/no_switch",          vars: &[(FALLBACK, "yes")], run: fallback_no_switch },
     Case { name: "deny/no_such_kernel",         vars: &[(DENY, "map,gemv")], run: no_such_kernel },
     Case { name: "deny/no_twin",                vars: &[(DENY, "map")], run: no_twin },
     Case { name: "deny/products",               vars: &[(DENY, PRODUCTS)], run: products },
@@ -157,6 +159,10 @@ fn not_checked() -> Result<()> {
 
 fn no_switch() -> Result<()> {
     refused(Device::new_webgpu(0), &[CHECK, "yes", "0 or 1"]).map(|_| ())
+}
+
+fn fallback_no_switch() -> Result<()> {
+    refused(Device::new_webgpu(0), &[FALLBACK, "yes", "0 or 1"]).map(|_| ())
 }
 
 /// Ops of each method of the trait.

@@ -183,6 +183,7 @@ impl Device {
             timeout: settings.timeout,
             check: settings.check_nan.then(Check::default),
             verify: settings.verify,
+            cpu_fallback: settings.cpu_fallback,
             denied: settings.denied,
             cooperative: OnceLock::new(),
             rewrites,
