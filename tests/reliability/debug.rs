@@ -1,21 +1,23 @@
-//! What helps to find a cause: NaN where they arise, kernels that are denied, times as a trace.
+//! Debugging aids: `CHECK_NAN`, `VERIFY`, `DENY`, and `CPU_FALLBACK`.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::{ensure, Context, Result};
 use candle_core::backend::BackendStorage;
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::{
-    CpuStorage, CustomOp1, DType, Device, Layout, Module, Shape, Tensor, WebGpuStorage, D,
+    CpuStorage, CustomOp1, DType, Device, Layout, Module, Shape, Tensor, Var, WebGpuStorage, D,
 };
 
 use crate::{gpu, refused, works, Case};
 
 const CHECK: &str = candle_webgpu::CHECK_NAN_VAR;
 const DENY: &str = candle_webgpu::DENY_VAR;
+const FALLBACK: &str = candle_webgpu::CPU_FALLBACK_VAR;
 const CHECKED: &[(&str, &str)] = &[(CHECK, "1")];
 const VERIFIED: &[(&str, &str)] = &[(candle_webgpu::VERIFY_VAR, "1")];
-/// Kernels of products that an adapter may or may not use; `gemm` and `gemv_k` take their place.
+/// Matmul kernels that are optional: `gemm` and `gemv_k` replace them.
 const PRODUCTS: &str =
     "gemm_coop,gemv_k.alone,gemv_k.sub32,gemv_k.sub128,gemv_dot.sub,gemv_dot.many";
 
@@ -31,8 +33,16 @@ pub const CASES: &[Case] = &[
     Case { name: "verify/agrees",               vars: VERIFIED, run: verified },
     Case { name: "verify/fused_ops",            vars: VERIFIED, run: fused_ops },
     Case { name: "verify/quantized",            vars: VERIFIED, run: quantized },
+    Case { name: "verify/grouped_conv",         vars: VERIFIED, run: grouped_conv },
+    Case { name: "verify/matmul_by_broadcast",  vars: VERIFIED, run: matmul_by_broadcast },
+    Case { name: "verify/conv1d_gradient",      vars: VERIFIED, run: conv1d_gradient },
+    Case { name: "verify/conv_transpose1d",     vars: VERIFIED, run: conv_transpose1d },
+    Case { name: "verify/f8e4m3_to_f64",        vars: VERIFIED, run: f8e4m3_to_f64 },
+    Case { name: "verify/long_sum",             vars: VERIFIED, run: long_sum },
+    Case { name: "verify/names_a_cpu_defect",   vars: VERIFIED, run: names_a_cpu_defect },
     Case { name: "verify/finds_a_difference",   vars: VERIFIED, run: finds_a_difference },
     Case { name: "verify/of_a_custom_op",       vars: VERIFIED, run: of_a_custom_op },
+    Case { name: "fallback/no_switch",          vars: &[(FALLBACK, "yes")], run: fallback_no_switch },
     Case { name: "deny/no_such_kernel",         vars: &[(DENY, "unary,gemv")], run: no_such_kernel },
     Case { name: "deny/no_twin",                vars: &[(DENY, "unary")], run: no_twin },
     Case { name: "deny/products",               vars: &[(DENY, PRODUCTS)], run: products },
@@ -42,18 +52,18 @@ pub const CASES: &[Case] = &[
 fn names_the_op() -> Result<()> {
     let d = &gpu()?;
     let x = Tensor::new(&[1f32, 0., -1.], d)?;
-    // The sum and the product behind it are not the first.
+    // The error names the first op, not the sum and the product that follow.
     let y = ((x.log()? + 1.)? * 2.)?;
     let said = refused(d.synchronize(), &["made NaN and infinities", "ulog"])?;
     ensure!(!said.contains("CANDLE"), "{said}");
-    // Once.
+    // It is reported once.
     let y = y.to_vec1::<f32>()?;
     ensure!(
         y[0] == 2. && y[1] == f32::NEG_INFINITY && y[2].is_nan(),
         "{y:?}"
     );
     works(d)?;
-    // A readback tells as well.
+    // A readback reports it, too.
     let z = x.broadcast_div(&Tensor::new(&[0f32], d)?)?;
     refused(z.to_vec1::<f32>(), &["made NaN and infinities", "bdiv"])?;
     works(d)
@@ -70,10 +80,10 @@ fn dtypes() -> Result<()> {
     ] {
         for (value, what) in [(0f32, "an infinity"), (-1., "NaN")] {
             if (dtype, what) == (DType::F8E4M3, "an infinity") {
-                // It has none.
+                // The dtype has no infinity.
                 continue;
             }
-            // The odd one is the last element of a word that others share.
+            // The bad element is the last one in a word that it shares with others.
             let mut values = vec![1f32; 4099];
             values[4098] = value;
             let x = Tensor::from_vec(values, 4099, d)?.to_dtype(dtype)?;
@@ -88,7 +98,7 @@ fn dtypes() -> Result<()> {
     works(d)
 }
 
-/// Memory that is used again, infinities that come from the program, parts of results that are not written yet.
+/// Recycled memory, infinities that the program uploads, and results that are only partly written are no errors.
 fn no_false_alarm() -> Result<()> {
     let d = &gpu()?;
     let infinite = Tensor::full(f32::INFINITY, 10_000, d)?;
@@ -135,7 +145,7 @@ fn pieces() -> Result<()> {
     works(d)
 }
 
-/// More dispatches than one submit has room for.
+/// More dispatches than fit into one submit.
 fn many_ops() -> Result<()> {
     let d = &gpu()?;
     let mut x = Tensor::new(&[1f32, 2., 3.], d)?;
@@ -159,7 +169,11 @@ fn no_switch() -> Result<()> {
     refused(Device::new_webgpu(0), &[CHECK, "yes", "0 or 1"]).map(|_| ())
 }
 
-/// Ops of each method of the trait.
+fn fallback_no_switch() -> Result<()> {
+    refused(Device::new_webgpu(0), &[FALLBACK, "yes", "0 or 1"]).map(|_| ())
+}
+
+/// Calls most methods of `BackendStorage`.
 fn verified() -> Result<()> {
     let d = &gpu()?;
     let readbacks = || Ok::<_, candle_core::Error>(d.as_webgpu_device()?.stats().readbacks);
@@ -214,7 +228,7 @@ fn verified() -> Result<()> {
     works(d)
 }
 
-/// Runs an op, which has to be verified.
+/// Runs an op and checks that it was verified.
 fn compared<T>(d: &Device, what: &str, op: impl FnOnce() -> candle_core::Result<T>) -> Result<T> {
     let verified = || Ok::<_, candle_core::Error>(d.as_webgpu_device()?.stats().verified);
     let before = verified()?;
@@ -223,7 +237,7 @@ fn compared<T>(d: &Device, what: &str, op: impl FnOnce() -> candle_core::Result<
     Ok(done)
 }
 
-/// candle-nn's, and sorting.
+/// The fused ops of candle-nn, and sorting.
 fn fused_ops() -> Result<()> {
     let d = &gpu()?;
     for dtype in [DType::F32, DType::F16, DType::BF16] {
@@ -292,7 +306,101 @@ fn quantized() -> Result<()> {
     works(d)
 }
 
-/// One that is wrong on the device.
+fn grouped_conv() -> Result<()> {
+    let d = &gpu()?;
+    let x = Tensor::rand(-1f32, 1., (2, 8, 9), d)?;
+    let k = Tensor::rand(-1f32, 1., (8, 1, 3), d)?;
+    compared(d, "conv1d", || x.conv1d(&k, 1, 1, 1, 8))?;
+    let x = Tensor::rand(-1f32, 1., (2, 8, 9, 7), d)?;
+    let k = Tensor::rand(-1f32, 1., (8, 1, 3, 3), d)?;
+    compared(d, "conv2d", || x.conv2d(&k, 1, 1, 1, 8))?;
+    works(d)
+}
+
+/// Candle's CPU ignores the row stride of the left side if the right side is broadcast.
+fn matmul_by_broadcast() -> Result<()> {
+    let d = &gpu()?;
+    let a = Tensor::rand(-1f32, 1., (3, 4, 5), d)?.t()?;
+    let b = Tensor::rand(-1f32, 1., (4, 6), d)?.broadcast_as((3, 4, 6))?;
+    compared(d, "matmul", || a.matmul(&b))?;
+    works(d)
+}
+
+/// The gradient by the kernel is a convolution by a transposed view, which Candle's CPU reads as if it were contiguous.
+fn conv1d_gradient() -> Result<()> {
+    let d = &gpu()?;
+    let x = Tensor::rand(-1f32, 1., (2, 3, 9), d)?;
+    let k = Var::rand(-1f32, 1., (4, 3, 3), d)?;
+    for padding in [1, 0] {
+        let y = x.conv1d(&k, padding, 1, 1, 1)?.sqr()?.sum_all()?;
+        let grads = compared(d, "conv1d's gradient", || y.backward())?;
+        ensure!(grads.get(&k).is_some_and(|grad| grad.dims() == [4, 3, 3]));
+    }
+    works(d)
+}
+
+/// Candle's CPU computes a transposed convolution by the matmul of [`matmul_by_broadcast`].
+fn conv_transpose1d() -> Result<()> {
+    let d = &gpu()?;
+    let x = Tensor::rand(-1f32, 1., (2, 3, 5), d)?;
+    let k = Tensor::rand(-1f32, 1., (3, 2, 3), d)?;
+    for dilation in [1, 2] {
+        compared(d, "conv_transpose1d", || {
+            x.conv_transpose1d(&k, 0, 0, 1, dilation, 1)
+        })?;
+    }
+    works(d)
+}
+
+/// Candle's CPU never returns from this cast, which it also uses to interpolate.
+fn f8e4m3_to_f64() -> Result<()> {
+    let d = &gpu()?;
+    let x = Tensor::rand(-1f32, 1., (1, 2, 4, 3), d)?.to_dtype(DType::F8E4M3)?;
+    compared(d, "the cast", || x.to_dtype(DType::F64))?;
+    compared(d, "upsample_bilinear2d", || {
+        x.upsample_bilinear2d(7, 5, false)
+    })?;
+    works(d)
+}
+
+/// Candle's CPU rounds each partial sum, so that a sum of ones in bf16 stops at 256.
+fn long_sum() -> Result<()> {
+    let d = &gpu()?;
+    for dtype in [DType::BF16, DType::F16, DType::F8E4M3] {
+        let x = Tensor::ones((440, 3), dtype, d)?;
+        compared(d, "sum", || x.sum(0))?;
+        compared(d, "sum", || x.t()?.sum(1))?;
+    }
+    works(d)
+}
+
+/// Candle's CPU computes the variance of layer_norm in one pass, which cancels for a large mean. The error says so.
+fn names_a_cpu_defect() -> Result<()> {
+    let d = &gpu()?;
+    let x = (Tensor::rand(-1f32, 1., (4, 64), d)? + 10_000.)?;
+    let (one, zero) = (
+        Tensor::ones(64, DType::F32, d)?,
+        Tensor::zeros(64, DType::F32, d)?,
+    );
+    let said = refused(
+        candle_nn::ops::layer_norm(&x, &one, &zero, 1e-5),
+        &["VERIFY: layer-norm(self: F32", "known defect", "one pass"],
+    )?;
+    kept(&said)?;
+    works(d)
+}
+
+/// Loads the operands from the file that an error of `VERIFY` names, and removes it.
+fn kept(said: &str) -> Result<HashMap<String, Tensor>> {
+    let mut words = said.split_whitespace();
+    let path = words.find(|word| word.contains(".safetensors"));
+    let path = path.context("no file is named")?.trim_end_matches('.');
+    let operands = candle_core::safetensors::load(path, &Device::Cpu)?;
+    std::fs::remove_file(path)?;
+    Ok(operands)
+}
+
+/// A custom op that is wrong on the device.
 struct Wrong;
 
 impl CustomOp1 for Wrong {
@@ -317,45 +425,39 @@ fn of_a_custom_op() -> Result<()> {
     let d = &gpu()?;
     let x = Tensor::new(&[0f32, 1., 2.], d)?;
     let says = [
-        "VERIFY: wrong(self: Layout",
+        "VERIFY: wrong(self: F32 Layout",
         "element 1 is 3.0, on the CPU 2.0",
-        ".safetensors",
     ];
     let said = refused(x.apply_op1_no_bwd(&Wrong), &says)?;
-    let path = said
-        .split_whitespace()
-        .find(|word| word.contains(".safetensors"));
-    std::fs::remove_file(path.unwrap_or_default())?;
+    ensure!(kept(&said)?["self"].to_vec1::<f32>()? == [0., 1., 2.]);
     works(d)
 }
 
-/// Of the CPU: it folds several batches and channels of a transposed convolution wrongly.
+/// A sum that depends on the order: the CPU adds row by row and loses every 1; the device adds in parallel.
 fn finds_a_difference() -> Result<()> {
     let d = &gpu()?;
-    let x = Tensor::rand(-1f32, 1., (2, 3, 5), d)?;
-    let k = Tensor::rand(-1f32, 1., (3, 2, 3), d)?;
+    let mut column = vec![1f32; 4096];
+    (column[0], column[4095]) = (1e9, -1e9);
+    let x = Tensor::from_slice(&column, (4096, 1), d)?.broadcast_as((4096, 2))?;
     let said = refused(
-        x.conv_transpose1d(&k, 0, 0, 1, 1, 1),
+        x.sum(0),
         &[
-            "VERIFY: conv_transpose1d(l: Layout",
-            "[2, 3, 5]",
-            "self F32, k F32",
-            "on the CPU",
-            ".safetensors",
+            "VERIFY: sum(self: F32 Layout",
+            "[4096, 2]",
+            "dims: [0]",
+            "on the CPU 0.0",
         ],
     )?;
-    let path = said
-        .split_whitespace()
-        .find(|word| word.contains(".safetensors"));
-    let path = path.unwrap_or_default();
-    let kept = candle_core::safetensors::load(path, &Device::Cpu)?;
-    ensure!(kept["self"].to_vec1::<f32>()? == x.flatten_all()?.to_vec1::<f32>()?);
-    std::fs::remove_file(path)?;
+    ensure!(!said.contains("known defect"), "{said}");
+    ensure!(kept(&said)?["self"].to_vec1::<f32>()? == column);
     works(d)
 }
 
 fn no_such_kernel() -> Result<()> {
-    let said = refused(Device::new_webgpu(0), &[DENY, "unary,gemv", "gemv_k", "fill"])?;
+    let said = refused(
+        Device::new_webgpu(0),
+        &[DENY, "unary,gemv", "gemv_k", "fill"],
+    )?;
     ensure!(!said.contains('\n'));
     Ok(())
 }
@@ -368,7 +470,7 @@ fn no_twin() -> Result<()> {
     Ok(())
 }
 
-/// The kernels that `work` runs; none where the adapter cannot tell.
+/// The kernels that `work` runs, or none if the adapter has no timestamps.
 fn kernels(d: &Device, work: impl FnOnce() -> candle_core::Result<()>) -> Result<Vec<String>> {
     let Ok(profile) = d.as_webgpu_device()?.runtime().profile() else {
         work()?;
@@ -419,7 +521,7 @@ fn products() -> Result<()> {
     works(d)
 }
 
-/// Without one of its kernels a rule is off; what is asked for by name has no twin.
+/// A rule is off without one of its kernels; an op that calls a denied kernel directly is an error.
 fn rules() -> Result<()> {
     let d = &gpu()?;
     let x = Tensor::rand(-1f32, 1., (1, 2, 1, 64), d)?;

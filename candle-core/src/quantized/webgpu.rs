@@ -1,5 +1,5 @@
-//! Quantized tensors on a WebGPU device. Blocks are unpacked in the kernels that use them; quantizing itself is the
-//! CPU's, so it reads its source back.
+//! Quantized tensors on a WebGPU device. The kernels that use blocks unpack them; the CPU quantizes, so quantizing reads its source
+//! back. `webgpu_backend/dispatch.rs` has the methods by which Candle computes.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -10,12 +10,12 @@ use candle_webgpu::{DType as WebGpuDType, Quant, Value, View};
 
 use super::{GgmlDType, GgmlType, QStorage, QTensor};
 use crate::backend::BackendStorage;
-use crate::webgpu_backend::twin;
+use crate::webgpu_backend::webgpu_dtype;
 use crate::{
-    CpuStorage, DType, Device, Layout, Result, Shape, Storage, Tensor, WebGpuDevice, WebGpuStorage,
+    CpuStorage, DType, Device, Layout, Result, Shape, Storage, WebGpuDevice, WebGpuStorage,
 };
 
-/// How the elements of a dtype lie on the device.
+/// How a dtype is stored on the device.
 #[derive(Clone, Copy)]
 enum Form {
     Dense(WebGpuDType),
@@ -42,7 +42,7 @@ fn form(dtype: GgmlDType) -> Form {
     }
 }
 
-/// The dtypes that an importance matrix can weigh.
+/// The dtypes that can be quantized with an importance matrix.
 const WEIGHED: [GgmlDType; 5] = [
     GgmlDType::Q2K,
     GgmlDType::Q3K,
@@ -67,11 +67,11 @@ pub struct QWebGpuStorage {
     value: Value,
     device: WebGpuDevice,
     dtype: GgmlDType,
-    /// Bytes as a file holds them.
+    /// Size of the blocks in a file.
     bytes: usize,
 }
 
-/// From the bytes of a file to the device.
+/// Uploads blocks as a file holds them.
 pub(super) fn load(device: &WebGpuDevice, bytes: &[u8], dtype: GgmlDType) -> Result<QStorage> {
     Ok(QStorage::WebGpu(QWebGpuStorage::new(device, bytes, dtype)?))
 }
@@ -108,7 +108,7 @@ impl QWebGpuStorage {
         })
     }
 
-    /// Zeros, `count` of them.
+    /// A storage of `count` zeros.
     pub fn zeros(device: &WebGpuDevice, count: usize, dtype: GgmlDType) -> Result<Self> {
         let blocks = count.div_ceil(dtype.block_size());
         let bytes = blocks.saturating_mul(dtype.type_size());
@@ -132,8 +132,8 @@ impl QWebGpuStorage {
         &self.device
     }
 
-    /// Elements.
-    fn count(&self) -> usize {
+    /// Number of elements.
+    pub(crate) fn count(&self) -> usize {
         self.bytes / self.dtype.type_size() * self.dtype.block_size()
     }
 
@@ -161,40 +161,21 @@ impl QWebGpuStorage {
         Ok(())
     }
 
-    /// The first elements, unpacked there.
-    fn on_cpu(&self, shape: impl Into<Shape>) -> Result<Tensor> {
-        let blocks = QStorage::from_data(self.data()?.into(), &Device::Cpu, self.dtype)?;
-        let all = QTensor::new(blocks, self.count())?.dequantize(&Device::Cpu)?;
-        let shape = shape.into();
-        all.narrow(0, 0, shape.elem_count())?.reshape(shape)
-    }
-
-    fn unpack(&self, count: usize, to: WebGpuDType, dtype: DType) -> Result<WebGpuStorage> {
+    /// The first `count` elements in `dtype`.
+    pub(crate) fn unpack(&self, dtype: DType, count: usize) -> Result<WebGpuStorage> {
         const OP: &str = "dequantize";
         self.check(OP, count)?;
-        let runtime = self.device.runtime();
+        let (runtime, to) = (self.device.runtime(), webgpu_dtype(OP, dtype)?);
         let value = match form(self.dtype) {
             Form::Dense(gpu_dtype) => {
                 runtime.cast(self.dense(OP, gpu_dtype, &[count], &[1])?, to)?
             }
             Form::Blocks(quant) => runtime.dequantize(self.blocks(quant), count, to)?,
         };
-        let here = WebGpuStorage::new(value, self.device.clone(), dtype, count);
-        twin::quantized(OP, &[], &here, || self.on_cpu(count), |w, _| Ok(w))?;
-        Ok(here)
+        Ok(WebGpuStorage::new(value, self.device.clone(), dtype, count))
     }
 
-    /// The first `count` elements in f32.
-    pub fn dequantize(&self, count: usize) -> Result<WebGpuStorage> {
-        self.unpack(count, WebGpuDType::F32, DType::F32)
-    }
-
-    /// The first `count` elements in f16.
-    pub fn dequantize_f16(&self, count: usize) -> Result<WebGpuStorage> {
-        self.unpack(count, WebGpuDType::F16, DType::F16)
-    }
-
-    /// Takes the blocks that `quantize` makes of as many elements on the CPU.
+    /// Quantizes on the CPU and uploads the blocks.
     fn fill(&mut self, quantize: impl FnOnce(&mut QStorage) -> Result<()>) -> Result<()> {
         let mut blocks = Device::Cpu.qzeros(self.count(), self.dtype)?;
         quantize(&mut blocks)?;
@@ -202,12 +183,12 @@ impl QWebGpuStorage {
         Ok(())
     }
 
-    /// Waits, since it reads `src` back.
+    /// Waits for the device, since it reads `src` back.
     pub fn quantize(&mut self, src: &WebGpuStorage) -> Result<()> {
         self.quantize_onto(&src.to_cpu_storage()?)
     }
 
-    /// Waits, since it reads `src` back.
+    /// Waits for the device, since it reads `src` back.
     pub fn quantize_imatrix(
         &mut self,
         src: &WebGpuStorage,
@@ -238,16 +219,15 @@ impl QWebGpuStorage {
         self.fill(|blocks| blocks.quantize_imatrix(&src, weights, row))
     }
 
-    /// Bytes as a file holds them.
+    /// Size of the blocks in a file.
     pub fn storage_size_in_bytes(&self) -> usize {
         self.bytes
     }
 
     /// Rows of a matrix in f32, for ids in u32.
-    pub fn embedding(
+    pub(crate) fn select_rows(
         &self,
-        rows: usize,
-        hidden: usize,
+        (rows, hidden): (usize, usize),
         ids: &WebGpuStorage,
         ids_l: &Layout,
     ) -> Result<WebGpuStorage> {
@@ -272,16 +252,11 @@ impl QWebGpuStorage {
                 WebGpuDType::F32,
             )?,
         };
-        let here = ids.with(value, DType::F32, count);
-        let of = [("ids", ids, ids_l)];
-        let matrix = || self.on_cpu((rows, hidden));
-        let picked = |w: Tensor, of: &[Tensor]| w.index_select(&of[0].flatten_all()?, 0);
-        twin::quantized(OP, &of, &here, matrix, picked)?;
-        Ok(here)
+        Ok(ids.with(value, DType::F32, count))
     }
 
-    /// `x` times the transpose of this matrix, in the dtype of `x` (f32, f16 or bf16), added up in f32.
-    pub fn fwd(
+    /// `x` times the transpose of this matrix, in the dtype of `x` (f32, f16 or bf16), accumulated in f32.
+    pub(crate) fn matmul(
         &self,
         shape: &Shape,
         x: &WebGpuStorage,
@@ -305,19 +280,10 @@ impl QWebGpuStorage {
                 runtime.matmul_blocks(view, self.blocks(quant), (n, k))?
             }
         };
-        let here = x.with(value, x.dtype(), out.elem_count());
-        let of = [("x", x, l)];
-        let product = |w: Tensor, of: &[Tensor]| {
-            of[0]
-                .to_dtype(DType::F32)?
-                .reshape(((), k))?
-                .matmul(&w.t()?)
-        };
-        twin::quantized(OP, &of, &here, || self.on_cpu((n, k)), product)?;
-        Ok((here, out))
+        Ok((x.with(value, x.dtype(), out.elem_count()), out))
     }
 
-    /// Where the dtypes differ, both are f32 for the product.
+    /// The product by a matrix that is not quantized. If the dtypes differ, both sides are cast to f32.
     fn dense_matmul(
         &self,
         gpu_dtype: WebGpuDType,
@@ -350,14 +316,12 @@ impl QWebGpuStorage {
         Ok(runtime.cast(y, x.dtype())?)
     }
 
-    /// `y[t, e] = x[t, e] times the transpose of matrix ids[t, e]` of a stack of them: a mixture of experts.
-    pub fn indexed_moe_forward(
+    /// A mixture of experts: `y[t, e]` is `x[t, e]` times the transpose of matrix `ids[t, e]` of a stack.
+    pub(crate) fn matmul_experts(
         &self,
         shape: &Shape,
-        x: &WebGpuStorage,
-        l: &Layout,
-        ids: &WebGpuStorage,
-        ids_l: &Layout,
+        (x, l): (&WebGpuStorage, &Layout),
+        (ids, ids_l): (&WebGpuStorage, &Layout),
     ) -> Result<(WebGpuStorage, Shape)> {
         const OP: &str = "indexed_moe_forward";
         let (experts, n, k) = shape.dims3()?;
@@ -371,20 +335,11 @@ impl QWebGpuStorage {
         let value = runtime.matmul_experts(x_view, self.blocks(quant), experts, ids_view)?;
         let (tokens, picked) = ids_l.shape().dims2()?;
         let shape = Shape::from((tokens, picked, n));
-        let here = x.with(value, x.dtype(), shape.elem_count());
-        let of = [("x", x, l), ("ids", ids, ids_l)];
-        let matrix = || self.on_cpu((experts[0], n, k));
-        let mixture = |w: Tensor, of: &[Tensor]| {
-            let (x, ids) = (of[0].to_dtype(DType::F32)?, of[1].flatten_all()?);
-            let all = (tokens, picked, k);
-            let x = x.broadcast_as(all)?.reshape((tokens * picked, 1, k))?;
-            x.matmul(&w.index_select(&ids, 0)?.transpose(1, 2)?)
-        };
-        twin::quantized(OP, &of, &here, matrix, mixture)?;
-        Ok((here, shape))
+        let count = shape.elem_count();
+        Ok((x.with(value, x.dtype(), count), shape))
     }
 
-    /// The same without blocking: the copy is made by this call, awaiting gives its bytes.
+    /// [`Self::data`] without blocking: the call records the copy, the future resolves to its bytes.
     fn read_async(&self) -> Result<Reading> {
         let runtime = self.device.runtime();
         Ok(match form(self.dtype) {
@@ -400,7 +355,7 @@ impl QWebGpuStorage {
         })
     }
 
-    /// The blocks as a file would hold them. Waits for everything recorded before.
+    /// The blocks as a file holds them. Waits for the device.
     pub fn data(&self) -> Result<Vec<u8>> {
         let runtime = self.device.runtime();
         let bytes = match form(self.dtype) {

@@ -1,18 +1,19 @@
-//! What a custom op without a `webgpu_fwd` does: an error that says how to add one, or, if the user opted
-//! in, its `cpu_fwd` by a round trip through the CPU, which is counted.
+//! The default `webgpu_fwd` of custom ops. It is an error that says how to implement the method, or, with
+//! `CANDLE_WEBGPU_CPU_FALLBACK=1`, runs `cpu_fwd` on copies of the data. `Stats::cpu_fallbacks` counts the latter.
+
+pub use candle_webgpu::CPU_FALLBACK_VAR;
 
 use super::WebGpuStorage;
-use crate::backend::{BackendDevice, BackendStorage};
+use crate::backend::BackendDevice;
 use crate::{CpuStorage, Error, Result, Shape};
-
-/// Set to 1 to run custom ops without a `webgpu_fwd` on the CPU.
-pub const CPU_FALLBACK_VAR: &str = "CANDLE_WEBGPU_CPU_FALLBACK";
 
 type Forward = Result<(WebGpuStorage, Shape)>;
 
-fn allowed(name: &'static str, storage: &WebGpuStorage) -> Result<()> {
-    if std::env::var(CPU_FALLBACK_VAR).is_ok_and(|v| v == "1") {
-        storage.device().runtime().note_cpu_fallback();
+/// Counts a fallback, or refuses it.
+fn allow(name: &'static str, storage: &WebGpuStorage) -> Result<()> {
+    let device = storage.device().runtime();
+    if device.cpu_fallback() {
+        device.note_cpu_fallback();
         return Ok(());
     }
     Err(Error::Msg(format!(
@@ -34,7 +35,7 @@ pub fn fallback1<F>(name: &'static str, s: &WebGpuStorage, f: F) -> Forward
 where
     F: FnOnce(&CpuStorage) -> Result<(CpuStorage, Shape)>,
 {
-    allowed(name, s)?;
+    allow(name, s)?;
     upload(s, f(&s.to_cpu_storage()?)?)
 }
 
@@ -42,7 +43,7 @@ pub fn fallback2<F>(name: &'static str, s1: &WebGpuStorage, s2: &WebGpuStorage, 
 where
     F: FnOnce(&CpuStorage, &CpuStorage) -> Result<(CpuStorage, Shape)>,
 {
-    allowed(name, s1)?;
+    allow(name, s1)?;
     upload(s1, f(&s1.to_cpu_storage()?, &s2.to_cpu_storage()?)?)
 }
 
@@ -56,7 +57,7 @@ pub fn fallback3<F>(
 where
     F: FnOnce(&CpuStorage, &CpuStorage, &CpuStorage) -> Result<(CpuStorage, Shape)>,
 {
-    allowed(name, s1)?;
+    allow(name, s1)?;
     let (c1, c2, c3) = (
         s1.to_cpu_storage()?,
         s2.to_cpu_storage()?,
@@ -65,12 +66,12 @@ where
     upload(s1, f(&c1, &c2, &c3)?)
 }
 
-/// Runs `f` on the CPU's copy of `storage` and puts the result in its place.
+/// Replaces `storage` by what `f` makes of its copy on the CPU.
 pub fn inplace1<F>(name: &'static str, storage: &mut WebGpuStorage, f: F) -> Result<()>
 where
     F: FnOnce(&mut CpuStorage) -> Result<()>,
 {
-    allowed(name, storage)?;
+    allow(name, storage)?;
     let mut cpu = storage.to_cpu_storage()?;
     f(&mut cpu)?;
     *storage = storage.device().storage_from_cpu_storage_owned(cpu)?;
@@ -86,7 +87,7 @@ pub fn inplace2<F>(
 where
     F: FnOnce(&mut CpuStorage, &CpuStorage) -> Result<()>,
 {
-    allowed(name, dst)?;
+    allow(name, dst)?;
     let src = src.to_cpu_storage()?;
     let mut cpu = dst.to_cpu_storage()?;
     f(&mut cpu, &src)?;
@@ -104,7 +105,7 @@ pub fn inplace3<F>(
 where
     F: FnOnce(&mut CpuStorage, &CpuStorage, &CpuStorage) -> Result<()>,
 {
-    allowed(name, dst)?;
+    allow(name, dst)?;
     let (src1, src2) = (src1.to_cpu_storage()?, src2.to_cpu_storage()?);
     let mut cpu = dst.to_cpu_storage()?;
     f(&mut cpu, &src1, &src2)?;

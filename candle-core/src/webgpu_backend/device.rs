@@ -23,14 +23,14 @@ impl From<Runtime> for WebGpuDevice {
 }
 
 impl WebGpuDevice {
-    /// The device of an ordinal, without blocking.
+    /// [`BackendDevice::new`] without blocking.
     pub async fn new_async(ordinal: usize) -> Result<Self> {
         Ok(Self {
             runtime: Runtime::new_async(ordinal).await?,
         })
     }
 
-    /// Waits for everything recorded before, without blocking.
+    /// [`BackendDevice::synchronize`] without blocking.
     pub async fn synchronize_async(&self) -> Result<()> {
         Ok(self.runtime.synchronize_async().await?)
     }
@@ -45,7 +45,7 @@ impl WebGpuDevice {
         self.runtime.adapter()
     }
 
-    /// What the device did since it was made.
+    /// Counters since the device was created.
     pub fn stats(&self) -> Stats {
         self.runtime.stats()
     }
@@ -58,7 +58,7 @@ impl WebGpuDevice {
 
 /// The bytes of a slice of numbers.
 fn bytes_of<T: WithDType>(data: &[T]) -> &[u8] {
-    // SAFETY: every Candle element type is a plain number without padding.
+    // SAFETY: every Candle element type is a plain number without padding bytes.
     unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), std::mem::size_of_val(data)) }
 }
 
@@ -112,7 +112,7 @@ impl BackendDevice for WebGpuDevice {
             CpuStorage::F32(data) => self.storage_from_slice(data),
             CpuStorage::F64(data) => self.storage_from_slice(data),
             CpuStorage::F8E4M3(data) => self.storage_from_slice(data),
-            // Raw bytes, whatever the shape says: some of these elements are smaller than a byte.
+            // Some of these elements are smaller than a byte, so the storage counts bytes.
             CpuStorage::F6E2M3(data)
             | CpuStorage::F6E3M2(data)
             | CpuStorage::F4(data)

@@ -1,27 +1,28 @@
-//! `Device::WebGpu`: the thin layer between Candle and the runtime (the crate candle-webgpu). It turns a
-//! [`DType`] into an [`WebGpuDType`], a storage and its layout into a [`View`], and each trait method into one call.
+//! `Device::WebGpu`: a thin layer between Candle and its runtime, the crate candle-webgpu. It turns a [`DType`] into an [`WebGpuDType`], a
+//! storage with its layout into a [`View`](runtime::View), and each op into one call of the runtime.
 
 pub mod custom;
+mod debug;
 mod device;
+mod dispatch;
 pub mod nn;
 mod storage;
-pub(crate) mod twin;
-mod verify;
 
 pub use candle_webgpu as runtime;
 pub use candle_webgpu::Error as WebGpuError;
 pub use device::WebGpuDevice;
+pub use dispatch::sdpa;
 pub use storage::WebGpuStorage;
 
 use crate::{DType, Error, Result};
 use runtime::DType as WebGpuDType;
 
-/// Whether this machine has an adapter.
+/// Whether this machine has a WebGPU adapter.
 pub fn is_available() -> bool {
     runtime::adapters().is_ok_and(|a| !a.is_empty())
 }
 
-/// The same without blocking.
+/// [`is_available`] without blocking.
 pub async fn is_available_async() -> bool {
     !runtime::adapters_async().await.is_empty()
 }
@@ -45,7 +46,7 @@ pub(crate) fn webgpu_dtype(op: &'static str, dtype: DType) -> Result<WebGpuDType
     })
 }
 
-/// The element type that moves a dtype: those without arithmetic are raw bytes.
+/// The element type that copies a dtype. Dtypes without arithmetic are copied as raw bytes.
 pub(crate) fn bits_dtype(op: &'static str, dtype: DType) -> Result<WebGpuDType> {
     match dtype {
         DType::F6E2M3 | DType::F6E3M2 | DType::F4 | DType::F8E8M0 => Ok(WebGpuDType::U8),

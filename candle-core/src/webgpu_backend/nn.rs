@@ -1,7 +1,9 @@
-//! The fused ops behind Candle's custom ops, one dispatch each.
+//! The fused ops behind Candle's custom ops.
 
-use super::{twin, WebGpuStorage};
-use crate::backend::{BackendDevice, BackendStorage};
+use candle_webgpu::kernel::attention::Attention;
+
+use super::WebGpuStorage;
+use crate::backend::BackendDevice;
 use crate::{DType, Layout, Result, Shape, Storage, Tensor};
 
 type Forward = Result<(WebGpuStorage, Shape)>;
@@ -76,15 +78,11 @@ rope!(rope);
 rope!(rope_i);
 rope!(rope_thd);
 
-/// Attention of queries, keys and values, each with its layout. A mask is added to the scores; it may have any shape that
-/// can be broadcast to (b, heads, queries, keys). `causal` lets the last query see all keys, the one before it all but the
-/// last, and so on, as on Metal. A query that sees no key is NaN, as it is by softmax.
-pub fn sdpa(
+/// See [`super::sdpa`].
+pub(super) fn sdpa(
     qkv: [(&WebGpuStorage, &Layout); 3],
     mask: Option<&Tensor>,
-    causal: bool,
-    scale: f32,
-    softcapping: f32,
+    how: Attention,
 ) -> Forward {
     const OP: &str = "sdpa";
     let [(q, lq), (k, lk), (v, lv)] = qkv;
@@ -93,30 +91,22 @@ pub fn sdpa(
     let mask = match &mask {
         None => None,
         Some((storage, l)) => match &**storage {
-            Storage::WebGpu(m) if m.device().same_device(q.device()) => Some(("mask", m, *l)),
+            Storage::WebGpu(m) if m.device().same_device(q.device()) => Some(m.view(OP, l)?),
             _ => crate::bail!("{OP}: the mask is not on the device of q"),
         },
     };
-    let how = candle_webgpu::kernel::attention::Attention {
-        causal,
-        scale,
-        softcapping,
-    };
-    let mask_view = mask.map(|(_, m, l)| m.view(OP, l)).transpose()?;
-    let value = q.device().runtime().sdpa(views, mask_view, how)?;
-    // The runtime has refused what has not four dims.
+    let value = q.device().runtime().sdpa(views, mask, how)?;
+    // The runtime accepts only tensors of four dims.
     let mut dims = lq.dims().to_vec();
     if let (Some(last), Some(columns)) = (dims.last_mut(), lv.dims().last()) {
         *last = *columns;
     }
     let shape = Shape::from(dims);
     let count = shape.elem_count();
-    let here = q.with(value, q.dtype(), count);
-    twin::attention([("q", q, lq), ("k", k, lk), ("v", v, lv)], mask, how, &here)?;
-    Ok((here, shape))
+    Ok((q.with(value, q.dtype(), count), shape))
 }
 
-/// Positions, u32, that sort each row of the last dim.
+/// The indices, in u32, that sort each row of the last dim.
 pub fn argsort(x: &WebGpuStorage, l: &Layout, asc: bool, last_dim: usize) -> Forward {
     const OP: &str = "argsort";
     let value = x

@@ -5,7 +5,6 @@ use candle_webgpu::kernel::pool::upsample::Corners;
 use candle_webgpu::{DType as WebGpuDType, Value, View};
 
 use super::{bits_dtype, webgpu_dtype, WebGpuDevice};
-use crate::backend::BackendStorage;
 use crate::conv::{ParamsConv1D, ParamsConv2D, ParamsConvTranspose1D, ParamsConvTranspose2D};
 use crate::op::{BinaryOpT, CmpOp, ReduceOp, UnaryOpT};
 use crate::scalar::Scalar;
@@ -30,17 +29,30 @@ impl WebGpuStorage {
         }
     }
 
-    /// Number of elements, whatever a layout shows of them.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    pub fn device(&self) -> &WebGpuDevice {
+        &self.device
+    }
+
+    /// Number of elements in the whole storage.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// What a layout shows of this storage, which must hold all of it.
+    /// The layout of the whole storage.
+    pub(super) fn layout(&self) -> Layout {
+        Layout::contiguous(self.count)
+    }
+
+    /// What a layout shows of this storage; an error if it shows more than the storage holds.
     pub(crate) fn view<'a>(&'a self, op: &'static str, l: &'a Layout) -> Result<View<'a>> {
         self.view_as(op, webgpu_dtype(op, self.dtype)?, l, l.dims())
     }
 
-    /// The same where elements only move. Those smaller than a byte have fewer bytes than elements.
+    /// [`Self::view`] for ops that only move elements. It also accepts the dtypes without arithmetic, as bytes.
     fn moved<'a>(&'a self, op: &'static str, l: &'a Layout) -> Result<View<'a>> {
         self.view_as(op, bits_dtype(op, self.dtype)?, l, l.dims())
     }
@@ -56,9 +68,8 @@ impl WebGpuStorage {
         Ok(View::new(op, &self.value, gpu_dtype, layout)?)
     }
 
-    /// A convolution in groups, `k` being (o, c / groups, ...) and what moves it padding, stride and dilation. None where one for
-    /// each group is better.
-    pub(crate) fn grouped_conv(
+    /// Convolves in groups with a kernel (c_out, c_in / groups, ...). `None` if one convolution per group is faster.
+    pub(super) fn conv_grouped(
         &self,
         l: &Layout,
         (k, k_l): (&Self, &Layout),
@@ -82,18 +93,33 @@ impl WebGpuStorage {
         Self::new(value, self.device.clone(), dtype, count)
     }
 
-    /// A new storage of the shape that `l` shows.
+    /// A new storage with the shape of `l`.
     pub(crate) fn shaped(&self, value: Value, dtype: DType, l: &Layout) -> Self {
         self.with(value, dtype, l.shape().elem_count())
     }
 
-    /// A new storage of this dtype, of as many elements as `value` holds.
+    /// A new storage of the same dtype that holds all of `value`.
     fn all_of(&self, value: Value) -> Self {
         let count = value.bytes() as usize / self.dtype.size_in_bytes();
         self.with(value, self.dtype, count)
     }
 
-    fn map(&self, op: &'static str, l: &Layout, scalars: [f64; 2]) -> Result<Self> {
+    /// A copy of the whole storage.
+    pub(super) fn copy(&self) -> Result<Self> {
+        let all = self.layout();
+        let value = self.moved("clone", &all)?;
+        let value = self.device.runtime().contiguous(value)?;
+        Ok(self.with(value, self.dtype, self.count))
+    }
+
+    /// Reads the whole storage back. Waits for the device.
+    pub(super) fn to_cpu_storage(&self) -> Result<CpuStorage> {
+        let bytes = (self.count * stored(self.dtype)) as u64;
+        let bytes = self.device.runtime().read(&self.value, 0, bytes)?;
+        Ok(cpu_storage(self.dtype, &bytes))
+    }
+
+    fn unary_op(&self, op: &'static str, l: &Layout, scalars: [f64; 2]) -> Result<Self> {
         let value = self
             .device
             .runtime()
@@ -101,14 +127,14 @@ impl WebGpuStorage {
         Ok(self.shaped(value, self.dtype, l))
     }
 
-    /// Starts to read what a contiguous layout shows. The result is all that the CPU's storage of it holds.
+    /// Starts to read what a contiguous layout shows; the future resolves to the CPU's storage of it.
     pub(crate) fn read_async(
         &self,
         l: &Layout,
     ) -> Result<impl Future<Output = Result<CpuStorage>> + use<>> {
         let (dtype, size) = (self.dtype, stored(self.dtype));
         let (start, count) = match (bits_dtype("readback", dtype)?, dtype) {
-            // Some of these elements are smaller than a byte: the storage as a whole.
+            // Some of these elements are smaller than a byte, so the storage is read as a whole.
             (WebGpuDType::U8, dtype) if dtype != DType::U8 && l.start_offset() == 0 => {
                 (0, self.count)
             }
@@ -120,7 +146,7 @@ impl WebGpuStorage {
     }
 }
 
-/// Bytes of what the CPU's storage counts: of dtypes smaller than a byte it counts the bytes.
+/// Bytes per element of the CPU's storage, which counts bytes where elements are smaller than a byte.
 fn stored(dtype: DType) -> usize {
     match dtype {
         DType::F6E2M3 | DType::F6E3M2 | DType::F4 | DType::F8E8M0 => 1,
@@ -128,12 +154,12 @@ fn stored(dtype: DType) -> usize {
     }
 }
 
-/// The numbers that bytes from the device stand for.
+/// Reinterprets bytes from the device.
 fn numbers<T: crate::WithDType>(bytes: &[u8]) -> Vec<T> {
     let count = bytes.len() / std::mem::size_of::<T>();
     let mut out = Vec::with_capacity(count);
-    // SAFETY: `out` has room for as many whole elements as there are bytes for, and every bit pattern is a value of a
-    // Candle element type.
+    // SAFETY: `out` has the capacity for `count` elements, `bytes` holds at least as many, and every bit pattern is a valid
+    // value of a Candle element type.
     unsafe {
         let size = count * std::mem::size_of::<T>();
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), out.as_mut_ptr() as *mut u8, size);
@@ -161,7 +187,6 @@ fn cpu_storage(dtype: DType, bytes: &[u8]) -> CpuStorage {
     }
 }
 
-/// How a convolution's kernel moves.
 fn window(stride: usize, padding: usize, dilation: usize, output_padding: usize) -> ConvParams {
     ConvParams {
         stride,
@@ -171,7 +196,7 @@ fn window(stride: usize, padding: usize, dilation: usize, output_padding: usize)
     }
 }
 
-/// Elements of a view may share memory, and then they cannot be written one by one.
+/// Refuses to write to a view whose elements may share memory.
 fn in_place(op: &'static str, l: &Layout) -> Result<()> {
     match l.is_contiguous() {
         true => Ok(()),
@@ -179,7 +204,7 @@ fn in_place(op: &'static str, l: &Layout) -> Result<()> {
     }
 }
 
-/// The bits of a scalar, low first.
+/// The bits of a scalar, in the low end of the result.
 fn bits(v: Scalar) -> u64 {
     match v {
         Scalar::U8(v) => v.into(),
@@ -195,52 +220,33 @@ fn bits(v: Scalar) -> u64 {
     }
 }
 
-impl BackendStorage for WebGpuStorage {
-    type Device = WebGpuDevice;
+pub(super) fn cmp_name(op: CmpOp) -> &'static str {
+    match op {
+        CmpOp::Eq => "eq",
+        CmpOp::Ne => "ne",
+        CmpOp::Le => "le",
+        CmpOp::Ge => "ge",
+        CmpOp::Lt => "lt",
+        CmpOp::Gt => "gt",
+    }
+}
 
-    fn try_clone(&self, _: &Layout) -> Result<Self> {
-        let all = Layout::contiguous(self.count);
-        let value = self
-            .device
-            .runtime()
-            .contiguous(self.moved("clone", &all)?)?;
-        Ok(self.with(value, self.dtype, self.count))
+/// The methods of [`BackendStorage`](crate::backend::BackendStorage); `dispatch.rs` implements the trait by them.
+impl WebGpuStorage {
+    pub(super) fn affine(&self, l: &Layout, mul: f64, add: f64) -> Result<Self> {
+        self.unary_op("affine", l, [mul, add])
     }
 
-    fn dtype(&self) -> DType {
-        self.dtype
+    pub(super) fn powf(&self, l: &Layout, exponent: f64) -> Result<Self> {
+        self.unary_op("powf", l, [exponent, 0.])
     }
 
-    fn device(&self) -> &WebGpuDevice {
-        &self.device
+    pub(super) fn elu(&self, l: &Layout, alpha: f64) -> Result<Self> {
+        self.unary_op("elu", l, [alpha, 0.])
     }
 
-    fn to_cpu_storage(&self) -> Result<CpuStorage> {
-        let bytes = (self.count * stored(self.dtype)) as u64;
-        let bytes = self.device.runtime().read(&self.value, 0, bytes)?;
-        Ok(cpu_storage(self.dtype, &bytes))
-    }
-
-    fn affine(&self, l: &Layout, mul: f64, add: f64) -> Result<Self> {
-        self.map("affine", l, [mul, add])
-    }
-
-    fn powf(&self, l: &Layout, exponent: f64) -> Result<Self> {
-        self.map("powf", l, [exponent, 0.])
-    }
-
-    fn elu(&self, l: &Layout, alpha: f64) -> Result<Self> {
-        self.map("elu", l, [alpha, 0.])
-    }
-
-    fn reduce_op(&self, op: ReduceOp, l: &Layout, dims: &[usize]) -> Result<Self> {
-        let name = match op {
-            ReduceOp::Sum => "sum",
-            ReduceOp::Min => "min",
-            ReduceOp::Max => "max",
-            ReduceOp::ArgMin => "argmin",
-            ReduceOp::ArgMax => "argmax",
-        };
+    pub(super) fn reduce_op(&self, op: ReduceOp, l: &Layout, dims: &[usize]) -> Result<Self> {
+        let name = op.name();
         let dtype = match op {
             ReduceOp::ArgMin | ReduceOp::ArgMax => DType::U32,
             ReduceOp::Sum | ReduceOp::Min | ReduceOp::Max => self.dtype,
@@ -257,37 +263,35 @@ impl BackendStorage for WebGpuStorage {
         Ok(self.with(value, dtype, count))
     }
 
-    fn cmp(&self, op: CmpOp, rhs: &Self, l: &Layout, rhs_l: &Layout) -> Result<Self> {
-        let name = match op {
-            CmpOp::Eq => "eq",
-            CmpOp::Ne => "ne",
-            CmpOp::Le => "le",
-            CmpOp::Ge => "ge",
-            CmpOp::Lt => "lt",
-            CmpOp::Gt => "gt",
-        };
+    pub(super) fn cmp(&self, op: CmpOp, rhs: &Self, l: &Layout, rhs_l: &Layout) -> Result<Self> {
+        let name = cmp_name(op);
         let (a, b) = (self.view(name, l)?, rhs.view(name, rhs_l)?);
         let value = self.device.runtime().binary(name, a, b)?;
         Ok(self.shaped(value, DType::U8, l))
     }
 
-    fn to_dtype(&self, l: &Layout, dtype: DType) -> Result<Self> {
+    pub(super) fn to_dtype(&self, l: &Layout, dtype: DType) -> Result<Self> {
         let to = webgpu_dtype("to_dtype", dtype)?;
         let value = self.device.runtime().cast(self.view("to_dtype", l)?, to)?;
         Ok(self.shaped(value, dtype, l))
     }
 
-    fn unary_impl<B: UnaryOpT>(&self, l: &Layout) -> Result<Self> {
-        self.map(B::KERNEL, l, [0.; 2])
+    pub(super) fn unary_impl<B: UnaryOpT>(&self, l: &Layout) -> Result<Self> {
+        self.unary_op(B::KERNEL, l, [0.; 2])
     }
 
-    fn binary_impl<B: BinaryOpT>(&self, rhs: &Self, l: &Layout, rhs_l: &Layout) -> Result<Self> {
+    pub(super) fn binary_impl<B: BinaryOpT>(
+        &self,
+        rhs: &Self,
+        l: &Layout,
+        rhs_l: &Layout,
+    ) -> Result<Self> {
         let (a, b) = (self.view(B::KERNEL, l)?, rhs.view(B::KERNEL, rhs_l)?);
         let value = self.device.runtime().binary(B::KERNEL, a, b)?;
         Ok(self.shaped(value, self.dtype, l))
     }
 
-    fn where_cond(
+    pub(super) fn where_cond(
         &self,
         l: &Layout,
         t: &Self,
@@ -304,17 +308,23 @@ impl BackendStorage for WebGpuStorage {
         Ok(self.shaped(value, t.dtype, l))
     }
 
-    fn conv1d(&self, l: &Layout, k: &Self, k_l: &Layout, p: &ParamsConv1D) -> Result<Self> {
+    pub(super) fn conv1d(
+        &self,
+        l: &Layout,
+        k: &Self,
+        k_l: &Layout,
+        p: &ParamsConv1D,
+    ) -> Result<Self> {
         const OP: &str = "conv1d";
         let x = self.view(OP, l)?;
-        // Channels that do not divide into the groups are left out, as on the CPU.
+        // `dims` leaves out channels that do not divide evenly into the groups, as the CPU does.
         let dims = [p.c_out, p.c_in, p.k_size];
         let w = k.view_as(OP, webgpu_dtype(OP, k.dtype)?, k_l, &dims)?;
         let window = window(p.stride, p.padding, p.dilation, 0);
         Ok(self.all_of(self.device.runtime().conv(x, w, window)?))
     }
 
-    fn conv_transpose1d(
+    pub(super) fn conv_transpose1d(
         &self,
         l: &Layout,
         k: &Self,
@@ -328,7 +338,13 @@ impl BackendStorage for WebGpuStorage {
         Ok(self.all_of(value))
     }
 
-    fn conv2d(&self, l: &Layout, k: &Self, k_l: &Layout, p: &ParamsConv2D) -> Result<Self> {
+    pub(super) fn conv2d(
+        &self,
+        l: &Layout,
+        k: &Self,
+        k_l: &Layout,
+        p: &ParamsConv2D,
+    ) -> Result<Self> {
         const OP: &str = "conv2d";
         let x = self.view(OP, l)?;
         let dims = [p.c_out, p.c_in, p.k_h, p.k_w];
@@ -337,7 +353,7 @@ impl BackendStorage for WebGpuStorage {
         Ok(self.all_of(self.device.runtime().conv(x, w, window)?))
     }
 
-    fn conv_transpose2d(
+    pub(super) fn conv_transpose2d(
         &self,
         l: &Layout,
         k: &Self,
@@ -351,29 +367,39 @@ impl BackendStorage for WebGpuStorage {
         Ok(self.all_of(value))
     }
 
-    fn avg_pool2d(&self, l: &Layout, k: (usize, usize), stride: (usize, usize)) -> Result<Self> {
+    pub(super) fn avg_pool2d(
+        &self,
+        l: &Layout,
+        k: (usize, usize),
+        stride: (usize, usize),
+    ) -> Result<Self> {
         let x = self.view("avg_pool2d", l)?;
         let runtime = self.device.runtime();
         Ok(self.all_of(runtime.avg_pool2d(x, k.into(), stride.into())?))
     }
 
-    fn max_pool2d(&self, l: &Layout, k: (usize, usize), stride: (usize, usize)) -> Result<Self> {
+    pub(super) fn max_pool2d(
+        &self,
+        l: &Layout,
+        k: (usize, usize),
+        stride: (usize, usize),
+    ) -> Result<Self> {
         let x = self.view("max_pool2d", l)?;
         let runtime = self.device.runtime();
         Ok(self.all_of(runtime.max_pool2d(x, k.into(), stride.into())?))
     }
 
-    fn upsample_nearest1d(&self, l: &Layout, size: usize) -> Result<Self> {
+    pub(super) fn upsample_nearest1d(&self, l: &Layout, size: usize) -> Result<Self> {
         let x = self.view("upsample_nearest1d", l)?;
         Ok(self.all_of(self.device.runtime().upsample_nearest1d(x, size)?))
     }
 
-    fn upsample_nearest2d(&self, l: &Layout, h: usize, w: usize) -> Result<Self> {
+    pub(super) fn upsample_nearest2d(&self, l: &Layout, h: usize, w: usize) -> Result<Self> {
         let x = self.view("upsample_nearest2d", l)?;
         Ok(self.all_of(self.device.runtime().upsample_nearest2d(x, [h, w])?))
     }
 
-    fn upsample_bilinear2d(
+    pub(super) fn upsample_bilinear2d(
         &self,
         l: &Layout,
         h: usize,
@@ -392,14 +418,20 @@ impl BackendStorage for WebGpuStorage {
         Ok(self.all_of(runtime.upsample_bilinear2d(x, [h, w], corners)?))
     }
 
-    fn gather(&self, l: &Layout, ids: &Self, ids_l: &Layout, dim: usize) -> Result<Self> {
+    pub(super) fn gather(
+        &self,
+        l: &Layout,
+        ids: &Self,
+        ids_l: &Layout,
+        dim: usize,
+    ) -> Result<Self> {
         const OP: &str = "gather";
         let (x, ids) = (self.view(OP, l)?, ids.view(OP, ids_l)?);
         let value = self.device.runtime().gather(x, ids, dim)?;
         Ok(self.shaped(value, self.dtype, ids_l))
     }
 
-    fn scatter_set(
+    pub(super) fn scatter_set(
         &mut self,
         l: &Layout,
         ids: &Self,
@@ -417,7 +449,7 @@ impl BackendStorage for WebGpuStorage {
             .scatter_set(self.view(OP, l)?, ids, src, dim)?)
     }
 
-    fn scatter_add_set(
+    pub(super) fn scatter_add_set(
         &mut self,
         l: &Layout,
         ids: &Self,
@@ -435,7 +467,13 @@ impl BackendStorage for WebGpuStorage {
             .scatter_add(self.view(OP, l)?, ids, src, dim)?)
     }
 
-    fn index_select(&self, ids: &Self, l: &Layout, ids_l: &Layout, dim: usize) -> Result<Self> {
+    pub(super) fn index_select(
+        &self,
+        ids: &Self,
+        l: &Layout,
+        ids_l: &Layout,
+        dim: usize,
+    ) -> Result<Self> {
         const OP: &str = "index_select";
         let (x, ids_view) = (self.view(OP, l)?, ids.view(OP, ids_l)?);
         let value = self.device.runtime().index_select(x, ids_view, dim)?;
@@ -444,7 +482,7 @@ impl BackendStorage for WebGpuStorage {
         Ok(self.with(value, self.dtype, around * ids_l.shape().elem_count()))
     }
 
-    fn index_add(
+    pub(super) fn index_add(
         &self,
         l: &Layout,
         ids: &Self,
@@ -462,7 +500,7 @@ impl BackendStorage for WebGpuStorage {
         Ok(self.shaped(value, self.dtype, l))
     }
 
-    fn matmul(
+    pub(super) fn matmul(
         &self,
         rhs: &Self,
         bmnk: (usize, usize, usize, usize),
@@ -476,8 +514,13 @@ impl BackendStorage for WebGpuStorage {
         Ok(self.with(value, self.dtype, b * m * n))
     }
 
-    fn copy_strided_src(&self, dst: &mut Self, dst_offset: usize, l: &Layout) -> Result<()> {
-        // The destination is contiguous in the order of the source's dims.
+    pub(super) fn copy_strided_src(
+        &self,
+        dst: &mut Self,
+        dst_offset: usize,
+        l: &Layout,
+    ) -> Result<()> {
+        // The trait's destination is contiguous, with the dims of the source.
         let shape: Shape = l.dims().into();
         let dst_l = Layout::contiguous_with_offset(&shape, dst_offset);
         Ok(self
@@ -486,7 +529,8 @@ impl BackendStorage for WebGpuStorage {
             .copy_into(self.moved("copy", l)?, dst.moved("copy", &dst_l)?)?)
     }
 
-    fn copy2d(
+    #[allow(clippy::too_many_arguments, reason = "as in the trait")]
+    pub(super) fn copy2d(
         &self,
         dst: &mut Self,
         d1: usize,
@@ -503,7 +547,7 @@ impl BackendStorage for WebGpuStorage {
         Ok(self.device.runtime().copy_into(x, y)?)
     }
 
-    fn const_set(&mut self, v: Scalar, l: &Layout) -> Result<()> {
+    pub(super) fn const_set(&mut self, v: Scalar, l: &Layout) -> Result<()> {
         let runtime = self.device.runtime();
         let (e, all) = (
             webgpu_dtype("const_set", self.dtype)?,
@@ -512,7 +556,7 @@ impl BackendStorage for WebGpuStorage {
         if all == self.count && l.is_contiguous() && l.start_offset() == 0 {
             return Ok(runtime.fill_in(&self.value, all, e, bits(v))?);
         }
-        // One element, repeated over the view by strides of 0.
+        // Copies one element to all places of the view by strides of 0.
         let one = runtime.fill(1, e, bits(v))?;
         let repeat = vec![0; l.dims().len()];
         let source = View::new("const_set", &one, e, (l.dims(), &repeat, 0))?;

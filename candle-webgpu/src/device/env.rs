@@ -20,6 +20,8 @@ pub const TIMEOUT_VAR: &str = "CANDLE_WEBGPU_TIMEOUT";
 pub const CHECK_NAN_VAR: &str = "CANDLE_WEBGPU_CHECK_NAN";
 /// 1: who calls the device is to compare what it gives with what the CPU gives ([`crate::Device::verifies`]).
 pub const VERIFY_VAR: &str = "CANDLE_WEBGPU_VERIFY";
+/// 1: custom ops without an implementation for the device run on the CPU ([`crate::Device::cpu_fallback`]).
+pub const CPU_FALLBACK_VAR: &str = "CANDLE_WEBGPU_CPU_FALLBACK";
 /// Kernels to do without, separated by commas: a kernel's name forbids all its variants, `kernel.variant` only that one. Other
 /// kernels take their place; an op that no other kernel computes is an error.
 pub const DENY_VAR: &str = "CANDLE_WEBGPU_DENY";
@@ -52,6 +54,8 @@ pub(crate) struct Settings {
     pub timeout: Option<Duration>,
     pub check_nan: bool,
     pub verify: bool,
+    /// Custom ops without an implementation for the device may run on the CPU.
+    pub cpu_fallback: bool,
     /// Names of kernels, or of their variants.
     pub denied: Vec<String>,
     pub checked: bool,
@@ -79,6 +83,7 @@ impl Settings {
             },
             check_nan: parsed(CHECK_NAN_VAR, "0 or 1", switch)?.unwrap_or(false),
             verify: parsed(VERIFY_VAR, "0 or 1", switch)?.unwrap_or(false),
+            cpu_fallback: parsed(CPU_FALLBACK_VAR, "0 or 1", switch)?.unwrap_or(false),
             denied: denied()?,
             checked: parsed(CHECKED_VAR, "0 or 1", switch)?.unwrap_or(false),
             log: parsed(LOG_VAR, "ops", |text| (text == "ops").then_some(()))?.is_some(),

@@ -51,6 +51,7 @@ struct Core {
     executor: Arc<Executor>,
     /// Callers compare what ops give with what the CPU gives.
     verify: bool,
+    cpu_fallback: bool,
     cpu_fallbacks: AtomicU64,
     verified: AtomicU64,
 }
@@ -117,6 +118,11 @@ impl Device {
     #[inline]
     pub fn verifies(&self) -> bool {
         cfg!(not(target_arch = "wasm32")) && self.core().verify
+    }
+
+    /// Whether custom ops without an implementation for the device may run on the CPU ([`crate::CPU_FALLBACK_VAR`]).
+    pub fn cpu_fallback(&self) -> bool {
+        self.core().cpu_fallback
     }
 
     /// Counts all that was submitted; what is only recorded does not count yet.

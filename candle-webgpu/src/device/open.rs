@@ -197,6 +197,7 @@ impl Device {
             recorder: Recorder::new(gpu, executor.clone(), settings.check_nan),
             executor,
             verify: settings.verify,
+            cpu_fallback: settings.cpu_fallback,
             cpu_fallbacks: AtomicU64::new(0),
             verified: AtomicU64::new(0),
         };

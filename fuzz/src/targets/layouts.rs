@@ -231,7 +231,9 @@ fn choose(case: &mut Case<'_>) -> Option<()> {
     let (x, l) = case.operand(&DTYPES)?;
     let (z, r) = case.beside(x.dtype, &l.dims, false)?;
     let (c, k) = case.beside(DType::U8, &l.dims, false)?;
-    let y = case.device.where_cond(c.view(&k)?, x.view(&l)?, z.view(&r)?);
+    let y = case
+        .device
+        .where_cond(c.view(&k)?, x.view(&l)?, z.view(&r)?);
     case.check(y, x.dtype, &l, || {
         let of = [x.at(&l.places()), z.at(&r.places())];
         let places = k.places().into_iter().enumerate();
