@@ -92,9 +92,30 @@ fn check(spec: &Specialization) -> Result<()> {
         module.entry_points.len() == 1 && module.entry_points[0].name == "main",
         "its entry point is not main"
     );
+    builtins(&module)?;
     bindings(spec, &module)?;
     params(spec, &module)?;
     shared(spec, module)
+}
+
+/// Subgroup builtins are arguments of `main` itself: naga's HLSL writer does not find them in a struct.
+fn builtins(module: &naga::Module) -> Result<()> {
+    use naga::BuiltIn::{NumSubgroups, SubgroupId, SubgroupInvocationId, SubgroupSize};
+    let of_subgroups = [NumSubgroups, SubgroupId, SubgroupInvocationId, SubgroupSize];
+    for argument in &module.entry_points[0].function.arguments {
+        let naga::TypeInner::Struct { members, .. } = &module.types[argument.ty].inner else {
+            continue;
+        };
+        for member in members {
+            if let Some(naga::Binding::BuiltIn(builtin)) = &member.binding {
+                ensure!(
+                    !of_subgroups.contains(builtin),
+                    "{builtin:?} is a member of a struct"
+                );
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The fields of a kernel's parameters lie in Rust where WGSL looks for them.

@@ -11,7 +11,7 @@ fn bf16_unpack(quad: vec2<u32>) -> vec4<f32> {
     ));
 }
 
-// Ties to even. A NaN keeps its upper payload and is made quiet, lest rounding turn it into an infinity.
+// Ties to even. A NaN keeps its upper payload and becomes quiet, so that rounding cannot turn it into an infinity.
 fn bf16_bits(v: vec4<f32>) -> vec4<u32> {
     let b = bitcast<vec4<u32>>(v);
     let rounded = (b + vec4<u32>(0x7fffu) + ((b >> vec4<u32>(16u)) & vec4<u32>(1u))) >> vec4<u32>(16u);

@@ -1,4 +1,4 @@
-// f16 as two elements in a word, computed as f32: no `shader-f16` is needed.
+// f16: two elements in a word, computed as f32 without `shader-f16`.
 
 fn f16_get(word: u32, lane: u32) -> f32 { return unpack2x16float(word >> (16u * lane)).x; }
 
@@ -6,8 +6,8 @@ fn f16_unpack(quad: vec2<u32>) -> vec4<f32> {
     return vec4<f32>(unpack2x16float(quad.x), unpack2x16float(quad.y));
 }
 
-// Ties to even; 65520 and more are infinite; NaN stays NaN. Integer arithmetic, since `pack2x16float` may round
-// either way and leaves what does not fit undefined.
+// Ties to even; 65520 and more become infinite; NaN stays NaN. In integers, since `pack2x16float` may round either way and is undefined
+// on overflow.
 fn f16_bits(v: vec4<f32>) -> vec4<u32> {
     let b = bitcast<vec4<u32>>(v);
     let a = b & vec4<u32>(0x7fffffffu);

@@ -1,4 +1,4 @@
-// f64: one element is two words, low and high. WGSL has no f64, so values stay pairs and op/f64.wgsl computes with them.
+// f64: one element is two words, low and high. WGSL has no f64; op/f64.wgsl computes on the pairs.
 
 // Four elements, in storage and in registers. One alias, since naga compares arrays by the spelling of their element.
 alias F64x4 = array<vec2<u32>, 4>;

@@ -12,7 +12,7 @@ fn f8e4m3_values(b: vec4<u32>) -> vec4<f32> {
     return bitcast<vec4<f32>>(v | ((b & vec4<u32>(0x80u)) << vec4<u32>(24u)));
 }
 
-// Ties to even; what is greater than 448 becomes 448, infinities too; NaN stays NaN.
+// Ties to even; saturates to 448, as infinities do; NaN stays NaN.
 fn f8e4m3_bits(v: vec4<f32>) -> vec4<u32> {
     let b = bitcast<vec4<u32>>(v);
     let a = b & vec4<u32>(0x7fffffffu);

@@ -1,4 +1,4 @@
-// i64: one element is two words, low and high. WGSL has no 64-bit integers without an extension, so values stay pairs.
+// i64: one element is two words, low and high. WGSL has no portable 64-bit integers; op/i64.wgsl computes on the pairs.
 
 // Four elements, in storage and in registers. One alias, since naga compares arrays by the spelling of their element.
 alias I64x4 = array<vec2<u32>, 4>;

@@ -1,4 +1,4 @@
-// u16: two elements in a word, computed as u32. Packing keeps the low bits. It moves every 16-bit dtype.
+// u16: two elements in a word, computed as u32. Packing keeps the low bits. Copies move all 16-bit dtypes as u16.
 
 fn u16_get(word: u32, lane: u32) -> u32 { return (word >> (16u * lane)) & 0xffffu; }
 

@@ -1,13 +1,13 @@
-// Where the operands of product `batch` of a batch of up to four dims begin.
+// bases(batch): where the operands of a matmul begin, for a batch of up to four dims.
 
-// slots: what a kernel of products brings.
+// slots: the parameters of a matmul.
 struct Params { a_offset: u32, b_offset: u32, batch: u32, dims: vec4<u32>, a_batch: vec4<u32>, b_batch: vec4<u32> }
 @group(0) @binding(0) var<uniform> p: Params;
 // end slots
 
 fn bases(batch: u32) -> vec2<u32> {
     var at = vec2<u32>(p.a_offset, p.b_offset);
-    // Eight quotients take as long as a small product.
+    // Eight divisions take as long as a small matmul.
     if p.batch > 1u {
         var rest = batch;
         for (var d = 0u; d < 4u; d++) {

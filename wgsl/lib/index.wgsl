@@ -1,4 +1,4 @@
-// Ids of every dtype as the two words of an i64. The greatest value of a dtype stands for "no element".
+// id_of_<dtype>(v): an index of any integer dtype as the words of an i64. The greatest value of a dtype means "no element".
 
 const ID_NONE = vec2<u32>(0xffffffffu, 0x7fffffffu);
 

@@ -1,4 +1,4 @@
-// Philox4x32-10: a counter-based generator. Equal keys and counters give equal numbers on every device.
+// Philox4x32-10, a counter-based generator (Salmon et al., SC 2011). Equal seeds and counters give equal numbers on every adapter.
 
 fn philox_wide(a: u32, b: u32) -> vec2<u32> {
     let low = (a & 0xffffu) * (b & 0xffffu);

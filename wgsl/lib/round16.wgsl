@@ -1,10 +1,10 @@
-// Rounding to 16 bits: how many steps four values are, and the value of a step, where `bits` are those of the greatest
-// magnitude of a block. Steps are powers of two, so that what has few bits, as integers and narrow floats do, is exact.
-// Below 2e-34, where the quotient would overflow, all is zero; a NaN or an infinity makes the step NaN.
+// Block quantization to 16 bits: steps_of(v, bits) is four values as multiples of the step scale_of(bits), where `bits` are those of the
+// block's greatest magnitude. Steps are powers of two, so that values of few bits (integers, narrow floats) are exact. Blocks below 2e-34
+// become zero, where the quotient would overflow; a NaN or an infinity makes the step NaN.
 
 fn is_ordinary(bits: u32) -> bool { return bits >= 0x07800000u && bits < 0x7f800000u; }
 
-// The exponent of the least power of two of which the greatest is at most 32639 steps, 127 * 256 + 127: two signed bytes.
+// The exponent of the smallest step for which the greatest magnitude is at most 32639 = 127 * 256 + 127 steps: two signed bytes.
 fn step_exponent(bits: u32) -> u32 { return ((bits + 0x101ffu) >> 23u) - 14u; }
 
 fn steps_of(v: vec4<f32>, bits: u32) -> vec4<i32> {
@@ -19,7 +19,7 @@ fn scale_of(bits: u32) -> f32 {
     return bitcast<f32>(select(0u, 0x7fc00000u, bits >= 0x7f800000u));
 }
 
-// The greatest magnitude of four, as bits: NaN is greater than infinity.
+// The greatest magnitude of four values, as bits; NaN is greater than infinity.
 fn magnitude(v: vec4<f32>) -> u32 {
     let bits = bitcast<vec4<u32>>(v) & vec4<u32>(0x7fffffffu);
     return max(max(bits.x, bits.y), max(bits.z, bits.w));

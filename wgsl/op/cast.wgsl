@@ -1,5 +1,5 @@
-// Conversions between compute types, as Rust's `as`: floats to integers saturate and NaN gives 0,
-// integers to floats round to nearest, ties to even.
+// <from>_to_<to>(v): conversions between compute types as Rust's `as` does. Floats saturate to integers, NaN gives 0; integers round to
+// floats, ties to even.
 
 fn f32_to_u8(v: f32) -> u32 {
     if !(v > 0.0) { return 0u; }
@@ -43,7 +43,7 @@ fn u32_to_i64(v: u32) -> vec2<u32> { return vec2<u32>(v, 0u); }
 
 fn i64_to_u32(v: vec2<u32>) -> u32 { return v.x; }
 
-// By hand, since WGSL leaves the rounding of a conversion open.
+// In integers, since WGSL does not define the rounding of a conversion.
 fn i64_to_f32(v: vec2<u32>) -> f32 {
     let negative = (v.y >> 31u) != 0u;
     let a = select(v, vec2<u32>(~v.x + 1u, ~v.y + u32(v.x == 0u)), negative);

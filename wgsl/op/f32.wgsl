@@ -1,5 +1,5 @@
-// Operators on f32; f16 and bf16 share them. WGSL lets its builtins be off by many places and leaves infinities and NaN
-// open, so what matters is computed here: polynomials fitted for a relative error below half a place, NaN tested by bits.
+// Operators on f32; f16 and bf16 share them. WGSL's builtins may be off by many ULP and need
+// not handle infinities and NaN, so these are polynomials fitted to a relative error below half an ULP; NaN is tested by its bits.
 
 fn f32_of_bits(bits: u32) -> f32 { return bitcast<f32>(bits); }
 fn f32_nan() -> f32 { return f32_of_bits(0x7fc00000u); }

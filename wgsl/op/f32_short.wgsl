@@ -1,6 +1,5 @@
-// Operators on f32 whose results are stored in 16 bits. WGSL's exp2 of a number up to 0, off by 3 + 2 |v| places at most, is
-// exact enough for them, and its result between 0 and 1 cannot overflow; f32.wgsl's functions take more operations than an
-// adapter has time for between two bytes.
+// Operators on f32 for results of 16 bits. WGSL's exp2, off by at most 3 + 2 |v| ULP for v <= 0, is exact enough for these, and the
+// functions of f32.wgsl would make memory-bound kernels compute-bound.
 
 // 1 / (1 + e^-v), where v is w ln(2).
 fn f32_short_sigmoid(w: f32) -> f32 {

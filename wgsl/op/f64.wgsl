@@ -200,7 +200,7 @@ fn gt(a: vec2<u32>, b: vec2<u32>) -> u32 { return u32(f64_less(b, a)); }
 fn bminimum(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return select(a, b, f64_less(b, a)); }
 fn bmaximum(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return select(a, b, f64_less(a, b)); }
 
-// Pieces of reductions: see op/f32.wgsl.
+// For reductions: see op/f32.wgsl.
 fn reduce_sum(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return badd(a, b); }
 fn reduce_min_takes(a: vec2<u32>, b: vec2<u32>) -> bool { return f64_less(b, a) || (f64_is_nan(a) && !f64_is_nan(b)); }
 fn reduce_max_takes(a: vec2<u32>, b: vec2<u32>) -> bool { return f64_less(a, b) || (f64_is_nan(a) && !f64_is_nan(b)); }

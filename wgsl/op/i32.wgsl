@@ -28,10 +28,10 @@ fn ge(a: i32, b: i32) -> u32 { return u32(a >= b); }
 fn lt(a: i32, b: i32) -> u32 { return u32(a < b); }
 fn gt(a: i32, b: i32) -> u32 { return u32(a > b); }
 
-// Pieces of reductions: see op/f32.wgsl.
+// For reductions: see op/f32.wgsl.
 fn reduce_sum(a: i32, b: i32) -> i32 { return a + b; }
 fn reduce_min_takes(a: i32, b: i32) -> bool { return b < a; }
 fn reduce_max_takes(a: i32, b: i32) -> bool { return b > a; }
 fn reduce_poison(v: i32) -> bool { return false; }
-// The order of sorting: an unsigned key.
+// An unsigned key in the order of sorting.
 fn sort_key(v: i32) -> u32 { return bitcast<u32>(v) ^ 0x80000000u; }

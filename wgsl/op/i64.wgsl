@@ -85,10 +85,10 @@ fn ge(a: vec2<u32>, b: vec2<u32>) -> u32 { return u32(!i64_less(a, b)); }
 fn lt(a: vec2<u32>, b: vec2<u32>) -> u32 { return u32(i64_less(a, b)); }
 fn gt(a: vec2<u32>, b: vec2<u32>) -> u32 { return u32(i64_less(b, a)); }
 
-// Pieces of reductions: see op/f32.wgsl.
+// For reductions: see op/f32.wgsl.
 fn reduce_sum(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> { return badd(a, b); }
 fn reduce_min_takes(a: vec2<u32>, b: vec2<u32>) -> bool { return i64_less(b, a); }
 fn reduce_max_takes(a: vec2<u32>, b: vec2<u32>) -> bool { return i64_less(a, b); }
 fn reduce_poison(v: vec2<u32>) -> bool { return false; }
-// The order of sorting: an unsigned key.
+// An unsigned key in the order of sorting.
 fn sort_key(v: vec2<u32>) -> vec2<u32> { return vec2<u32>(v.x, v.y ^ 0x80000000u); }

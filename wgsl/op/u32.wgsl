@@ -23,10 +23,10 @@ fn ge(a: u32, b: u32) -> u32 { return u32(a >= b); }
 fn lt(a: u32, b: u32) -> u32 { return u32(a < b); }
 fn gt(a: u32, b: u32) -> u32 { return u32(a > b); }
 
-// Pieces of reductions: see op/f32.wgsl.
+// For reductions: see op/f32.wgsl.
 fn reduce_sum(a: u32, b: u32) -> u32 { return a + b; }
 fn reduce_min_takes(a: u32, b: u32) -> bool { return b < a; }
 fn reduce_max_takes(a: u32, b: u32) -> bool { return b > a; }
 fn reduce_poison(v: u32) -> bool { return false; }
-// The order of sorting: an unsigned key.
+// An unsigned key in the order of sorting.
 fn sort_key(v: u32) -> u32 { return v; }

@@ -10,7 +10,7 @@ use crate::kernel::{Strided, WORKGROUP};
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::{Grid, Op, Operands};
 
-/// How far apart copies may stand: what is between keys and values of a cache.
+/// The most ops between two copies, as between keys and values of a KV cache.
 const NEAR: usize = 12;
 
 type Copies = SmallVec<[usize; PARTS]>;
@@ -24,7 +24,7 @@ pub(crate) const RULE: Rule = Rule {
     apply: Apply::Batch(Scan::Due, find),
 };
 
-/// A copy and those after it that can go with it, where, and by what.
+/// A copy and the later ones to merge with it, the place of the merged op, and the op.
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let copy = |at: usize| {
         graph
@@ -54,7 +54,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     best
 }
 
-/// Whether no copy reads what another writes, and none writes where another does.
+/// Whether no copy reads or writes what another writes.
 fn are_apart(graph: &Graph, members: &[usize]) -> bool {
     let ops = || members.iter().filter_map(|at| graph.op(*at));
     ops().enumerate().all(|(i, a)| {
@@ -66,8 +66,8 @@ fn are_apart(graph: &Graph, members: &[usize]) -> bool {
     })
 }
 
-/// Whether two copies into one value certainly write different elements: their rows lie beside each other, or one after all of
-/// the other.
+/// Whether two copies into one value write disjoint elements: their rows lie side by side, or one lies after all of the other. May be
+/// false for disjoint ones.
 fn do_not_meet(a: &Op, b: &Op) -> bool {
     let (Some(a), Some(b)) = (part(a), part(b)) else {
         return false;
@@ -81,7 +81,7 @@ fn do_not_meet(a: &Op, b: &Op) -> bool {
     if a1 <= b0 || b1 <= a0 {
         return true;
     }
-    // Rows as long as they are, every so many elements.
+    // Contiguous rows with one stride between them.
     let rows = |p: &Part| {
         let [d0, d1, d2, d3] = p.dims;
         let [_, _, step, one] = p.strides[1];
@@ -94,7 +94,7 @@ fn do_not_meet(a: &Op, b: &Op) -> bool {
     }
 }
 
-/// A recorded copy as a part, if its dims are few.
+/// A recorded copy as a part; None if it has too many dims.
 fn part(op: &Op) -> Option<Part> {
     let params: Strided<2> = op.params();
     let rank = params.rank as usize;
@@ -113,7 +113,7 @@ fn part(op: &Op) -> Option<Part> {
     Some(part)
 }
 
-/// The copies as one, if there is a kernel for as many parts and destinations.
+/// The merged op; None if there is no kernel for this assignment of copies to destinations.
 fn joined(device: &Gpu, graph: &Graph, members: &[usize]) -> Option<Op> {
     let mut reads = Operands::new();
     let mut writes = SmallVec::<[_; 2]>::new();

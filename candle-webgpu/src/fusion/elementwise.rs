@@ -3,14 +3,14 @@
 use smallvec::SmallVec;
 
 use crate::dtype::DType;
-use crate::fusion::expr::{Chain, Read};
+use crate::fusion::expr::{Expr, Read};
 use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::elementwise::fused::{MAX_READS, MAX_SCALARS, MAX_VIEWS};
 use crate::recorder::gpu::Gpu;
 use crate::shader::Arg;
 
-/// The most steps of a chain: enough for what models write down, and few enough for registers.
+/// The most steps of an expression: enough for models, and few enough for registers.
 const MAX_STEPS: usize = 12;
 
 pub(crate) const RULE: Rule = Rule {
@@ -22,9 +22,9 @@ pub(crate) const RULE: Rule = Rule {
     apply: Apply::Batch(Scan::All, find),
 };
 
-/// The op at a place together with one that makes an operand of it.
+/// Fuses an op with the producer of one of its operands.
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
-    let last = graph.op(at).filter(|op| Chain::is(op))?;
+    let last = graph.op(at).filter(|op| Expr::is(op))?;
     let (_, reads) = last.operands.split_last()?;
     reads.iter().find_map(|(value, _)| {
         let producer = graph.producer(value)?;
@@ -32,17 +32,17 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
         if producer >= at || !graph.due().contains(&producer) || !only {
             return None;
         }
-        let first = graph.op(producer).filter(|op| Chain::is(op))?;
+        let first = graph.op(producer).filter(|op| Expr::is(op))?;
         if !graph.can_move(&[producer, at], at) {
             return None;
         }
-        let joined = join(Chain::lift(first)?, &Chain::lift(last)?)?;
+        let joined = join(Expr::lift(first)?, &Expr::lift(last)?)?;
         Some(Rewrite::new(&[producer, at], at, [joined.op(device)?]))
     })
 }
 
-/// `first`, and then `last`, which reads what `first` makes as it lies.
-fn join(first: Chain, last: &Chain) -> Option<Chain> {
+/// The expression of `last` with that of `first` substituted. `last` must read all of `first`'s result without a view.
+fn join(first: Expr, last: &Expr) -> Option<Expr> {
     let made = first.y.clone();
     let all = |read: &Read| {
         !read.value.same(&made.0) || read.view.is_none() && read.offset == 0 && read.start == 0
@@ -53,7 +53,7 @@ fn join(first: Chain, last: &Chain) -> Option<Chain> {
     if first.steps.is_empty() && last.steps.is_empty() {
         return None;
     }
-    let mut joined = Chain {
+    let mut joined = Expr {
         n: last.n,
         reads: first.reads,
         steps: first.steps,
@@ -61,13 +61,13 @@ fn join(first: Chain, last: &Chain) -> Option<Chain> {
         y: last.y.clone(),
         out: last.out,
     };
-    // Where the operands of `last` are now.
+    // The operands of `last` in the joined expression.
     let mut moved = SmallVec::<[Arg; MAX_READS]>::new();
     let ready = joined.steps.len() as u8;
     for read in &last.reads {
         moved.push(match read.value.same(&made.0) {
             true if ready > 0 => Arg::Step(ready - 1),
-            // A copy: its source is read, as what `last` takes it for.
+            // A copy: read its source instead, as the dtype that `last` reads.
             true => {
                 let source = Read {
                     dtype: read.dtype,
@@ -96,18 +96,18 @@ fn join(first: Chain, last: &Chain) -> Option<Chain> {
     fits(&joined).then_some(joined)
 }
 
-/// Whether a kernel can be linked for it.
-fn fits(chain: &Chain) -> bool {
-    let views = chain.reads.iter().filter(|read| read.view.is_some());
-    let scalars = chain.steps.iter().filter(|step| step.has_scalars());
-    // Files of operators of two types of computation cannot be linked together.
-    let mut computes = chain.steps.iter().filter(|step| step.is_op()).map(|step| {
+/// Whether the fused kernel can run the expression.
+fn fits(expr: &Expr) -> bool {
+    let views = expr.reads.iter().filter(|read| read.view.is_some());
+    let scalars = expr.steps.iter().filter(|step| step.has_scalars());
+    // Operator files of two compute types cannot be linked together.
+    let mut computes = expr.steps.iter().filter(|step| step.is_op()).map(|step| {
         let dtype: DType = step.args[0].1;
         dtype.info().compute
     });
     let first = computes.next();
-    chain.reads.len() <= MAX_READS
-        && chain.steps.len() <= MAX_STEPS
+    expr.reads.len() <= MAX_READS
+        && expr.steps.len() <= MAX_STEPS
         && views.count() <= MAX_VIEWS
         && scalars.count() <= MAX_SCALARS
         && computes.all(|compute| first == Some(compute))

@@ -1,4 +1,4 @@
-//! Recorded elementwise ops as chains of one step, and chains as what is recorded.
+//! Elementwise expressions: a recorded op as an expression, and an expression as an op to record.
 
 use bytemuck::Zeroable;
 use smallvec::SmallVec;
@@ -25,31 +25,31 @@ pub(crate) struct Walk {
     pub quads: bool,
 }
 
-/// An operand of a chain.
+/// An operand of an expression.
 #[derive(Debug, Clone)]
 pub(crate) struct Read {
     pub value: Value,
-    /// The byte from which it is bound.
+    /// Start of the binding, in bytes.
     pub start: u64,
     pub dtype: DType,
     pub offset: u32,
     pub view: Option<Walk>,
 }
 
-/// Elementwise ops in a row. Without steps it is a copy of its only operand.
+/// An elementwise expression. Without steps it is a copy of its only operand.
 #[derive(Debug, Clone)]
-pub(crate) struct Chain {
+pub(crate) struct Expr {
     pub n: u32,
     pub reads: SmallVec<[Read; 4]>,
     pub steps: SmallVec<[Step; 4]>,
-    /// Of each step.
+    /// Scalars of each step.
     pub scalars: SmallVec<[[u32; 4]; 4]>,
     pub y: (Value, u64),
     pub out: DType,
 }
 
-impl Chain {
-    /// Whether an op is an elementwise one of dtypes that chains take.
+impl Expr {
+    /// Whether an op is elementwise and of dtypes that can be fused.
     pub fn is(op: &Op) -> bool {
         let kernel = op.is_of(&FUSED_ELEMENTWISE)
             || op.is_of(&UNARY)
@@ -63,20 +63,20 @@ impl Chain {
                 .all(|(dtype, _)| *dtype != DType::F64)
     }
 
-    /// Such an op as a chain.
-    pub fn lift(op: &Op) -> Option<Chain> {
+    /// The expression of such an op.
+    pub fn lift(op: &Op) -> Option<Expr> {
         if op.is_of(&FUSED_ELEMENTWISE) {
-            return Chain::again(op, op.spec.steps.as_deref()?);
+            return Expr::again(op, op.spec.steps.as_deref()?);
         }
         if op.is_of(&UNARY) {
             let params: Strided<1> = op.params();
             let [_, _, a0, a1] = params.offsets;
             let [b0, b1] = params.pad;
-            Chain::one(op, op.spec.op, &params, [a0, a1, b0, b1])
+            Expr::one(op, op.spec.op, &params, [a0, a1, b0, b1])
         } else if op.is_of(&BINARY) {
-            Chain::one::<2>(op, op.spec.op, &op.params(), [0; 4])
+            Expr::one::<2>(op, op.spec.op, &op.params(), [0; 4])
         } else if op.is_of(&WHERE_COND) {
-            Chain::one::<3>(op, WHERE_COND_OP, &op.params(), [0; 4])
+            Expr::one::<3>(op, WHERE_COND_OP, &op.params(), [0; 4])
         } else {
             None
         }
@@ -87,8 +87,8 @@ impl Chain {
         name: &'static str,
         params: &Strided<N>,
         scalars: [u32; 4],
-    ) -> Option<Chain> {
-        let mut chain = Chain {
+    ) -> Option<Expr> {
+        let mut expr = Expr {
             n: params.n,
             reads: SmallVec::new(),
             steps: SmallVec::new(),
@@ -111,21 +111,21 @@ impl Chain {
                 offset: params.offsets[i],
                 view,
             };
-            args.push((chain.read(read), dtype));
+            args.push((expr.read(read), dtype));
         }
         if name != COPY {
-            chain.steps.push(Step {
+            expr.steps.push(Step {
                 op: name,
                 args,
-                out: chain.out,
+                out: expr.out,
             });
-            chain.scalars.push(scalars);
+            expr.scalars.push(scalars);
         }
-        Some(chain)
+        Some(expr)
     }
 
-    /// What [`Chain::op`] recorded.
-    fn again(op: &Op, steps: &[Step]) -> Option<Chain> {
+    /// What [`Expr::op`] recorded.
+    fn again(op: &Op, steps: &[Step]) -> Option<Expr> {
         let mut params: Params = op.params();
         let offsets = params.offsets().map(|offset| *offset);
         let (y, reads) = op.operands.split_last()?;
@@ -154,7 +154,7 @@ impl Chain {
             true => kept.next().copied().unwrap_or_default(),
             false => [0; 4],
         };
-        Some(Chain {
+        Some(Expr {
             n: params.n,
             reads,
             scalars: steps.iter().map(&mut scalars).collect(),
@@ -164,7 +164,7 @@ impl Chain {
         })
     }
 
-    /// Takes an operand in, unless it is there.
+    /// Adds an operand, unless it is there.
     pub fn read(&mut self, read: Read) -> Arg {
         let same = |old: &Read| {
             old.value.same(&read.value)
@@ -178,8 +178,8 @@ impl Chain {
         Arg::Read(at as u8)
     }
 
-    /// The same with operands in another order: `values` first, each of which is one operand and no more.
-    pub fn in_front(mut self, values: &[&Value]) -> Option<Chain> {
+    /// Reorders the operands: `values` first. None unless each of them is exactly one operand.
+    pub fn in_front(mut self, values: &[&Value]) -> Option<Expr> {
         let mut order = SmallVec::<[usize; MAX_READS]>::new();
         for value in values {
             let mut places = (0..self.reads.len()).filter(|i| self.reads[*i].value.same(value));
@@ -199,7 +199,7 @@ impl Chain {
         Some(self)
     }
 
-    /// Lets go of operands that no step takes.
+    /// Drops operands that no step reads.
     pub fn drop_unread(&mut self) {
         let mut at = 0;
         while at < self.reads.len() {
@@ -218,7 +218,7 @@ impl Chain {
         }
     }
 
-    /// What to record.
+    /// The op to record.
     pub fn op(&self, device: &Gpu) -> Option<Op> {
         let mut params = Params {
             n: self.n,
@@ -258,7 +258,7 @@ impl Chain {
     }
 }
 
-/// Dims and strides of operand `i`, if they are few; dims of 1 fill up the front.
+/// Dims and strides of operand `i`, padded with leading dims of 1. None if there are too many.
 fn walk<const N: usize>(params: &Strided<N>, i: usize, quads: bool) -> Option<Walk> {
     let rank = params.rank as usize;
     let skipped = VIEW_RANK.checked_sub(rank)?;

@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 
 use crate::dtype::DType;
-use crate::fusion::expr::{Chain, Read};
+use crate::fusion::expr::{Expr, Read};
 use crate::fusion::graph::{writes, Graph, Rewrite};
 use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::matmul::epilogue;
@@ -27,7 +27,7 @@ pub(crate) const RULE: Rule = Rule {
 
 /// The product that the elementwise op at a place reads, where both go, and what does both.
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
-    let last = graph.op(at).filter(|op| Chain::is(op))?;
+    let last = graph.op(at).filter(|op| Expr::is(op))?;
     let (_, reads) = last.operands.split_last()?;
     let mut producers: SmallVec<[usize; 4]> = reads
         .iter()
@@ -50,12 +50,12 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
         }
         let mut places = [at, producer].into_iter();
         let to = places.find(|to| graph.can_move(&[producer, at], *to))?;
-        let op = joined(device, product, Chain::lift(last)?)?;
+        let op = joined(device, product, Expr::lift(last)?)?;
         Some(Rewrite::new(&[producer, at], to, [op]))
     })
 }
 
-fn joined(device: &Gpu, product: &Op, chain: Chain) -> Option<Op> {
+fn joined(device: &Gpu, product: &Op, chain: Expr) -> Option<Op> {
     let bound = |value: &Value| product.operands.iter().any(|(other, _)| other.same(value));
     if chain.steps.is_empty() || !of_floats(&chain.steps) || bound(&chain.y.0) {
         return None;
@@ -75,7 +75,7 @@ fn of_floats(steps: &[Step]) -> bool {
 }
 
 /// Steps behind one product, with up to [`MAX_READS`] operands besides.
-fn one(product: &Op, chain: Chain) -> Option<Op> {
+fn one(product: &Op, chain: Expr) -> Option<Op> {
     let mut params = Params::new(product.params());
     let Product { m, n, batch, .. } = params.product;
     let (y, dtype) = (product.operands.get(2)?, product.spec.dtype(2));
@@ -113,7 +113,7 @@ fn one(product: &Op, chain: Chain) -> Option<Op> {
 }
 
 /// Steps that read both of two projections, and nothing else.
-fn pair(device: &Gpu, projections: &Op, chain: Chain) -> Option<Op> {
+fn pair(device: &Gpu, projections: &Op, chain: Expr) -> Option<Op> {
     let (one, mut params, groups) = gemv_projections::pair(projections)?;
     let [a, b, y, c, z] = &projections.operands[..] else {
         return None;
@@ -154,7 +154,7 @@ fn period(read: &Read, count: u32) -> Option<u32> {
     Some(period)
 }
 
-fn scalars(chain: &Chain, to: &mut Epilogue) -> Option<()> {
+fn scalars(chain: &Expr, to: &mut Epilogue) -> Option<()> {
     let of_steps = chain.steps.iter().zip(&chain.scalars);
     let from = of_steps.filter(|(step, _)| step.has_scalars());
     if from.clone().count() > MAX_SCALARS {

@@ -43,7 +43,7 @@ const KEYS: usize = 5;
 
 /// One op for both, if all copies are of rows of whole quads.
 fn fuse(device: &Gpu, qk: &Op, copies: &Op) -> Option<Op> {
-    let to = destinations(copies.spec.kernel)?;
+    let to = destinations(&copies.spec)?;
     let (reads, writes) = copies.operands.split_at(to.len());
     let keys = &qk.operands[KEYS];
     let mut from_keys = (0..to.len()).filter(|part| reads[*part].0.same(&keys.0));

@@ -20,7 +20,7 @@ pub(crate) const RULE: Rule = Rule {
     apply: Apply::Batch(Scan::Due, find),
 };
 
-/// A copy into existing memory, or a contiguous one.
+/// The tiled form of a copy into existing memory, or of a contiguous copy.
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let op = graph.op(at)?;
     let copy = if op.is_of(&COPY_ELEMS) {
@@ -40,7 +40,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     Some(Rewrite::new(&[at], at, [tiled]))
 }
 
-/// The same with the strides of y.
+/// The parameters of a contiguous copy, with the strides of y.
 fn contiguous(copy: &Strided<1>) -> Strided<2> {
     let mut strides = [copy.strides[0], [0; MAX_RANK]];
     let mut step = 1;

@@ -1,4 +1,4 @@
-//! rng: uniform and normal numbers from a counter-based generator.
+//! Uniform and normal random numbers from a counter-based generator (Philox).
 
 use crate::dtype::{Compute, DType, FLOATS};
 use crate::error::Result;
@@ -30,7 +30,7 @@ pub static RANDOM: Kernel = Kernel {
     },
 };
 
-/// f64: two numbers a draw.
+/// The same in f64: two numbers per draw.
 pub static RANDOM_F64: Kernel = Kernel {
     name: "random_f64",
     source: wgsl!("kernel/random/random_f64.wgsl"),
@@ -100,7 +100,7 @@ fn nearest(dtype: DType, v: f64) -> f32 {
     f32::from_bits((dtype.info().scalar)(v) as u32)
 }
 
-/// Least value of a dtype that is not below `v`.
+/// The smallest value of a dtype that is not below `v`.
 fn not_below(dtype: DType, v: f64) -> f32 {
     let near = nearest(dtype, v);
     if f64::from(near) >= v {
@@ -110,7 +110,7 @@ fn not_below(dtype: DType, v: f64) -> f32 {
     }
 }
 
-/// Greatest value of a dtype below `v`.
+/// The greatest value of a dtype below `v`.
 fn below(dtype: DType, v: f64) -> f32 {
     let near = nearest(dtype, v);
     if f64::from(near) < v {
@@ -134,14 +134,14 @@ fn step_down(dtype: DType, v: f32) -> f32 {
     candidates.find(|c| *c < v).unwrap_or(v)
 }
 
-/// The first element of a piece of a line, which starts a window, and their number.
+/// The first element of a binding range, and the number of its elements.
 fn line(y: &BindingRange<'_>, dtype: DType) -> (u64, usize) {
     let size = dtype.size() as u64;
     (y.start / size, (y.bytes / size) as usize)
 }
 
 impl Recorder {
-    /// `count` numbers from [lo, hi), contiguous. Equal seeds give equal bits on every adapter.
+    /// `count` uniform numbers from [lo, hi). Equal seeds give equal bits on every adapter.
     pub fn rand_uniform(&self, count: usize, dtype: DType, lo: f64, hi: f64) -> Result<Value> {
         if dtype == DType::F64 {
             let most = hi.next_down().max(lo);
@@ -157,7 +157,7 @@ impl Recorder {
         )
     }
 
-    /// `count` normally distributed numbers, contiguous.
+    /// `count` normally distributed numbers.
     pub fn rand_normal(&self, count: usize, dtype: DType, mean: f64, std: f64) -> Result<Value> {
         if dtype == DType::F64 {
             return self.random_f64(NORMAL, count, [mean, std, f64::MIN, f64::MAX]);

@@ -1,5 +1,5 @@
-// y[b, o, i] = sum over c, t of w[o, c, t] x[b, c, source(i, t)], a convolution or a transposed one. A thread owns four
-// elements of y: for few output channels, for integers, and for groups, whose sums are over their own c_in channels c.
+// y[b, o, i] = sum over c, t of w[o, c, t] x[b, c, source(i, t)]: a convolution, transposed or not, for few output channels, integers,
+// f64 and groups (whose sums are over their own c_in channels). A thread owns four elements of y.
 
 // slots: as it stands this file is the f32 convolution.
 alias W = f32;
@@ -10,7 +10,7 @@ alias YL = vec4<f32>;
 fn w_get(at: u32) -> f32 { return w[at]; }
 fn x_get(at: u32) -> f32 { return x[at]; }
 fn y_quad_put(q: u32, v: YL) { y[q] = v; }
-// Where a tap of position i reads x, past the end for nowhere.
+// Where tap t of position i reads x; past the end if nowhere.
 fn source(i: vec2<u32>, tap: vec2<u32>) -> vec2<u32> { return i * p.stride + tap * p.dilation - p.padding; }
 fn more(sum: YV, a: YV, b: YV) -> YV { return sum + a * b; }
 // end slots
@@ -20,7 +20,7 @@ struct Params {
     c_out: u32,
     k: u32,
     columns: u32,
-    size: vec2<u32>, // of x; pairs are along h and along w
+    size: vec2<u32>, // of x; all pairs are (h, w)
     out: vec2<u32>,
     taps: vec2<u32>,
     stride: vec2<u32>,
@@ -40,7 +40,7 @@ struct Params {
 @group(0) @binding(3) var<storage, read_write> y: array<Y>;
 override WORKGROUP: u32 = 128u;
 
-// Element n of y, and the three behind it, which lie in the same line if `four`; else they are 0.
+// Element n of y, and the three after it if `four`, which requires that they lie in one line; else 0.
 fn convolve(n: u32, four: bool) -> YL {
     let row = n / p.out.y;
     let plane = row / p.out.x;
@@ -67,7 +67,7 @@ fn convolve(n: u32, four: bool) -> YL {
             var w_at = w_base + h * p.w_strides.z + v * p.w_strides.w;
             var x_at = x_base;
             for (var c = 0u; c < p.c_in; c++) {
-                // What is not hit is read all the same, from the first place of all, so that no load waits for a branch.
+                // Taps outside x load its first element instead, so that no load waits for a branch.
                 let x0 = x_get(x_at + select(0u, place(at0), hit0));
                 let x1 = x_get(x_at + select(0u, place(at1), hit1));
                 let x2 = x_get(x_at + select(0u, place(at2), hit2));
@@ -85,7 +85,7 @@ fn convolve(n: u32, four: bool) -> YL {
     return YL(sum0, sum1, sum2, sum3);
 }
 
-// How far a place of an image lies from its first.
+// The offset of a place from the start of its image.
 fn place(at: vec2<u32>) -> u32 { return at.x * p.x_strides.z + at.y * p.x_strides.w; }
 
 @compute @workgroup_size(WORKGROUP)

@@ -1,6 +1,5 @@
-// y[b, o, i] = sum over c, t of w[o, c, t] x[b, c, source(i, t)], a convolution or a transposed one: a product of
-// matrices that gathers x while it stages it. A workgroup owns 16 TM channels o of 64 TQ positions (b, i), a thread
-// TM channels of TQ times four positions.
+// y[b, o, i] = sum over c, t of w[o, c, t] x[b, c, source(i, t)]: a convolution, transposed or not, as an implicit GEMM that gathers x
+// while it stages it. A workgroup owns 16 TM channels o at 64 TQ positions (b, i), a thread TM channels at 4 TQ positions.
 
 // slots: as it stands this file is the f32 convolution with a contiguous w and y of whole quads.
 alias W = vec4<f32>;
@@ -9,12 +8,12 @@ alias Y = vec4<f32>;
 const TM = 4u;
 const TQ = 1u;
 fn x_get(at: u32) -> f32 { return x[at]; }
-// The place of position i before the tap counts, and where a tap reads x: past the end for nowhere.
+// origin: what a position contributes to a place in x; source: where a tap reads x, past the end if nowhere.
 fn origin(i: vec4<u32>, stride: u32, padding: u32) -> vec4<u32> { return i * stride - padding; }
 fn source(place: vec4<u32>, tap: u32, stride: u32) -> vec4<u32> { return place + tap; }
 fn w_four(o: u32, k: u32) -> vec4<f32> { return w[(p.w_offset + o * p.w_strides.x + k) / 4u]; }
 fn y_put(at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
-// Written out, so that no sum is reached by an index that is not constant: that would keep all of them in memory.
+// Unrolled: indexing the sums with a variable would keep them in memory instead of registers.
 fn finish(sums: array<vec4<f32>, 4>, o: u32, column: u32) {
     store(o, column, sums[0]);
     store(o + 1u, column, sums[1]);
@@ -27,8 +26,8 @@ struct Params {
     c_in: u32,
     c_out: u32,
     k: u32,          // c_in times the taps
-    columns: u32,    // positions of the whole batch, those of an image rounded up to quads
-    size: vec2<u32>, // of x; pairs are along h and along w
+    columns: u32,    // positions of the whole batch, those of each image rounded up to quads
+    size: vec2<u32>, // of x; all pairs are (h, w)
     out: vec2<u32>,
     taps: vec2<u32>,
     stride: vec2<u32>,
@@ -47,7 +46,7 @@ struct Params {
 @group(0) @binding(2) var<storage, read> x: array<X>;
 @group(0) @binding(3) var<storage, read_write> y: array<Y>;
 override WORKGROUP: u32 = 256u; // 16 x 16 threads, whatever the tile
-override PAD: u32 = 4u; // keeps stores that run along k off one memory bank
+override PAD: u32 = 4u; // spreads stores along k over memory banks
 
 const BM = 16u * TM;
 const BN = 64u * TQ;
@@ -58,7 +57,7 @@ var<workgroup> w_tile: array<f32, BK * (BM + PAD)>;
 var<workgroup> x_tile: array<f32, BK * BN>;
 var<private> w_hold: array<vec4<f32>, W_HOLD>;
 var<private> x_hold: array<vec4<f32>, X_HOLD>;
-// The four positions that the thread gathers: where their image begins, and their places in it.
+// The four positions that the thread gathers: the start of their image, and their origins in it.
 var<private> image: u32;
 var<private> place_h: vec4<u32>;
 var<private> place_w: vec4<u32>;
@@ -78,7 +77,7 @@ fn position(column: u32) -> vec2<u32> {
 }
 
 fn locate(column: u32) {
-    // Past the end the last one repeats; nothing is stored for it.
+    // Past the end, the last quad repeats; nothing is stored for it.
     let at = position(min(column, p.columns - 4u));
     let i = min(vec4<u32>(0u, 1u, 2u, 3u) + at.y, vec4<u32>(p.out.x * p.out.y - 1u));
     let h = i / p.out.y;
@@ -101,7 +100,7 @@ fn x_four(k: u32) -> vec4<f32> {
     return v;
 }
 
-// Fetches the thread's share of the tiles at k0 into registers; zero past the edges.
+// Loads the thread's part of the tiles at k0 into registers; zero past the edges.
 fn fetch(thread: u32, o0: u32, k0: u32) {
     for (var i = 0u; i < W_HOLD; i++) {
         let q = thread + i * 256u;

@@ -1,5 +1,5 @@
-// A matrix b for gemm_coop that is not there: row k = (c, tap) and column n = (line, place) of it hold what a tap of a window reads of
-// channel c of an image. Lines of columns are rounded up to octets, of which no part past the end is stored.
+// The virtual matrix b of a convolution by gemm_coop (implicit GEMM): element (k, n) is what tap t of the window at position n reads of
+// channel c of an image, with k = (c, t). Lines of positions are rounded up to octets; what lies past their ends is not stored.
 
 // slots: what gemm_coop.wgsl and its linker bring.
 enable f16;
@@ -12,23 +12,23 @@ alias Octet = vec4<u32>;
 const ROUND = 64u;
 var<private> b_from: array<u32, 8>;
 fn y_put(at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
-// The words of eight elements from `at` on, `at` being that of column w: where windows move by more than one, every so manieth.
+// Eight elements from `at` on, which is in column w of a line; stride.y apart.
 fn eight(at: u32, w: u32) -> Octet { return Octet(); }
 // end slots
 
 struct More {
-    size: vec2<u32>, // of an image; pairs are along h and along w
+    size: vec2<u32>, // of an image; all pairs are (h, w)
     out: vec2<u32>,
     taps: vec2<u32>,
     stride: vec2<u32>,
     padding: vec2<u32>,
     dilation: vec2<u32>,
-    channel: u32,  // elements from channel to channel of x
-    line: u32,     // and from line to line
-    columns: u32,  // of a line of the result, rounded up to octets
+    channel: u32,  // stride of x between channels
+    line: u32,     // stride of x between lines
+    columns: u32,  // positions of a line, rounded up to octets
     over: u32,     // t * over / 65536 is t / taps.y, rounded down
 }
-// The element of x, and its line and place, under the first tap of the thread's first column.
+// The start of the image in x, and the place of the first tap of the thread's first column.
 var<private> image: u32;
 var<private> place: vec2<u32>;
 
@@ -38,7 +38,7 @@ fn b_start(i: u32, n: u32, k: u32, base: u32, batch: u32) {
     let line = n / p.more.columns;
     place = vec2<u32>(line, n - line * p.more.columns) * p.more.stride - p.more.padding;
     image = base;
-    // Parts of k are the last digit of a batch.
+    // With split-K, the part is the last digit of the batch index.
     let first = k + batch / p.dims.x * p.k;
     let taps = p.more.taps.x * p.more.taps.y;
     b_from[i] = pack_tap(first / taps, first % taps);
@@ -58,7 +58,7 @@ fn b_next(i: u32, live: bool, more: bool) -> Octet {
     return select(Octet(), octet, live && h < p.more.size.x);
 }
 
-// Halves of words j that lie inside a line of x, from places w on.
+// Mask of the halves of word j that lie inside a line of x, from column w on.
 fn seen(w: u32, j: u32) -> u32 {
     let first = w + 2u * j * p.more.stride.y;
     return select(0u, 0xffffu, first < p.more.size.y) | select(0u, 0xffff0000u, first + p.more.stride.y < p.more.size.y);

@@ -1,7 +1,7 @@
-// Copies of rows of whole quads, four elements at a time, into existing memory: y_part[at(i)] = x_part[at(i)]. A workgroup owns
-// a run of one part, a thread four consecutive elements.
+// y_part[at(i)] = x_part[at(i)]: copies into existing memory, whose rows are whole quads. A workgroup owns a run of one part, a thread
+// four adjacent elements.
 
-// slots: as it stands this file is the 32-bit case of two parts of one destination.
+// slots: as it stands this file copies two parts of 32-bit elements to one destination.
 alias A = vec4<u32>;
 alias B = vec4<u32>;
 alias Y = vec4<u32>;

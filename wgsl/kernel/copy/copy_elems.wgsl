@@ -1,4 +1,4 @@
-// y[at(i)] = x[at(i)], any strides on both sides, into existing memory. A thread owns one element.
+// y[at(i)] = x[at(i)]: a copy into existing memory with any strides on both sides. A thread owns one element.
 
 // slots: as it stands this file is the 32-bit, contiguous case.
 alias X = u32;

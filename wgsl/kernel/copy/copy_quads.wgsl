@@ -1,5 +1,4 @@
-// y[at(i)] = x[at(i)], four elements at a time, into existing memory; rows of x and y are whole quads.
-// A thread owns four consecutive elements.
+// y[at(i)] = x[at(i)]: a copy into existing memory; rows of x and y are whole quads. A thread owns four adjacent elements.
 
 // slots: as it stands this file is the 32-bit, contiguous case.
 alias X = vec4<u32>;

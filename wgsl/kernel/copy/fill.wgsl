@@ -1,4 +1,4 @@
-// y[i] = value for n elements. A thread owns four consecutive elements of y.
+// y[i] = value for n elements. A thread owns four adjacent elements of y.
 
 // slots: as it stands this file is the 32-bit case.
 alias Y = vec4<u32>;

@@ -1,5 +1,5 @@
-// y[b, k, l] = x[b, l, k]: a copy whose innermost dim l is not that of x, k, both of whole quads. A workgroup owns TILE_K x TILE_L
-// elements, which it reads along k and writes along l.
+// y[b, k, l] = x[b, l, k], where k and l are multiples of 4. A workgroup owns a tile of TILE_K x TILE_L elements, which it reads along k
+// and writes along l.
 
 // slots: as it stands this file is the 32-bit case.
 alias X = vec4<u32>;
@@ -31,11 +31,11 @@ struct Params {
 override WORKGROUP: u32 = 128u;
 const TILE_K = 32u;
 const TILE_L = 64u;
-// Padded by one, so that neighbours across lie in different banks.
+// Padded by one, so that neighbours along k lie in different banks.
 const LINE = TILE_L + 1u;
 var<workgroup> tile: array<XV, TILE_K * LINE>;
 
-// Where element (0, 0) of a matrix of the batch lies in x and in y.
+// Places in x and y of element (0, 0) of matrix b of the batch.
 fn starts(b: u32) -> vec2<u32> {
     var rest = b;
     var at = vec2<u32>(p.x_offset, p.y_offset);

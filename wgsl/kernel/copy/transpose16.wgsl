@@ -28,7 +28,7 @@ var<workgroup> tile: array<u32, 33u * TILE + 2u>;
 // The word of (k, l) and (k, l + 1): what neighbours write, and what they read, lies in different banks.
 fn place(k: u32, l: u32) -> u32 { return k * 33u + k / 32u * 2u + l / 2u; }
 
-// Where element (0, 0) of a matrix of the batch lies in x and in y.
+// Places in x and y of element (0, 0) of matrix b of the batch.
 fn starts(b: u32) -> vec2<u32> {
     var rest = b;
     var at = vec2<u32>(p.x_offset, p.y_offset);

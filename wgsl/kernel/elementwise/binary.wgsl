@@ -1,7 +1,6 @@
-// y[i] = op(a[i], b[i]) for n elements. A thread owns SPAN quads of
-// y, a workgroup's threads apart: all is loaded before the first is stored.
+// y[i] = op(a[i], b[i]) for n elements. A thread owns SPAN quads of y, WORKGROUP apart, and loads all of them before it stores one.
 
-// slots: as it stands this file is the f32, contiguous, adding case.
+// slots: as it stands this file is contiguous f32 addition.
 alias A = vec4<f32>;
 alias B = vec4<f32>;
 alias Y = vec4<f32>;

@@ -1,5 +1,5 @@
-// y[i] = a chain of elementwise steps of operands a[i], b[i], ... for n elements, each step rounded to its dtype as if it had been
-// stored. A thread owns SPAN quads of y, a workgroup's threads apart: all is loaded before the first is stored.
+// y[i] = an expression of elementwise steps on operands a[i], b[i], ... for n elements; each step rounds to its dtype as a store would.
+// A thread owns SPAN quads of y, WORKGROUP apart, and loads all of them before it stores one.
 
 // slots: as it stands this file is the f32, contiguous case of y = a * b.
 alias A = vec4<f32>;
@@ -27,16 +27,16 @@ struct Params {
     e_offset: u32,
     f_offset: u32,
     zero: u32,
-    scalars: array<vec4<u32>, 4>, // of the steps that have some: the bits of two compute values
-    views: array<View, 4>, // of the operands that are not flat
+    scalars: array<vec4<u32>, 4>, // per step that has scalars: the bits of two compute values
+    views: array<View, 4>, // per operand that is not flat
 }
 @group(0) @binding(0) var<uniform> p: Params;
 override WORKGROUP: u32 = 64u;
 
-// The same f32; but no compiler can put what comes before and what comes after into one operation.
+// v itself. The xor with a zero that compilers do not know keeps them from fusing the operations before and after.
 fn kept(v: vec4<f32>) -> vec4<f32> { return bitcast<vec4<f32>>(bitcast<vec4<u32>>(v) ^ vec4<u32>(p.zero)); }
 
-// Where element i of a view lies, from the view's start.
+// The place of element i of a view, relative to its start.
 fn walk(view: View, i: u32) -> u32 {
     let w = i / view.dims.w;
     let z = w / view.dims.z;

@@ -1,5 +1,4 @@
-// y[i] = op(x[i], a, b) for n elements. A thread owns SPAN quads of y,
-// a workgroup's threads apart: both are loaded before the first is stored.
+// y[i] = op(x[i], a, b) for n elements. A thread owns SPAN quads of y, WORKGROUP apart, and loads all of them before it stores one.
 
 // slots: as it stands this file is the f32, contiguous, identity case.
 alias X = vec4<f32>;

@@ -1,5 +1,5 @@
-// y[i] = c[i] != 0 ? t[i] : f[i] for n elements, moving bits. A thread owns SPAN quads
-// of y, a workgroup's threads apart: all is loaded before the first is stored.
+// y[i] = c[i] != 0 ? t[i] : f[i] for n elements, as bits. A thread owns SPAN quads of y, WORKGROUP apart, and loads all of them before
+// it stores one.
 
 // slots: as it stands this file is the u32 condition, 32-bit, contiguous case.
 alias C = vec4<u32>;

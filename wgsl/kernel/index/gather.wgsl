@@ -1,7 +1,7 @@
-// y[.., i, ..] = src[.., ids[.., i, ..], ..], or 0 where the id says that there is none; moves bits. A thread owns four
-// consecutive elements of y, which has the dims of ids. With ids that repeat along the other dims it selects an index.
+// y[.., i, ..] = src[.., ids[.., i, ..], ..], or 0 where the id means "no element"; as bits. y has the dims of ids; ids of stride 0 along
+// the other dims make it an index_select. A thread owns four adjacent elements of y.
 
-// slots: as it stands this file is the u32, 32-bit case.
+// slots: as it stands this file gathers 32-bit elements by u32 ids.
 alias SRC = u32;
 alias SRCV = u32;
 alias IDS = u32;
@@ -21,10 +21,10 @@ struct Params {
     rank: u32,
     src_offset: u32,
     ids_offset: u32,
-    size: u32, // of the dim that ids index
-    step: u32, // stride of src there; its entry in src_strides is 0
+    size: u32, // size of the dim that ids index
+    step: u32, // stride of src along that dim, whose entry in src_strides is 0
     op: u32,
-    first: u32, // src shows the indices from here on
+    first: u32, // first index that the binding of src holds; other dispatches have the others
     shown: u32,
     pad0: u32,
     pad1: vec2<u32>,
@@ -39,7 +39,7 @@ struct Params {
 @group(0) @binding(4) var<storage, read_write> fault: Fault;
 override WORKGROUP: u32 = 128u;
 
-// The first index out of range is kept for the host.
+// Keeps the first index out of range for the host.
 struct Fault { count: atomic<u32>, op: u32, index_low: u32, index_high: u32, size: u32 }
 
 fn report(id: vec2<u32>) {
@@ -51,7 +51,7 @@ fn report(id: vec2<u32>) {
     }
 }
 
-// `old` stays where src does not show the index: another dispatch does.
+// `old` if the binding of src does not hold the index: then another dispatch does.
 fn gathered(i: u32, old: SRCV) -> SRCV {
     var rest = min(i, p.n - 1u);
     var src_at = p.src_offset;

@@ -1,7 +1,7 @@
-// y[a, i, :] = src[a, ids[i], :] for rows of whole quads, or 0 where the id says that there is none; moves bits. A
-// thread owns a quad of y. This is how embeddings are looked up.
+// y[a, i, :] = src[a, ids[i], :] for rows of whole quads (an embedding lookup), or 0 where the id means "no element"; as bits. A thread
+// owns a quad of y.
 
-// slots: as it stands this file is the u32, 32-bit case.
+// slots: as it stands this file gathers 32-bit elements by u32 ids.
 alias SRC = vec4<u32>;
 alias SRCL = vec4<u32>;
 alias IDS = u32;
@@ -21,12 +21,12 @@ struct Params {
     count: u32, // of ids
     ids_offset: u32,
     ids_step: u32,
-    src_offset: u32, // in quads, as are the strides of src
+    src_offset: u32, // in quads, as the strides of src are
     src_outer: u32,
     src_step: u32,
     size: u32,
     op: u32,
-    first: u32, // src shows the indices from here on
+    first: u32, // first index that the binding of src holds; other dispatches have the others
     shown: u32,
 }
 @group(0) @binding(0) var<uniform> p: Params;
@@ -36,7 +36,7 @@ struct Params {
 @group(0) @binding(4) var<storage, read_write> fault: Fault;
 override WORKGROUP: u32 = 128u;
 
-// The first index out of range is kept for the host.
+// Keeps the first index out of range for the host.
 struct Fault { count: atomic<u32>, op: u32, index_low: u32, index_high: u32, size: u32 }
 
 fn report(id: vec2<u32>) {
@@ -57,7 +57,7 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>, @builtin(num_workgroups) 
     let id = id_get(p.ids_offset + (row - a * p.count) * p.ids_step);
     var v = SRCL();
     if id_is_within(id, p.size) {
-        // Another dispatch has the rows that src does not show.
+        // Another dispatch has the rows that this binding of src does not hold.
         let index = id.x - p.first;
         if index >= p.shown { return; }
         v = src_get4(p.src_offset + a * p.src_outer + index * p.src_step + (q - row * p.row));

@@ -1,7 +1,7 @@
-// dst[.., ids[.., i, ..], ..] = or += src[.., i, ..] for i in order, skipping ids that say there is none. A thread walks
-// one column of ids, so that equal ids are met in the same order on every device: the last one set stays.
+// dst[.., ids[.., i, ..], ..] = or += src[.., i, ..] for i in order; ids that mean "no element" are skipped. A thread owns a column of
+// ids, so that the order of equal ids, and with it the result, is the same on every adapter.
 
-// slots: as it stands this file sets u32 by u32 ids.
+// slots: as it stands this file sets 32-bit elements by u32 ids.
 alias DST = u32;
 alias SRC = u32;
 alias SRCV = u32;
@@ -18,15 +18,15 @@ struct Params {
     n: u32, // columns
     rank: u32,
     length: u32, // of a column
-    size: u32, // of the dim that ids index
+    size: u32, // size of the dim that ids index
     dst_offset: u32,
     ids_offset: u32,
     src_offset: u32,
-    dst_step: u32, // strides along that dim
+    dst_step: u32, // strides along the indexed dim
     ids_step: u32,
     src_step: u32,
     op: u32,
-    first: u32, // dst shows the indices from here on; other dispatches have the others
+    first: u32, // first index that the binding of dst holds; other dispatches have the others
     shown: u32,
     pad0: u32,
     pad1: vec2<u32>,
@@ -42,7 +42,7 @@ struct Params {
 @group(0) @binding(4) var<storage, read_write> fault: Fault;
 override WORKGROUP: u32 = 128u;
 
-// The first index out of range is kept for the host.
+// Keeps the first index out of range for the host.
 struct Fault { count: atomic<u32>, op: u32, index_low: u32, index_high: u32, size: u32 }
 
 fn report(id: vec2<u32>) {

@@ -19,7 +19,6 @@ const TREE = true;
 const W_SHIFTED = false;
 const W_HALVES = false; // each has a scale of its own
 const W_WHOLE = false;  // sums over a span are integers
-struct Ids { @builtin(local_invocation_index) thread: u32 }
 struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
 struct Raw { q: array<vec4<u32>, 2> }
 fn thread_group_sum(v: vec4<f32>, lane: u32) -> vec4<f32> { return v; }
@@ -183,7 +182,11 @@ fn add_sums(acc: ptr<function, array<vec4<f32>, ROWS>>, sums: Sums, factors: arr
 }
 
 @compute @workgroup_size(WORKGROUP)
-fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+fn main(
+    @builtin(local_invocation_index) thread: u32,
+    @builtin(workgroup_id) id: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+) {
     let at = place(id.y * groups.x + id.x);
     if at.batch >= p.batch { return; }
     // Rows and columns past the edge repeat the last one and are not written.
@@ -191,10 +194,10 @@ fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups)
     for (var r = 0u; r < ROWS; r++) { rows[r] = at.a + min(at.m0 + r, p.m - 1u) * p.a_m; }
 
     let stride = WORKGROUP / THREAD_GROUP * OWN;
-    let lane = ids.thread % THREAD_GROUP;
+    let lane = thread % THREAD_GROUP;
     let units = p.k / 32u;
-    var n0 = at.group * p.rounds * stride + ids.thread / THREAD_GROUP * OWN;
-    keep(ids.thread, 0u, min(CHUNK, units), rows);
+    var n0 = at.group * p.rounds * stride + thread / THREAD_GROUP * OWN;
+    keep(thread, 0u, min(CHUNK, units), rows);
     workgroupBarrier();
     for (var round = 0u; round < p.rounds; round++) {
         var acc = array<vec4<f32>, ROWS>(); // of COLS columns
@@ -202,7 +205,7 @@ fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups)
             let count = min(CHUNK, units - first);
             if first > 0u || (round > 0u && units > CHUNK) {
                 workgroupBarrier();
-                keep(ids.thread, first, count, rows);
+                keep(thread, first, count, rows);
                 workgroupBarrier();
             }
             for (var s = lane; s < count / W_SPAN; s += THREAD_GROUP) {
@@ -216,13 +219,13 @@ fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups)
             var sum = thread_group_sum(acc[r], lane);
             if TREE {
                 workgroupBarrier();
-                part[ids.thread] = sum;
+                part[thread] = sum;
                 workgroupBarrier();
                 for (var half = THREAD_GROUP / 2u; half > 0u; half /= 2u) {
-                    if lane < half { part[ids.thread] += part[ids.thread + half]; }
+                    if lane < half { part[thread] += part[thread + half]; }
                     workgroupBarrier();
                 }
-                sum = part[ids.thread];
+                sum = part[thread];
             }
             if lane == 0u && at.m0 + r < p.m && n0 < at.w.n {
                 y_put_of(at.which, (at.batch * p.m + at.m0 + r) * at.w.n + n0, min(OWN, at.w.n - n0), sum);

@@ -9,7 +9,7 @@ const ROWS = 1u;
 const COLS = 2u;
 const TREE = true;
 fn meet() { workgroupBarrier(); }
-struct Ids { @builtin(local_invocation_index) thread: u32 }
+struct Ids { thread: u32 }
 fn sum_of(v: vec4<f32>) -> vec4<f32> { return v; }
 fn leads(ids: Ids) -> bool { return true; }
 fn part_at(ids: Ids) -> u32 { return ids.thread; }
@@ -26,6 +26,14 @@ fn y_put(at: u32, count: u32, v: vec4<f32>) {
     for (var i = 0u; i < count; i++) { y[at + i] = v[i]; }
 }
 fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
+@compute @workgroup_size(WORKGROUP)
+fn main(
+    @builtin(local_invocation_index) thread: u32,
+    @builtin(workgroup_id) id: vec3<u32>,
+    @builtin(num_workgroups) count: vec3<u32>,
+) {
+    run(Ids(thread), id.y * count.x + id.x);
+}
 // end slots
 
 // What a rule puts in for steps behind the product; zero without.
@@ -65,9 +73,7 @@ override SPAN: u32 = 64u; // a power of two; with subgroups the whole workgroup,
 
 var<workgroup> part: array<vec4<f32>, ROWS * WORKGROUP>;
 
-@compute @workgroup_size(WORKGROUP)
-fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) count: vec3<u32>) {
-    let group = id.y * count.x + id.x;
+fn run(ids: Ids, group: u32) {
     let batch = group / p.groups / p.blocks;
     if batch >= p.batch { return; }
     let m0 = group / p.groups % p.blocks * ROWS;

@@ -16,7 +16,7 @@ const ROWS = 1u;
 const COLS = 2u;
 const TREE = true;
 fn meet() { workgroupBarrier(); }
-struct Ids { @builtin(local_invocation_index) thread: u32 }
+struct Ids { thread: u32 }
 fn sum_of(v: vec4<f32>) -> vec4<f32> { return v; }
 fn leads(ids: Ids) -> bool { return true; }
 fn part_at(ids: Ids) -> u32 { return ids.thread; }
@@ -35,6 +35,14 @@ fn put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {
     for (var i = 0u; i < count; i++) {
         if which == 0u { y[at + i] = v[i]; } else { z[at + i] = v[i]; }
     }
+}
+@compute @workgroup_size(WORKGROUP)
+fn main(
+    @builtin(local_invocation_index) thread: u32,
+    @builtin(workgroup_id) id: vec3<u32>,
+    @builtin(num_workgroups) count: vec3<u32>,
+) {
+    run(Ids(thread), id.y * count.x + id.x);
 }
 // end slots
 
@@ -68,9 +76,7 @@ override SPAN: u32 = 64u; // a power of two; with subgroups the whole workgroup,
 
 var<workgroup> part: array<vec4<f32>, ROWS * WORKGROUP>;
 
-@compute @workgroup_size(WORKGROUP)
-fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) count: vec3<u32>) {
-    let group = id.y * count.x + id.x;
+fn run(ids: Ids, group: u32) {
     if group >= p.starts.w { return; }
     let which = u32(group >= p.starts.y) + u32(group >= p.starts.z);
     let product = p.products[which];

@@ -9,7 +9,7 @@ alias Y = f32;
 @group(0) @binding(4) var<storage, read> alpha: array<ALPHA>;
 const TREE = true;
 fn meet() { workgroupBarrier(); }
-struct Ids { @builtin(local_invocation_index) thread: u32 }
+struct Ids { thread: u32 }
 fn sum_of(v: vec4<f32>) -> vec4<f32> { return v; }
 fn sum_one(v: f32) -> f32 { return v; }
 fn leads(ids: Ids) -> bool { return true; }
@@ -28,6 +28,14 @@ fn add_up_of(which: u32, first: u32, row: u32, cols: vec2<u32>) -> Sums {
 }
 fn put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {
     for (var i = 0u; i < count; i++) { y[at + i] = v[i]; }
+}
+@compute @workgroup_size(WORKGROUP)
+fn main(
+    @builtin(local_invocation_index) thread: u32,
+    @builtin(workgroup_id) id: vec3<u32>,
+    @builtin(num_workgroups) count: vec3<u32>,
+) {
+    run(Ids(thread), id.y * count.x + id.x);
 }
 // end slots
 
@@ -77,9 +85,8 @@ struct Sums { products: vec4<f32>, squares: f32 }
 var<workgroup> part: array<vec4<f32>, WORKGROUP>;
 var<workgroup> square: array<f32, WORKGROUP>;
 
-@compute @workgroup_size(WORKGROUP)
-fn main(ids: Ids, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) count: vec3<u32>) {
-    let at = place(id.y * count.x + id.x);
+fn run(ids: Ids, group: u32) {
+    let at = place(group);
     let teams = WORKGROUP / SPAN;
     let n_first = at.group * teams * 2u;
     if n_first >= at.n { return; }

@@ -1,5 +1,4 @@
-// y[b, c, i] = join of x[b, c, i * stride + t] over the taps t of a window: a mean or a maximum. A thread owns a word
-// of y.
+// y[b, c, i] = mean or maximum of x[b, c, i * stride + t] over the taps t of a window. A thread owns a word of y.
 
 // slots: as it stands this file is the f32 mean.
 alias X = f32;
@@ -18,7 +17,7 @@ struct Params {
     channels: u32,
     x_offset: u32,
     pad: u32,
-    out: vec2<u32>, // pairs are along h and along w
+    out: vec2<u32>, // (h, w), as all pairs
     taps: vec2<u32>,
     stride: vec2<u32>,
     scale: vec2<u32>,     // the bits of a compute value
@@ -37,7 +36,7 @@ fn window(n: u32) -> XV {
     let base = p.x_offset + b * p.x_strides.x + (plane - b * p.channels) * p.x_strides.y;
     let first = base + i.x * p.x_strides.z + i.y * p.x_strides.w;
     var acc = x_get(first);
-    var v = 1u; // the first tap is in
+    var v = 1u; // acc holds the first tap
     for (var h = 0u; h < p.taps.x; h++) {
         for (; v < p.taps.y; v++) {
             acc = join(acc, x_get(first + h * p.x_strides.z + v * p.x_strides.w));

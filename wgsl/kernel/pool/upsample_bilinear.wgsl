@@ -1,5 +1,4 @@
-// y[b, c, h, w] = the four neighbours in x of the place that (h, w) comes from, weighted by their nearness. A thread
-// owns a word of y.
+// y[b, c, h, w] = bilinear interpolation of the four neighbours of a place in x. A thread owns a word of y.
 
 // slots: as it stands this file is the f32 case.
 alias X = f32;
@@ -7,7 +6,7 @@ alias Y = f32;
 alias XV = f32;
 alias YV = f32;
 alias YL = vec4<f32>;
-alias V = f32; // what is added up
+alias V = f32; // the type of the sum
 const Y_LANES = 1u;
 fn x_get(at: u32) -> XV { return x[at]; }
 fn y_word_put(i: u32, v: YL) { y[i] = v.x; }
@@ -21,7 +20,7 @@ struct Params {
     channels: u32,
     x_offset: u32,
     pad: u32,
-    out: vec2<u32>, // along h and along w
+    out: vec2<u32>, // (h, w)
     pad2: vec2<u32>,
     x_strides: vec4<u32>, // b, c, h, w
 }

@@ -15,7 +15,7 @@ struct Params {
     channels: u32,
     x_offset: u32,
     pad: u32,
-    out: vec2<u32>, // along h and along w
+    out: vec2<u32>, // (h, w)
     pad2: vec2<u32>,
     x_strides: vec4<u32>, // b, c, h, w
 }

@@ -1,7 +1,6 @@
-// y[i] = a + b * u in f64, where u is drawn from a distribution by the counter i / 2. A thread owns four elements of y,
-// which are two draws of the generator.
+// y[i] = clamp(a + b * u) in f64, where u is drawn with the counter i / 2. A thread owns four elements of y, two draws.
 
-// slots: as it stands this file writes the words of a generator that is none.
+// slots: as it stands this file writes seed and counter, without a generator.
 alias Y = vec4<u32>;
 alias YV = u32;
 alias YL = vec4<u32>;

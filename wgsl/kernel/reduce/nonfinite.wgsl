@@ -1,16 +1,16 @@
-// seen[slot] |= kinds in x (1: infinite, 2: NaN), before an op; behind it, kinds in x that seen[slot] has not go to the fault
-// record with the op's number. A thread owns sixteen words of x.
+// Before an op: seen[slot] |= kinds of values in x (1: infinite, 2: NaN). After it: kinds that seen[slot] lacks go to the fault record
+// with the op's number. A thread owns 16 words of x.
 
-// slots: there are none, every dtype is told by its bits.
+// slots: none; the parameters describe the dtype.
 // end slots
 
 struct Params {
     words: u32, // of x
-    last: u32, // bits of the last word that count
-    lanes: u32, // elements of a word; 0 where an element has two
-    infinity: u32, // bits of an infinity, those of an f64's high word
+    last: u32, // mask of the last word
+    lanes: u32, // elements in a word; 0 for f64, whose elements have two
+    infinity: u32, // bits of infinity; of f64, the high word
     slot: u32,
-    behind: u32, // 1 behind the op
+    behind: u32, // 1 after the op, 0 before
     number: u32, // of the op
     pad: u32,
 }
@@ -23,7 +23,7 @@ override WORKGROUP: u32 = 128u;
 const INFINITE = 1u;
 const NAN = 2u;
 const SPAN = 16u;
-// Of the fault record.
+// Word of the fault record, and the greatest op number.
 const FIRST = 5u;
 const MOST = 0x3fffffffu;
 
@@ -60,6 +60,6 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
         return;
     }
     found &= ~atomicLoad(&seen[p.slot]);
-    // The greatest is that of the first op.
+    // The maximum belongs to the first op.
     if found != 0u { atomicMax(&fault[FIRST], ((MOST - p.number) << 2u) | found); }
 }

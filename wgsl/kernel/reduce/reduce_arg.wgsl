@@ -1,4 +1,4 @@
-// y[i] = argmax or argmin of x[i, r], among the winners won[c, i] of the chunks. A thread owns an element of y.
+// y[i] = argmax or argmin of x[i, r] over the candidates r = won[c, i], one per chunk c. A thread owns an element of y.
 
 // slots: as it stands this file is the argmax of f32, without NaN.
 alias X = f32;
@@ -21,11 +21,11 @@ struct Params {
     n: u32,
     m: u32,
     chunks: u32,
-    chunk: u32, // elements of r in a chunk; no chunk is empty
+    chunk: u32, // elements of r in a chunk, at least one
     x_offset: u32,
     rank: u32,
     m_rank: u32,
-    later: u32, // 1 if other parts of the fold come before: the first element here is not its first
+    later: u32, // 1 if x is a part of the reduced tensor, and not the first one
     dims: array<vec4<u32>, 2>,
     strides: array<vec4<u32>, 2>,
     m_dims: array<vec4<u32>, 2>,

@@ -1,5 +1,5 @@
-// y[i] = join of x[i, r] over r, for n outputs of m elements each. A thread owns a word of y, or its part from one
-// chunk of r: for short folds, and where neighbouring outputs are neighbours in x.
+// y[i] = reduction of x[i, r] over r, for n outputs of m elements each. A thread owns a word of y, or its partial result of one chunk of
+// r. For short reductions, and if adjacent outputs are adjacent in x.
 
 // slots: as it stands this file is the f32 sum.
 alias X = f32;
@@ -21,11 +21,11 @@ struct Params {
     n: u32,
     m: u32,
     chunks: u32,
-    chunk: u32, // elements of r in a chunk; no chunk is empty
+    chunk: u32, // elements of r in a chunk, at least one
     x_offset: u32,
     rank: u32,
     m_rank: u32,
-    later: u32, // 1 if other parts of the fold come before: the first element here is not its first
+    later: u32, // 1 if x is a part of the reduced tensor, and not the first one
     dims: array<vec4<u32>, 2>,
     strides: array<vec4<u32>, 2>,
     m_dims: array<vec4<u32>, 2>,
@@ -76,7 +76,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
             let base = kept_at(i);
             var acc = acc_of(x_get(base + reduced_at(start)), start);
             var r = start + 1u;
-            // Four loads at a time are under way.
+            // Keeps four loads in flight.
             for (; r + 3u < end; r += 4u) {
                 let v0 = x_get(base + reduced_at(r));
                 let v1 = x_get(base + reduced_at(r + 1u));

@@ -1,5 +1,5 @@
-// y[i] = join of x[i, r] over r, for n outputs of m elements each, where whole quads of outputs are quads of x. A workgroup owns
-// WORKGROUP / DOWN quads of y, or their parts from one chunk of r; DOWN threads share a quad, stride along r and meet in a tree.
+// y[i] = reduction of x[i, r] over r, for n outputs of m elements each; quads of outputs are quads of x. A workgroup owns WORKGROUP / DOWN
+// quads of y, or their partial results of one chunk of r; DOWN threads share a quad, stride along r and combine in a tree.
 
 // slots: as it stands this file is the f32 sum.
 alias X = vec4<f32>;
@@ -21,11 +21,11 @@ struct Params {
     n: u32,
     m: u32,
     chunks: u32,
-    chunk: u32, // elements of r in a chunk; no chunk is empty
+    chunk: u32, // elements of r in a chunk, at least one
     x_offset: u32,
     rank: u32,
     m_rank: u32,
-    later: u32, // 1 if other parts of the fold come before: the first element here is not its first
+    later: u32, // 1 if x is a part of the reduced tensor, and not the first one
     dims: array<vec4<u32>, 2>,
     strides: array<vec4<u32>, 2>,
     m_dims: array<vec4<u32>, 2>,
@@ -74,7 +74,7 @@ fn accs_join(a: Accs, b: Accs) -> Accs {
     return Accs(acc_join(a.x, b.x), acc_join(a.y, b.y), acc_join(a.z, b.z), acc_join(a.w, b.w));
 }
 
-// The same where all of a comes before b.
+// Requires that all of a comes before b.
 fn accs_next(a: Accs, b: Accs) -> Accs {
     return Accs(acc_next(a.x, b.x), acc_next(a.y, b.y), acc_next(a.z, b.z), acc_next(a.w, b.w));
 }
@@ -94,7 +94,7 @@ fn main(
     let quad = (group - c * sets) * across + thread % across;
     let down = thread / across;
     let start = c * p.chunk;
-    // A thread past the last quad has nothing to do but the barriers.
+    // Threads past the last quad only take part in the barriers.
     let end = select(start, min(start + p.chunk, p.m), quad < quads);
     let busy = min(end - start, DOWN);
     let base = kept_at(quad * 4u);
@@ -103,7 +103,7 @@ fn main(
         var r = start + down;
         accs = accs_of(load(base, r), r);
         r += DOWN;
-        // Four loads at a time are under way.
+        // Keeps four loads in flight.
         for (; r + 3u * DOWN < end; r += 4u * DOWN) {
             let v0 = load(base, r);
             let v1 = load(base, r + DOWN);

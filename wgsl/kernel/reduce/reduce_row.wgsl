@@ -1,5 +1,5 @@
-// y[i] = join of x[i, r] over r, for n outputs of m elements each. A workgroup owns ROWS outputs, or their parts from one chunk
-// of r; the threads of a thread_group share an output, stride along r by units of UNIT elements and meet in a tree.
+// y[i] = reduction of x[i, r] over r, for n outputs of m elements each. A workgroup owns ROWS outputs, or their partial results of one
+// chunk of r; a thread group shares an output, strides along r by UNIT elements and combines in a tree.
 
 // slots: as it stands this file is the f32 sum of rows of whole quads.
 alias X = vec4<f32>;
@@ -24,11 +24,11 @@ struct Params {
     n: u32,
     m: u32,
     chunks: u32,
-    chunk: u32, // elements of r in a chunk; no chunk is empty
+    chunk: u32, // elements of r in a chunk, at least one
     x_offset: u32,
     rank: u32,
     m_rank: u32,
-    later: u32, // 1 if other parts of the fold come before: the first element here is not its first
+    later: u32, // 1 if x is a part of the reduced tensor, and not the first one
     dims: array<vec4<u32>, 2>,
     strides: array<vec4<u32>, 2>,
     m_dims: array<vec4<u32>, 2>,
@@ -67,7 +67,7 @@ fn reduced_at(r: u32) -> u32 {
 
 fn one(base: u32, r: u32) -> Acc { return acc_unit(x_unit(base, r), r); }
 
-// Four loads at a time are under way.
+// Keeps four loads in flight.
 fn four(base: u32, r: u32, step: u32) -> Acc {
     let v0 = x_unit(base, r);
     let v1 = x_unit(base, r + step);
@@ -90,7 +90,7 @@ fn main(
     let thread_group = WORKGROUP / ROWS;
     let lane = thread % thread_group;
     let i = block * ROWS + thread / thread_group;
-    // A thread_group past the last output has nothing to do but the barriers.
+    // Thread groups past the last output only take part in the barriers.
     let start = c * p.chunk;
     let end = select(start, min(start + p.chunk, p.m), i < p.n);
     let busy = min((end - start) / UNIT, thread_group);

@@ -1,7 +1,7 @@
-// ids[row, :] = the order of x[row, :] within blocks of a power of two, by bitonic sorting in shared memory; up and down
-// in turns, as merging needs it. A workgroup owns a block. Places past the row's end come last.
+// ids[row, :] = argsort of x[row, :] within blocks of a power of two: a bitonic sort in workgroup memory, ascending and descending in turn
+// as the merge needs it. Padding past the row's end sorts last. A workgroup owns a block.
 
-// slots: as it stands this file sorts blocks of f32 that are not negative.
+// slots: as it stands this file sorts non-negative f32.
 alias X = f32;
 alias K = u32;
 fn x_get(i: u32) -> f32 { return x[i]; }
@@ -10,15 +10,15 @@ fn key_less(a: K, b: K) -> bool { return a < b; }
 // end slots
 
 struct Params {
-    items: u32, // blocks, or pairs
-    length: u32, // of a row
+    items: u32, // blocks or pairs to process
+    length: u32, // elements of a row
     padded: u32, // the next power of two
     block: u32, // elements of a row that one workgroup sorts, a power of two
-    k: u32, // sorted runs have this length after the pass
+    k: u32, // length of sorted runs after the pass
     j: u32, // distance of a pair
     x_offset: u32,
     descending: u32,
-    base: u32, // first element of a run of a row that no binding shows
+    base: u32, // where this run begins in its row, for rows larger than a binding
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> x: array<X>;
@@ -29,12 +29,12 @@ const BLOCK = 1024u;
 var<workgroup> block_keys: array<K, BLOCK>;
 var<workgroup> block_ids: array<u32, BLOCK>;
 
-// Equal keys stay in the order of their ids.
+// A stable sort: equal keys keep the order of their ids.
 fn before(ka: K, ia: u32, kb: K, ib: u32) -> bool {
     return key_less(ka, kb) || (!key_less(kb, ka) && ia < ib);
 }
 
-// Compares all pairs at distance j of the block that starts at `start` of its row.
+// Orders all pairs at distance j of the block that begins at `start` in its row.
 fn exchange(lid: u32, start: u32, k: u32, j: u32) {
     for (var t = lid; t < p.block / 2u; t += WORKGROUP) {
         let a = 2u * t - (t & (j - 1u));
@@ -81,7 +81,7 @@ fn main(
             workgroupBarrier();
         }
     }
-    // A row of one block is done: its order goes out without the padding, and nobody needs the keys.
+    // A row of one block is done: ids are stored without the padding, and keys are not needed.
     for (var t = lid; t < p.block; t += WORKGROUP) {
         if blocks > 1u {
             keys[row * p.padded + start + t] = block_keys[t];

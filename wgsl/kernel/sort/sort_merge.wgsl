@@ -1,4 +1,4 @@
-// The rest of a bitonic merge to runs of k, once pairs are no further apart than half a block. A workgroup owns a block.
+// The last steps of a bitonic merge to runs of k, from a distance of half a block on. A workgroup owns a block.
 
 // slots: as it stands this file sorts by 32-bit keys.
 alias K = u32;
@@ -6,15 +6,15 @@ fn key_less(a: K, b: K) -> bool { return a < b; }
 // end slots
 
 struct Params {
-    items: u32, // blocks, or pairs
-    length: u32, // of a row
+    items: u32, // blocks or pairs to process
+    length: u32, // elements of a row
     padded: u32, // the next power of two
     block: u32, // elements of a row that one workgroup sorts, a power of two
-    k: u32, // sorted runs have this length after the pass
+    k: u32, // length of sorted runs after the pass
     j: u32, // distance of a pair
     x_offset: u32,
     descending: u32,
-    base: u32, // first element of a run of a row that no binding shows
+    base: u32, // where this run begins in its row, for rows larger than a binding
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read_write> keys: array<K>;
@@ -24,12 +24,12 @@ const BLOCK = 1024u;
 var<workgroup> block_keys: array<K, BLOCK>;
 var<workgroup> block_ids: array<u32, BLOCK>;
 
-// Equal keys stay in the order of their ids.
+// A stable sort: equal keys keep the order of their ids.
 fn before(ka: K, ia: u32, kb: K, ib: u32) -> bool {
     return key_less(ka, kb) || (!key_less(kb, ka) && ia < ib);
 }
 
-// Compares all pairs at distance j of the block that starts at `start` of its row.
+// Orders all pairs at distance j of the block that begins at `start` in its row.
 fn exchange(lid: u32, start: u32, k: u32, j: u32) {
     for (var t = lid; t < p.block / 2u; t += WORKGROUP) {
         let a = 2u * t - (t & (j - 1u));

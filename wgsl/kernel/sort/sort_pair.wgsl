@@ -1,5 +1,5 @@
-// Compares keys_a[t] with keys_b[t], or with keys_b[n - 1 - t], and leaves the lesser in a, with their ids. A thread owns a
-// pair. Rows that no binding shows are sorted in runs, which meet in pairs.
+// Orders keys_a[t] and keys_b[t], or keys_b[n - 1 - t] if mirrored, with their ids: one step of merging runs that lie in two buffers, for
+// rows larger than a binding. A thread owns a pair.
 
 // slots: as it stands this file sorts by 32-bit keys.
 alias K = u32;
@@ -14,7 +14,7 @@ struct Params { n: u32, mirrored: u32 }
 @group(0) @binding(4) var<storage, read_write> ids_b: array<u32>;
 override WORKGROUP: u32 = 256u;
 
-// Equal keys stay in the order of their ids.
+// A stable sort: equal keys keep the order of their ids.
 fn before(ka: K, ia: u32, kb: K, ib: u32) -> bool {
     return key_less(ka, kb) || (!key_less(kb, ka) && ia < ib);
 }

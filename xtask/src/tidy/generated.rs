@@ -3,7 +3,9 @@
 use super::{Finding, Tree, What};
 
 /// Pages with generated parts, and the command that writes each part.
-const GENERATED: [(&str, &str); 2] = [
+const GENERATED: [(&str, &str); 5] = [
+    ("README.md", "cargo xtask docs"),
+    ("docs/performance.md", "cargo xtask docs"),
     (
         "docs/SUPPORT.md",
         "UPDATE_GOLDEN=1 cargo test -p candle-webgpu-tests --test support",
@@ -11,6 +13,10 @@ const GENERATED: [(&str, &str); 2] = [
     (
         "docs/dispatches.md",
         "UPDATE_GOLDEN=1 cargo test -p candle-webgpu-tests --test dispatches",
+    ),
+    (
+        "docs/fusion.md",
+        "cargo test -p candle-webgpu-tests --test dispatches -- --ignored rules",
     ),
 ];
 

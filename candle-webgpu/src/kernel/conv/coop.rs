@@ -1,4 +1,4 @@
-//! conv_coop: convolutions of f16 with cooperative matrices: [`gemm_coop`] with a matrix b that is gathered from the input.
+//! f16 convolutions with cooperative matrices: an implicit GEMM by `gemm_coop`, whose matrix b is gathered from the input.
 
 use crate::dtype::DType;
 use crate::error::Result;
@@ -26,14 +26,14 @@ pub static CONV_COOP: Kernel = Kernel {
     slots,
 };
 
-/// Channels of the result from which half of a tile's rows are in use.
+/// Output channels from which at least half of a tile's rows are used.
 const LEAST_CHANNELS: usize = 32;
-/// Columns in all from which the same is so of its columns.
+/// Positions in all from which at least half of its columns are.
 const LEAST_COLUMNS: usize = 32;
-/// The most taps, and the most channels of the input, that a word holds both of.
+/// Limits of taps and of input channels, which share a word.
 const MOST_TAPS: usize = 1 << 12;
 const MOST_CHANNELS: usize = 1 << 19;
-/// Columns of a line of the result are a multiple of it.
+/// Positions of a line are rounded up to a multiple of it.
 const OCTET: usize = 8;
 
 #[repr(C)]
@@ -83,7 +83,7 @@ pub fn catalogue() -> Vec<Specialization> {
     let mut all = Vec::new();
     for (tile, steps) in all_tiles().flat_map(|t| [(t, false), (t, true)]) {
         for whole_k in [true, false] {
-            // f32 is what the parts of sums cut along k have.
+            // f32 holds the partial sums of split-K.
             for y in [DType::F16, DType::F32] {
                 all.push(spec(tile, steps, whole_k, (y, Access::Put)));
                 all.push(spec(tile, steps, whole_k, (y, Access::Set)));
@@ -94,8 +94,8 @@ pub fn catalogue() -> Vec<Specialization> {
 }
 
 impl Problem<'_> {
-    /// With cooperative matrices, where the adapter has them, the weights of a channel are whole octets, the lines of the input
-    /// lie close, and the result fills tiles.
+    /// Runs on cooperative matrices; None unless the adapter has them, the weights of a channel are whole octets, lines of the input are
+    /// contiguous, and the result fills tiles.
     pub fn cooperative(&self, device: &Recorder) -> Result<Option<Value>> {
         let op = self.op;
         let Some(all) = device.coop_tiles() else {
@@ -128,7 +128,7 @@ impl Problem<'_> {
             let across = n.div_ceil(t.n as usize) * c_out.div_ceil(t.m as usize);
             (across * images) as u64
         };
-        // Gathering costs the small tile more: 96 of the large one take 88 us where 320 small ones take 101 (NVIDIA H200).
+        // Gathering costs small tiles more: 96 large ones take 88 us, 320 small ones 101 us (NVIDIA H200).
         let fitting = |t: &&Tile| tiles(t) >= t.least * 3 / 4 && t.shared() <= limit;
         let Some(tile) = all.iter().find(fitting) else {
             return Ok(None);

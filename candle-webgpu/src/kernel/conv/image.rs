@@ -1,4 +1,4 @@
-//! Views of images and lines, as convolutions, pools and upsampling take them.
+//! Views of images and lines for convolution, pooling and upsampling.
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -7,7 +7,7 @@ use crate::memory::buffer::Value;
 use crate::memory::view::{to_u32, View};
 use crate::recorder::Recorder;
 
-/// A view of four dims (b, c, h, w). One of three, (b, c, w), gets an h of 1.
+/// A view with dims (b, c, h, w); (b, c, w) becomes (b, c, 1, w).
 #[derive(Clone, Copy)]
 pub(crate) struct Image<'a> {
     pub value: &'a Value,
@@ -37,7 +37,7 @@ impl<'a> Image<'a> {
         })
     }
 
-    /// What to bind, and the image as seen from there.
+    /// The binding range, and the image relative to its start.
     pub fn window(
         &self,
         device: &Recorder,
@@ -55,12 +55,12 @@ impl<'a> Image<'a> {
         Ok((window, Image { offset, ..*self }))
     }
 
-    /// The offset and the strides as kernels take them, which address with 32 bits.
+    /// The offset and the strides for a kernel, which addresses with 32 bits.
     pub fn steps(&self, op: &'static str) -> Result<(u32, [u32; 4])> {
         let mut strides = [0; 4];
         let mut last = self.offset;
         for (d, step) in strides.iter_mut().enumerate() {
-            // The stride of a dim of size 1 counts for nothing and may be anything.
+            // The stride of a dim of size 1 is arbitrary.
             if self.dims[d] > 1 {
                 last = last.saturating_add((self.dims[d] - 1).saturating_mul(self.strides[d]));
                 *step = to_u32(op, self.strides[d])?;
@@ -71,7 +71,7 @@ impl<'a> Image<'a> {
     }
 }
 
-/// Elements of an output that a kernel can address.
+/// The number of elements of an output, or an error if 32 bits cannot address it.
 pub(crate) fn count(op: &'static str, dims: [usize; 4]) -> Result<usize> {
     let n = dims
         .iter()
@@ -81,7 +81,7 @@ pub(crate) fn count(op: &'static str, dims: [usize; 4]) -> Result<usize> {
     Ok(n)
 }
 
-/// Places along a dim, padding included, that kernels tell from negative ones.
+/// The most positions along a padded dim: kernels treat greater values as negative.
 const MOST: usize = i32::MAX as usize;
 
 /// One dim of a convolution.
@@ -94,7 +94,7 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// From the first to the last tap.
+    /// The distance from the first to the last tap, plus one.
     fn span(&self) -> Option<usize> {
         let steps = self.taps.checked_sub(1)?.checked_mul(self.dilation)?;
         let span = steps.checked_add(1)?;

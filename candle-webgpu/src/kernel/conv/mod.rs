@@ -1,5 +1,5 @@
-//! conv: convolutions and transposed convolutions along one or two dims. Nothing is unfolded into memory:
-//! a product of matrices gathers its operand from the input while it stages it.
+//! Convolutions and transposed convolutions along one or two dims, as implicit GEMMs: instead of an im2col buffer, the kernel gathers its
+//! operand from the input while it stages it.
 
 pub(crate) mod coop;
 pub(crate) mod image;
@@ -17,23 +17,23 @@ use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
 use crate::shader::{params, Access, Specialization};
 
-/// Tiles of 64 columns that keep an adapter of some size busy: with fewer, smaller tiles are better. (320
-/// channels of 64 x 64 are 96 of the largest tiles: 16 TFLOP/s on an NVIDIA H200, where 2048 of them have 32.)
+/// Tiles of 64 columns that keep a large adapter busy; with fewer, smaller tiles are faster. (320 channels of 64 x 64 are 96 of the
+/// largest tiles: 16 TFLOP/s on an NVIDIA H200, against 32 TFLOP/s for 2048 of them.)
 const BUSY: u64 = 96;
-/// Output channels from which most of the smallest tile is in use.
+/// Output channels from which most of the smallest tile is used.
 const GEMM_CHANNELS: usize = 5;
-/// Output channels of a group from which tiles of the group are better than a thread for each output.
+/// Output channels of a group from which tiles per group are faster than a thread per output.
 const GROUP_CHANNELS: usize = 32;
-/// Positions of an image from which a pointwise convolution is one product of matrices per image.
+/// Positions of an image from which a pointwise convolution is a matmul per image.
 const GEMM_POSITIONS: usize = 32;
 
-/// How the kernel moves over the input, the same along h and w.
+/// Geometry of a convolution, the same along h and w.
 #[derive(Debug, Clone, Copy)]
 pub struct ConvParams {
     pub stride: usize,
     pub padding: usize,
     pub dilation: usize,
-    /// Places that a transposed convolution adds at the end.
+    /// Positions that a transposed convolution adds at the end.
     pub output_padding: usize,
 }
 
@@ -64,10 +64,10 @@ pub(crate) struct Problem<'a> {
     pub op: &'static str,
     pub dtype: DType,
     pub transposed: bool,
-    /// Each takes its part of the channels of x to its part of the output channels.
+    /// Each maps its part of x's channels to its part of the output channels.
     pub groups: usize,
     pub x: Image<'a>,
-    /// Its dims are (output channels, input channels, h, w), whatever the order in memory.
+    /// Dims (output channels, input channels, h, w), whatever the order in memory.
     pub w: Image<'a>,
     pub stride: [usize; 2],
     pub padding: [usize; 2],
@@ -76,8 +76,8 @@ pub(crate) struct Problem<'a> {
 }
 
 impl Recorder {
-    /// Convolution of `x` (b, c, h, w) with `w` (o, c, kh, kw), or of (b, c, l) with (o, c, k): contiguous,
-    /// added up in f32.
+    /// Convolution of `x` (b, c, h, w) with `w` (o, c, kh, kw), or of (b, c, l) with (o, c, k).
+    /// Accumulates in f32, or in f64 for f64.
     pub fn conv(&self, x: View<'_>, w: View<'_>, params: ConvParams) -> Result<Value> {
         let op = if x.dims.len() == 3 {
             "conv1d"
@@ -88,8 +88,7 @@ impl Recorder {
         self.convolve(op, x, w, params, false)
     }
 
-    /// The same in groups, `w` being (o, c / groups, ...): the first of them takes the first channels of `x` to the first output
-    /// channels. None where a convolution for each group is better, or one binding does not show all.
+    /// Grouped convolution with `w` (o, c / groups, ...). None if a convolution per group is faster, or an operand is larger than a binding.
     pub fn conv_grouped(
         &self,
         x: View<'_>,
@@ -159,7 +158,7 @@ impl<'a> Problem<'a> {
                 w.dims, w.dtype, x.dims, x.dtype
             )));
         }
-        // Along the h that a line does not have, the window does not move.
+        // Lines have no h: the window does not move along it.
         let along = |v: usize, still: usize| [if lines { still } else { v }, v];
         let (stride, padding) = (along(params.stride, 1), along(params.padding, 0));
         let (dilation, more) = (along(params.dilation, 1), along(params.output_padding, 0));
@@ -208,12 +207,12 @@ impl<'a> Problem<'a> {
         planes.saturating_mul(self.positions())
     }
 
-    /// Positions of the batch with those of an image rounded up to quads, so that no quad lies in two.
+    /// Positions of the batch; those of each image are rounded up to quads, so that no quad spans two images.
     fn columns(&self) -> usize {
         self.x.dims[0] * self.positions().next_multiple_of(4)
     }
 
-    /// Whether a thread adds up its sum on its own, without tiles.
+    /// Whether to use the direct kernel, whose threads compute whole outputs without tiles.
     fn is_direct(&self) -> bool {
         self.groups > 1 || !MATMUL_F32.contains(&self.dtype) || self.w.dims[0] < GEMM_CHANNELS
     }
@@ -275,7 +274,7 @@ impl<'a> Problem<'a> {
         Ok(y)
     }
 
-    /// A kernel of one tap is a matrix: the product of `matmul`, if the positions lie in one stride.
+    /// A convolution with one tap is a matmul, if the positions have a single stride.
     fn pointwise(&self, device: &Recorder) -> Result<Option<Value>> {
         let [batch, c_in, ..] = self.x.dims;
         let [c_out, .., kh, kw] = self.w.dims;
@@ -305,7 +304,7 @@ impl<'a> Problem<'a> {
             offset: image.offset,
         };
         if positions == 1 {
-            // One product for the batch: rows of x times the columns of w.
+            // One matmul for the batch: rows of x times columns of w.
             let a = View {
                 dims: &[1, batch, c_in],
                 strides: &[0, x_b, x_c],
@@ -332,7 +331,7 @@ impl<'a> Problem<'a> {
         device.matmul(a, b, shape).map(Some)
     }
 
-    /// The kernel, its tiles along the output channels, and its workgroups.
+    /// The kernel, its number of tiles along the output channels, and its grid.
     fn plan(&self, device: &Recorder, n: usize) -> Result<(Specialization, u32, Grid)> {
         let c_out = self.w.dims[0];
         if self.is_direct() {
@@ -364,7 +363,7 @@ impl<'a> Problem<'a> {
         Ok((spec, rows, Grid::Linear(tiles(tile))))
     }
 
-    /// Quads along the terms of a sum, if each channel's weights follow each other from a multiple of 4 on.
+    /// `Quads` if each channel's weights are contiguous and begin at a multiple of 4.
     fn kernel_access(&self) -> Access {
         let [_, c, h, w] = self.w.dims;
         let line = merge(self.op, &[c, h, w], [&self.w.strides[1..]]);

@@ -1,4 +1,4 @@
-//! The kernels of convolutions and their specialisations.
+//! The kernels of convolutions and their specializations.
 
 use crate::dtype::{Compute, DType, MATMUL, MATMUL_F32, NUMBERS};
 use crate::error::Result;
@@ -32,9 +32,9 @@ pub static CONV_DIRECT: Kernel = Kernel {
     slots: direct_slots,
 };
 
-/// A tile of y: what a workgroup computes.
+/// The tile of y that a workgroup computes.
 pub(crate) struct Tile {
-    /// The `op` of a convolution, and of a transposed one.
+    /// `op` of a convolution and of a transposed one.
     names: [&'static str; 2],
     /// Channels of a thread; a workgroup has 16 times as many.
     rows: u32,
@@ -53,7 +53,7 @@ const fn tile_of(names: [&'static str; 2], rows: u32, quads: u32) -> Tile {
     Tile { names, rows, quads }
 }
 
-/// Depth of a tile, as in the shader.
+/// Depth of a tile along k; `BK` in the shader.
 const BK: u32 = 16;
 
 impl Tile {
@@ -69,7 +69,7 @@ impl Tile {
         self.names[usize::from(transposed)]
     }
 
-    /// Bytes of workgroup memory with the rows of w padded by `pad` elements.
+    /// Bytes of workgroup memory, with rows of w padded by `pad` elements.
     pub fn shared(&self, pad: u32) -> u32 {
         BK * (self.channels() + pad + self.columns()) * 4
     }
@@ -82,7 +82,7 @@ fn tile(spec: &Specialization) -> &'static Tile {
         .unwrap_or(&TILES[TILES.len() - 1])
 }
 
-/// A tile by name, the access of w (`Quads` or `Words`) and that of y (`Put` or `Set`).
+/// The GEMM kernel with a tile's name as `op`, w as `Quads` or `Words`, y as `Put` or `Set`.
 pub(crate) fn gemm(
     dtype: DType,
     op: &'static str,

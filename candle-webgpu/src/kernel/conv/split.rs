@@ -1,5 +1,5 @@
-//! Convolutions of what is larger than one binding, or of too many terms for a thread: in pieces of the batch, of
-//! the output channels and of the input channels, whose sums are added up.
+//! Convolutions that do not fit in one binding, or have too many terms for a thread: split along the batch, the output channels, or the
+//! input channels, whose partial sums are added.
 
 use crate::error::Result;
 use crate::kernel::conv::{ConvParams, Problem};
@@ -26,7 +26,7 @@ impl Recorder {
         const INPUT: usize = 2;
         let [batch, c_in, ..] = problem.x.dims;
         let c_out = problem.w.dims[0];
-        // A line has no h.
+        // Lines have no h.
         let spatial = &problem.out[4 - x.dims.len()..];
         let dims = [&[batch, c_out], spatial].concat();
         let y = self.output(op, problem.outputs(), x.dtype)?;
@@ -65,7 +65,7 @@ impl Recorder {
     }
 }
 
-/// Puts the output channels of a kernel first, or back.
+/// Swaps input and output channels of a transposed convolution's kernel.
 fn channels(mut w: Part<'_>, transposed: bool) -> Part<'_> {
     if transposed {
         w.dims.swap(0, 1);
@@ -74,7 +74,7 @@ fn channels(mut w: Part<'_>, transposed: bool) -> Part<'_> {
     w
 }
 
-/// The input and the kernel of a piece.
+/// The input and the kernel of a part.
 fn operands<'a>(parts: &[Part<'a>], transposed: bool) -> [Part<'a>; 2] {
     let [x, w] = [parts[0].clone().without(1), parts[1].clone().without(0)];
     [x, channels(w, transposed)]

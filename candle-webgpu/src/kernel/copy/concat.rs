@@ -1,72 +1,52 @@
-//! Copies that do not meet, as one kernel: the parts of a concatenation, keys and values. Recorded by a rule.
+//! Several independent copies as one kernel: the parts of a concatenation, or keys and values. A rule records it.
 
 use crate::dtype::{DType, BITS};
 use crate::error::Result;
 use crate::kernel::WORKGROUP;
 use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
 
-/// The most parts.
+/// The most copies.
 pub(crate) const PARTS: usize = 4;
 /// Dims of a part.
 pub(crate) const RANK: usize = 4;
 
-macro_rules! parts {
-    ($($binding:expr),+) => {
-        Kernel {
-            name: "concat",
-            source: wgsl!("kernel/copy/concat.wgsl"),
-            params: Params::LAYOUT,
-            bindings: &[$($binding),+],
-            workgroup: WORKGROUP,
-            shared: |_| 0,
-            features: wgpu::Features::empty(),
-            slots,
-        }
-    };
+pub static CONCAT: Kernel = Kernel {
+    name: "concat",
+    source: wgsl!("kernel/copy/concat.wgsl"),
+    params: Params::LAYOUT,
+    bindings: &[],
+    workgroup: WORKGROUP,
+    shared: |_| 0,
+    features: wgpu::Features::empty(),
+    slots,
+};
+
+/// The supported assignments of copies to destinations. They differ in the number of bindings.
+const ASSIGNMENTS: [&[usize]; 3] = [&[0, 0], &[0, 1], &[0, 0, 1, 1]];
+
+/// Bindings of the destinations.
+const WRITES: [&str; 2] = ["y", "z"];
+
+/// How many destinations an assignment has.
+fn writes(to: &[usize]) -> usize {
+    to.iter().max().map_or(0, |last| last + 1)
 }
 
-/// A way to share parts among destinations.
-struct Form {
-    /// The destination of each part.
-    to: &'static [usize],
-    kernel: Kernel,
-}
-
-static FORMS: [Form; 3] = [
-    Form {
-        to: &[0, 0],
-        kernel: parts!(read("a"), read("b"), write("y")),
-    },
-    Form {
-        to: &[0, 1],
-        kernel: parts!(read("a"), read("b"), write("y"), write("z")),
-    },
-    Form {
-        to: &[0, 0, 1, 1],
-        kernel: parts!(
-            read("a"),
-            read("b"),
-            read("c"),
-            read("d"),
-            write("y"),
-            write("z")
-        ),
-    },
-];
-
-/// The specialisation for parts that go to these destinations, numbered as they come.
+/// The specialization for copies to these destinations, numbered in order of appearance.
 pub(crate) fn spec(to: &[usize], dtype: DType) -> Option<Specialization> {
-    let form = FORMS.iter().find(|form| form.to == to)?;
-    let operands = vec![(dtype, Access::Quads); form.kernel.bindings.len()];
-    Some(Specialization::new(&form.kernel, "", &operands))
+    let to = ASSIGNMENTS.iter().find(|known| **known == to)?;
+    let reads = ["a", "b", "c", "d"].into_iter().take(to.len()).map(read);
+    let writes = WRITES.into_iter().take(writes(to)).map(write);
+    let bind = |spec: Specialization, binding| spec.bind(binding, dtype, Access::Quads);
+    let spec = Specialization::new(&CONCAT, "", &[]);
+    Some(reads.chain(writes).fold(spec, bind))
 }
 
-/// The destination of each part, of an op that is one of these.
-pub(crate) fn destinations(kernel: &'static Kernel) -> Option<&'static [usize]> {
-    let form = FORMS
-        .iter()
-        .find(|form| std::ptr::eq(&form.kernel, kernel))?;
-    Some(form.to)
+/// The destination of each copy of a recorded op.
+pub(crate) fn destinations(spec: &Specialization) -> Option<&'static [usize]> {
+    let count = spec.operands.len();
+    let mut known = ASSIGNMENTS.into_iter();
+    known.find(|to| std::ptr::eq(spec.kernel, &CONCAT) && to.len() + writes(to) == count)
 }
 
 params! {
@@ -76,7 +56,7 @@ params! {
         pub n: u32,
         pub offsets: [u32; 2],
         pub dims: [u32; RANK],
-        /// Of what is read, and of what is written.
+        /// Of the source and the destination.
         pub strides: [[u32; RANK]; 2],
     }
 }
@@ -91,9 +71,9 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.bindings(spec, 0);
     text.line("fn move_quad(part: u32, source: u32, place: u32) {");
     text.line("    switch part {");
-    let destinations = destinations(spec.kernel).unwrap_or_default();
+    let destinations = destinations(spec).unwrap_or_default();
     for (part, (to, from)) in destinations.iter().zip(spec.bindings()).enumerate() {
-        let (from, to) = (from.name, ["y", "z"][*to]);
+        let (from, to) = (from.name, WRITES[*to]);
         text.line(format!(
             "        case {part}u: {{ {to}[place] = {from}[source]; }}"
         ));
@@ -105,8 +85,8 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
 }
 
 pub fn catalogue() -> Vec<Specialization> {
-    let forms = FORMS
+    let all = ASSIGNMENTS
         .iter()
-        .flat_map(|form| BITS.map(|dtype| spec(form.to, dtype)));
-    forms.flatten().collect()
+        .flat_map(|to| BITS.map(|dtype| spec(to, dtype)));
+    all.flatten().collect()
 }

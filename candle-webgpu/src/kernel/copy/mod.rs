@@ -1,4 +1,4 @@
-//! Filling, and copies into existing memory.
+//! Fills, and copies into existing memory.
 
 pub(crate) mod concat;
 pub(crate) mod transpose;
@@ -52,7 +52,7 @@ pub static COPY_ELEMS: Kernel = Kernel {
     shared: |_| 0,
     features: wgpu::Features::empty(),
     slots: |spec, text| {
-        text.ops(spec.info(0).compute); // `y_add`, which every Set operand has, adds with it
+        text.ops(spec.info(0).compute); // the unused `y_add` of a `Set` operand calls its `badd`
         both_at(spec, text)
     },
 };
@@ -82,7 +82,7 @@ params! {
     }
 }
 
-/// What overwrites `bytes` bytes by zeros, and those up to the next whole word.
+/// The dispatch that zeroes `bytes` bytes, rounded up to whole words.
 pub(crate) fn zeros(bytes: u64) -> (Specialization, FillParams, Grid) {
     let params = FillParams {
         n: bytes.div_ceil(4) as u32,
@@ -95,7 +95,7 @@ pub(crate) fn zeros(bytes: u64) -> (Specialization, FillParams, Grid) {
 
 const OP: &str = "copy";
 
-/// The kernel, the parameters and the grid that do a run of copies.
+/// The dispatch of a run of copies.
 pub(crate) fn dispatch(run: &CopyRun) -> Result<(Specialization, Strided<2>, Grid)> {
     let wide = Wide::new(run)?;
     let e = wide.dtype;
@@ -117,7 +117,7 @@ pub(crate) fn dispatch(run: &CopyRun) -> Result<(Specialization, Strided<2>, Gri
     Ok((spec, params, grid))
 }
 
-/// Strides, dims and offsets of a copy, in elements of the widest type that both sides can be moved in.
+/// A copy in elements of the widest dtype that both sides are aligned to.
 struct Wide {
     dtype: DType,
     n: usize,
@@ -140,7 +140,7 @@ impl Wide {
         Ok(wide)
     }
 
-    /// Both sides are made of contiguous runs of `k` elements.
+    /// Whether both sides consist of contiguous, aligned runs of `k` elements.
     fn rows_of(&self, k: u32) -> bool {
         let inner = self.merged.rank - 1;
         self.merged.dims[inner].is_multiple_of(k)
@@ -168,14 +168,14 @@ impl Wide {
 }
 
 impl Recorder {
-    /// A value of `count` elements that all have the bits `bits`.
+    /// A value of `count` elements with the bits `bits`.
     pub fn fill(&self, count: usize, dtype: DType, bits: u64) -> Result<Value> {
         let y = self.output("fill", count, dtype)?;
         self.fill_in(&y, count, dtype, bits)?;
         Ok(y)
     }
 
-    /// Overwrites the first `count` elements of a value; they have to be all of it.
+    /// Overwrites all `count` elements of a value with the bits `bits`.
     pub fn fill_in(&self, y: &Value, count: usize, dtype: DType, bits: u64) -> Result<()> {
         const OP: &str = "fill";
         let dtype = dtype.bits();
@@ -193,7 +193,7 @@ impl Recorder {
         })
     }
 
-    /// `y = x` where both are views of the same dims and element size, and y's elements are distinct.
+    /// `y = x`, in place. Both views have the same dims and element size; the elements of y are distinct.
     pub fn copy_into(&self, x: View<'_>, y: View<'_>) -> Result<()> {
         if x.dims != y.dims || x.dtype.size() != y.dtype.size() {
             return Err(Error::Invalid {

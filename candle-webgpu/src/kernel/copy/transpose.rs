@@ -1,4 +1,4 @@
-//! transpose: copies whose innermost dim is not that of what they read, through tiles in workgroup memory. Recorded by a rule.
+//! Transposing copies through tiles in workgroup memory. A rule records them.
 
 use crate::dtype::{DType, BITS};
 use crate::kernel::Strided;
@@ -6,7 +6,7 @@ use crate::memory::view::MAX_RANK;
 use crate::recorder::op::Grid;
 use crate::shader::{params, read, write, Access, Kernel, Specialization};
 
-/// Elements of a tile along the innermost dim of x and along that of y.
+/// Size of a tile along the innermost dims of x and of y, in elements.
 const TILE: [u32; 2] = [32, 64];
 
 pub static TRANSPOSE: Kernel = Kernel {
@@ -20,11 +20,11 @@ pub static TRANSPOSE: Kernel = Kernel {
     slots: |_, _| Ok(()),
 };
 
-/// Elements of a tile of 16 bits along either.
+/// The same for elements of 16 bits.
 const TILE_16: u32 = 64;
 
-/// The same of elements of 16 bits, two of which share a word of the tile: as many bytes under way as of 32 bits, for as much
-/// workgroup memory. On an NVIDIA H200 that memory is what limits the workgroups of a multiprocessor.
+/// Transposes elements of 16 bits, two in a word of the tile, so that a workgroup has as many bytes in flight as with 32 bits. On an
+/// NVIDIA H200, workgroup memory limits the workgroups of a multiprocessor.
 pub static TRANSPOSE_16: Kernel = Kernel {
     name: "transpose16",
     source: wgsl!("kernel/copy/transpose16.wgsl"),
@@ -36,7 +36,7 @@ pub static TRANSPOSE_16: Kernel = Kernel {
     slots: |_, _| Ok(()),
 };
 
-/// The kernel for a size of elements, and its tile.
+/// The specialization for a size of elements, and its tile.
 fn spec(dtype: DType) -> (Specialization, [u32; 2]) {
     if dtype.size() == 2 {
         let operands = [(dtype, Access::Raw), (dtype, Access::Raw)];
@@ -55,16 +55,16 @@ pub fn catalogue() -> Vec<Specialization> {
 
 params! {
     pub(crate) struct Params {
-        /// Along k, the innermost dim of x, and l, that of y.
+        /// Number along k, the innermost dim of x, and l, that of y.
         tiles: [u32; 2],
         batch: u32,
         rank: u32,
         sizes: [u32; 2],
         x_offset: u32,
         y_offset: u32,
-        /// Of l.
+        /// Stride of l in x.
         x_step: u32,
-        /// Of k.
+        /// Stride of k in y.
         y_step: u32,
         pads: [u32; 2],
         dims: [u32; MAX_RANK],
@@ -73,11 +73,11 @@ params! {
     }
 }
 
-/// The fewest elements along either dim that are scale a tile.
+/// Elements along either dim below which tiles do not pay.
 const LEAST: u32 = 16;
 
-/// A copy of bits as one through tiles, if it transposes and all its lines are whole quads. Dims, strides and offsets are those of
-/// x and of y; y's elements are distinct.
+/// The tiled form of a copy from x (operand 0) to y (operand 1), if it transposes and all lines are whole quads. The elements of y are
+/// distinct.
 pub(crate) fn plan(dtype: DType, copy: &Strided<2>) -> Option<(Specialization, Params, Grid)> {
     let rank = copy.rank as usize;
     let dims = &copy.dims[..rank];

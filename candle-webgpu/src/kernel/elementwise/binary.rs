@@ -1,4 +1,4 @@
-//! zip: `y = op(a, b)`.
+//! Binary ops: `y = op(a, b)`.
 
 use crate::error::{Error, Result};
 use crate::kernel::{span_slot, spans, strided_layout, Strided, WORKGROUP};
@@ -50,8 +50,7 @@ pub fn catalogue() -> Vec<Specialization> {
 }
 
 impl Recorder {
-    /// `y = op(a, b)`: a row of OPS in the zip family. Both views have the same dims and dtype;
-    /// comparisons give u8.
+    /// `y = op(a, b)` for a binary row of OPS, contiguous. Both views have the same dims and dtype; comparisons give u8.
     pub fn binary(&self, op: &'static str, a: View<'_>, b: View<'_>) -> Result<Value> {
         let row = Op::find(op, a.dtype)?;
         if row.family != Family::Binary || a.dims != b.dims || a.dtype != b.dtype {

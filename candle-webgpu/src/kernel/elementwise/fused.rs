@@ -1,4 +1,4 @@
-//! chain: elementwise ops of which each but the last is read only by later ones, as one kernel. Recorded by a rule.
+//! Fused elementwise ops: an expression of several steps as one kernel, which a rule records.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use crate::op::{short, Family, OPS, SHORT};
 use crate::shader::steps::READ_NAMES;
 use crate::shader::{params, read, write, Access, Arg, Kernel, Specialization, Step, Text};
 
-/// The most operands; there is one output, and 8 storage buffers everywhere.
+/// The most operands: every adapter binds 8 storage buffers, and one is the output.
 pub(crate) const MAX_READS: usize = READ_NAMES.len();
-/// The most steps that have scalars, and the most operands that are not flat: what the parameters hold.
+/// The most steps with scalars, and the most operands that are not flat, for which the parameters have room.
 pub(crate) const MAX_SCALARS: usize = 4;
 pub(crate) const MAX_VIEWS: usize = 4;
 /// Dims of an operand that is not flat.
 pub(crate) const VIEW_RANK: usize = 4;
 
-/// Moves one of two, by a condition.
+/// The step that selects one of two operands by a condition.
 pub(crate) const WHERE_COND_OP: &str = "where_cond";
 
 pub static FUSED_ELEMENTWISE: Kernel = Kernel {
@@ -57,7 +57,7 @@ params! {
         pub f_offset: u32,
         pub zero: u32,
         pub scalars: [[u32; 4]; MAX_SCALARS],
-        /// Dims and strides.
+        /// Dims and strides of each operand that is not flat.
         pub views: [[[u32; VIEW_RANK]; 2]; MAX_VIEWS],
     }
 }
@@ -110,8 +110,8 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     Ok(())
 }
 
-/// `struct In`, four values of each operand, and `steps(x: In)`, which gives four of the last step; one variable each. `p` has the
-/// scalars and the zero.
+/// Writes `struct In`, four values of each operand, and `steps(x: In)`, four results of the last step, with one variable per step. `p` is
+/// the WGSL expression of what holds `scalars` and `zero`.
 pub(crate) fn steps(steps: &[Step], reads: &[DType], p: &str, text: &mut Text) -> Result<()> {
     let mut fields = SmallVec::<[String; MAX_READS]>::new();
     for (n, dtype) in READ_NAMES.iter().zip(reads) {
@@ -145,7 +145,7 @@ pub(crate) fn steps(steps: &[Step], reads: &[DType], p: &str, text: &mut Text) -
         }
         let (from, out) = (step.args[0].1, step.out.info());
         if let ([_, arg], Compute::F32) = (&mut args[..], from.info().compute) {
-            // NVIDIA's compiler (driver 580) takes x / x for 1 and x - x for 0, of what it sees to be the same.
+            // NVIDIA's compiler (driver 580) folds x / x to 1 and x - x to 0 if it sees the same value twice.
             text.line(format!("    let s{i}_own = kept({arg});"));
             *arg = format!("s{i}_own");
         }
@@ -180,7 +180,7 @@ pub(crate) fn steps(steps: &[Step], reads: &[DType], p: &str, text: &mut Text) -
         text.line(match (out.dtype, out.compute) {
             (DType::F32, _) => format!("    let s{i} = kept({made});"),
             _ if out.dtype == out.compute.dtype() => format!("    let s{i} = {made};"),
-            // As bits that a compiler does not see through: NVIDIA's (driver 580) drops the rounding otherwise.
+            // The xor hides the bits from NVIDIA's compiler (driver 580), which would drop the rounding.
             _ => format!(
                 "    let s{i} = {name}_unpack({name}_pack({made}) ^ {}({p}.zero));",
                 out.quad
@@ -196,7 +196,7 @@ pub(crate) fn steps(steps: &[Step], reads: &[DType], p: &str, text: &mut Text) -
     Ok(())
 }
 
-/// Four values of one dtype as those of another whose elements have the same size: what a load would give of what was stored.
+/// Reinterprets four values as another dtype of the same element size, as a store and a load would.
 fn seen_as(v: &str, from: DType, to: DType) -> Result<String> {
     if from == to {
         return Ok(v.to_string());
@@ -218,7 +218,7 @@ fn holds(compute: Compute, c: &str) -> String {
     }
 }
 
-/// A sample of what rules link, in which every op, every conversion and every way of reading occurs.
+/// A sample of the expressions that rules fuse, with every op, every cast and every access.
 pub fn catalogue() -> Vec<Specialization> {
     let step = |op, args: &[(Arg, DType)], out| Step {
         op,

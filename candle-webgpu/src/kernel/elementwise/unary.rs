@@ -1,4 +1,4 @@
-//! map: `y = op(x)`, casts and contiguous copies.
+//! Unary ops `y = op(x)`, casts and contiguous copies.
 
 use crate::dtype::{Compute, DType, BITS, NUMBERS};
 use crate::error::{Error, Result};
@@ -21,12 +21,12 @@ pub static UNARY: Kernel = Kernel {
     slots,
 };
 
-/// Moves bits; the input and the output have the same dtype.
+/// Copies bits.
 pub(crate) const COPY: &str = "copy";
-/// Converts between dtypes.
+/// Casts to another dtype.
 pub(crate) const CAST_OP: &str = "cast";
 
-/// The call of an op with a value and pairs of words that hold its scalars.
+/// WGSL that applies an op to the value `v`; `scalars` are expressions of two words each.
 pub(crate) fn apply(
     op: &'static str,
     (from, to): (DType, DType),
@@ -98,20 +98,20 @@ pub(crate) fn scalar(dtype: DType, v: f64) -> [u32; 2] {
 }
 
 impl Recorder {
-    /// `y = op(x)`: a row of OPS in the map family. `scalars` beyond those the op takes are ignored.
+    /// `y = op(x)`, `op(x, a)` or `op(x, a, b)` for a unary row of OPS, contiguous. Scalars that the op does not take are ignored.
     pub fn unary(&self, op: &'static str, x: View<'_>, scalars: [f64; 2]) -> Result<Value> {
         let row = Op::find(op, x.dtype)?;
         if !matches!(row.family, Family::Unary { .. }) {
             return Err(Error::Invalid {
                 op,
-                message: "not an op of one operand".into(),
+                message: "not a unary op".into(),
             });
         }
         let [a, b] = scalars.map(|v| scalar(x.dtype, v));
         self.unary_with(row.name, x, row.output(x.dtype), a, b)
     }
 
-    /// `x` in another dtype, contiguous: Rust's `as`, ties to even.
+    /// `x` cast to another dtype as Rust's `as` does (ties to even), contiguous.
     pub fn cast(&self, x: View<'_>, to: DType) -> Result<Value> {
         if x.dtype == to {
             return self.contiguous(x);
@@ -120,7 +120,7 @@ impl Recorder {
         self.unary_with(CAST_OP, x, to, [0; 2], [0; 2])
     }
 
-    /// A contiguous copy, of any dtype.
+    /// A contiguous copy of any dtype.
     pub fn contiguous(&self, x: View<'_>) -> Result<Value> {
         let bits = x.dtype.bits();
         self.unary_with(COPY, x.with_dtype(bits), bits, [0; 2], [0; 2])

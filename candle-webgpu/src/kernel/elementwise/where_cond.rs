@@ -1,4 +1,4 @@
-//! pick: `y = c ? t : f`, moving bits.
+//! where_cond: `y = c ? t : f` on bits.
 
 use crate::dtype::{Compute, BITS, INTEGERS};
 use crate::error::{Error, Result};
@@ -53,7 +53,7 @@ pub fn catalogue() -> Vec<Specialization> {
 }
 
 impl Recorder {
-    /// `y = c != 0 ? t : f`, elementwise; the three views have the same dims.
+    /// `y = c != 0 ? t : f` elementwise, contiguous. The three views have the same dims, `t` and `f` the same dtype, `c` an integer one.
     pub fn where_cond(&self, c: View<'_>, t: View<'_>, f: View<'_>) -> Result<Value> {
         const OP: &str = "where_cond";
         c.dtype.one_of(&INTEGERS, OP)?;

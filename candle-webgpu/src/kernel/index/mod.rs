@@ -1,4 +1,4 @@
-//! index: gathering by ids that are tensors. An id out of range gives 0 and comes back as [`Error::IndexOutOfRange`] at the next readback or synchronize.
+//! index_select and gather. An index out of range gives 0, and [`Error::IndexOutOfRange`] at the next readback or synchronize.
 
 pub mod scatter;
 
@@ -40,7 +40,7 @@ pub static GATHER_ROWS: Kernel = Kernel {
     slots: ids_slots,
 };
 
-/// In these kernels and in scatter's ids are the second operand.
+/// Slots of the indices, which are operand 1 of these kernels and of scatter.
 pub(crate) fn ids_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.file(wgsl!("lib/index.wgsl"));
     let ids = spec.info(1).name;
@@ -113,7 +113,7 @@ pub(crate) fn invalid(op: &'static str, message: String) -> Error {
 }
 
 impl Recorder {
-    /// `y[.., i, ..] = src[.., ids[i], ..]`: dim `dim` of `src` indexed by a row of ids. Moves bits.
+    /// `y[.., i, ..] = src[.., ids[i], ..]`: dim `dim` of `src` indexed by one-dimensional `ids`. Any dtype.
     pub fn index_select(&self, src: View<'_>, ids: View<'_>, dim: usize) -> Result<Value> {
         const OP: &str = "index_select";
         ids.dtype.one_of(&INTEGERS, OP)?;
@@ -133,7 +133,7 @@ impl Recorder {
         self.gather_as(OP, src, ids, dim)
     }
 
-    /// `y[.., i, ..] = src[.., ids[.., i, ..], ..]`, with the dims of `ids`. Moves bits.
+    /// `y[.., i, ..] = src[.., ids[.., i, ..], ..]`, with the dims of `ids`. Any dtype.
     pub fn gather(&self, src: View<'_>, ids: View<'_>, dim: usize) -> Result<Value> {
         const OP: &str = "gather";
         ids.dtype.one_of(&INTEGERS, OP)?;
@@ -156,11 +156,11 @@ impl Recorder {
     ) -> Result<Value> {
         let dtype = src.dtype.bits();
         let (size, step) = (src.dims[dim], src.step(dim));
-        // Along the loops src does not move in the dim that ids index.
+        // The loops go over the dims of ids; src does not move along the indexed one.
         let mut strides = Dims::from(src.strides);
         strides[dim] = 0;
         if size == 0 {
-            // What shows nothing may have any strides.
+            // An empty view may have any strides.
             strides.fill(0);
         }
         let along = View {
@@ -179,13 +179,13 @@ impl Recorder {
                 let mut src = Part::from(along);
                 (src.dims[dim], src.strides[dim]) = (size, step);
                 let (ids_window, ids) = self.binding_range(op, ids)?;
-                // A table larger than one binding is gone through by runs of its rows.
+                // A table larger than one binding is read in ranges of its rows, one dispatch each.
                 for (first, shown) in self.pool.ranges(&src, dim) {
-                    let shelf = src.clone().narrow(dim, first, shown);
-                    let (window, shelf) = self.binding_range(op, shelf.view())?;
+                    let range = src.clone().narrow(dim, first, shown);
+                    let (window, range) = self.binding_range(op, range.view())?;
                     let lookup = Lookup {
                         op,
-                        src: shelf,
+                        src: range,
                         ids,
                         dim,
                         size,
@@ -199,7 +199,7 @@ impl Recorder {
     }
 }
 
-/// One dispatch: src shows the indices of `dim` from `first` on, of `size` in all.
+/// One dispatch. `src` holds the indices of `dim` from `first` on, of `size` in all.
 struct Lookup<'a> {
     op: &'static str,
     src: View<'a>,
@@ -237,7 +237,7 @@ impl Lookup<'_> {
         device.record(gather_spec(dtype, ids), &windows, &params, quads(n))
     }
 
-    /// The quick path: one row of ids, whole quads of contiguous rows of src.
+    /// Parameters of the fast path, if one row of ids selects contiguous rows of whole quads.
     fn rows(&self, device: &Recorder) -> Result<Option<RowsParams>> {
         let (op, src, ids, dim) = (self.op, self.src, self.ids, self.dim);
         let row: usize = ids.dims[dim + 1..].iter().product();

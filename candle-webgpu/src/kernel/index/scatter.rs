@@ -1,5 +1,5 @@
-//! scatter: writes into memory by ids that are tensors, setting or adding. An id out of range touches nothing
-//! and comes back as [`crate::Error::IndexOutOfRange`] at the next readback or synchronize.
+//! scatter_set, scatter_add and index_add. An index out of range writes nothing and gives [`crate::Error::IndexOutOfRange`] at the next
+//! readback or synchronize.
 
 use crate::dtype::{DType, BITS, INTEGERS, NUMBERS};
 use crate::error::Result;
@@ -20,7 +20,7 @@ pub static SCATTER: Kernel = Kernel {
     shared: |_| 0,
     features: wgpu::Features::empty(),
     slots: |spec, text| {
-        // Every `Set` operand has a `dst_add`, which adds with the dtype's `badd`.
+        // `dst_add` of a `Set` operand calls the dtype's `badd`.
         text.ops(spec.info(0).compute);
         let put = if spec.op == ADD { "dst_add" } else { "dst_set" };
         text.line(format!("fn put(at: u32, v: SRCV) {{ {put}(at, v); }}"));
@@ -69,7 +69,7 @@ params! {
     }
 }
 
-/// Dims with `dim` last, where no operand merges with it: `(dims, strides)` of the others.
+/// Merges all dims but `dim`.
 fn others<const N: usize>(
     op: &'static str,
     dims: &[usize],
@@ -161,7 +161,7 @@ impl Recorder {
             );
             return Err(invalid(op, message));
         }
-        // What only moves is bits.
+        // Setting moves bits.
         let [dst, src] = match how {
             SET => [dst, src].map(|v| v.with_dtype(v.dtype.bits())),
             _ => [dst, src],
@@ -169,7 +169,7 @@ impl Recorder {
         if src.count() == 0 {
             return Ok(());
         }
-        // A buffer cannot be read and written in one dispatch.
+        // A dispatch cannot read and write one buffer: copy operands that share dst's.
         for (view, ids_alias) in [(src, false), (ids, true)] {
             if view.value.same(dst.value) {
                 let copy = self.contiguous(view)?;
@@ -189,37 +189,37 @@ impl Recorder {
             }
         }
         let (size, step) = (dst.dims[dim], dst.step(dim));
-        // Along the loops dst does not move in the dim that ids index.
+        // The loops go over the dims of src; dst does not move along the indexed one.
         let mut along = Part {
             dims: src.dims.into(),
             ..dst.into()
         };
         along.strides[dim] = 0;
         if size == 0 {
-            // What shows nothing may have any strides.
+            // An empty view may have any strides.
             along.strides.fill(0);
         }
         let parts = [along, ids.into(), src.into()];
         self.each(op, &parts, src.dims.len(), &mut |parts| {
             let mut dst = parts[0].clone();
             (dst.dims[dim], dst.strides[dim]) = (size, step);
-            // What is larger than one binding is gone through by runs of the dim.
+            // A dst larger than one binding is written in ranges of the dim, one dispatch each.
             for (first, shown) in self.pool.ranges(&dst, dim) {
-                let shelf = dst.clone().narrow(dim, first, shown);
+                let range = dst.clone().narrow(dim, first, shown);
                 let length = parts[1].dims[dim];
                 for from in (0..length).step_by(ROUNDS) {
                     let [ids, src] = [&parts[1], &parts[2]]
                         .map(|part| part.clone().narrow(dim, from, ROUNDS.min(length - from)));
-                    let views = [shelf.view(), ids.view(), src.view()];
-                    self.scatter_piece(op, how, views, dim, (size, first))?;
+                    let views = [range.view(), ids.view(), src.view()];
+                    self.scatter_range(op, how, views, dim, (size, first))?;
                 }
             }
             Ok(())
         })
     }
 
-    /// One dispatch: dst shows the indices of `dim` from `first` on, of `size` in all.
-    fn scatter_piece(
+    /// One dispatch. `dst` holds the indices of `dim` from `first` on, of `size` in all.
+    fn scatter_range(
         &self,
         op: &'static str,
         how: &'static str,

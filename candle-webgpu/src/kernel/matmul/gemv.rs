@@ -276,40 +276,17 @@ fn slots_k(spec: &Specialization, text: &mut Text) -> Result<()> {
     epilogue::y_put(spec, tile(spec).cols, text)
 }
 
-/// The register tile, and how threads add up.
+/// The register tile, the entry point, and how threads add up.
 pub(crate) fn thread_group(spec: &Specialization, text: &mut Text) {
     let tile = tile(spec);
     text.line(format!("const ROWS = {}u;", tile.rows));
     text.line(format!("const COLS = {}u;", tile.cols));
-    text.line(if spec.variant == ALONE.name {
-        "const TREE = false;
-struct Ids { @builtin(local_invocation_index) thread: u32 }
-fn sum_of(v: vec4<f32>) -> vec4<f32> { return v; }
-fn leads(ids: Ids) -> bool { return true; }
-fn part_at(ids: Ids) -> u32 { return ids.thread; }
-fn parts(ids: Ids) -> u32 { return 1u; }
-fn meet() {}"
+    text.file(if spec.variant == ALONE.name {
+        wgsl!("kernel/matmul/gemv_alone.wgsl")
     } else if spec.features.contains(SUB) {
-        // Subgroups of a one-dimensional workgroup are runs of its threads on every adapter known.
-        "const TREE = false;
-struct Ids {
-    @builtin(local_invocation_index) thread: u32,
-    @builtin(subgroup_invocation_id) lane: u32,
-    @builtin(subgroup_size) size: u32,
-}
-fn sum_of(v: vec4<f32>) -> vec4<f32> { return subgroupAdd(v); }
-fn leads(ids: Ids) -> bool { return ids.lane == 0u; }
-fn part_at(ids: Ids) -> u32 { return ids.thread / ids.size; }
-fn parts(ids: Ids) -> u32 { return (WORKGROUP + ids.size - 1u) / ids.size; }
-fn meet() { workgroupBarrier(); }"
+        wgsl!("kernel/matmul/gemv_subgroup.wgsl")
     } else {
-        "const TREE = true;
-struct Ids { @builtin(local_invocation_index) thread: u32 }
-fn sum_of(v: vec4<f32>) -> vec4<f32> { return v; }
-fn leads(ids: Ids) -> bool { return true; }
-fn part_at(ids: Ids) -> u32 { return ids.thread; }
-fn parts(ids: Ids) -> u32 { return min(SPAN, 8u); }
-fn meet() { workgroupBarrier(); }"
+        wgsl!("kernel/matmul/gemv_memory.wgsl")
     });
 }
 

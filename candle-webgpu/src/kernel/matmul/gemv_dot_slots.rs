@@ -75,7 +75,6 @@ pub(crate) fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.line(format!("const OWN = {own}u;"));
     text.line(format!("const TREE = {};", !subgroups));
     // Subgroups of a one-dimensional workgroup are runs of its threads on every adapter known.
-    text.line("struct Ids { @builtin(local_invocation_index) thread: u32 }");
     text.line(if subgroups {
         thread_group_sum(tile.cols)
     } else {

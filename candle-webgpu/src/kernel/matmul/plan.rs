@@ -307,3 +307,33 @@ impl Problem {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Workgroup memory of DX12, and of most other adapters.
+    const COMMON: u32 = 32 << 10;
+
+    /// A kernel fits everywhere, or a smaller one is chosen where the limit is lower: the largest tile of gemm then goes unpadded.
+    #[test]
+    fn kernels_fit_common_workgroup_memory() {
+        let taken = |spec: &Specialization| (spec.kernel.shared)(spec);
+        for spec in crate::kernel::catalogue() {
+            let padded = spec.is_of(&GEMM) && spec.value("PAD") == Some(4);
+            assert!(taken(&spec) <= COMMON || padded, "{}", spec.name());
+        }
+        let y = (DType::F32, Access::Put);
+        for tile in TILES {
+            for access in [Access::Quads, Access::Quant(Quant::Q4_0)] {
+                let reading = |access| Reading {
+                    access,
+                    along_k: true,
+                };
+                let readings = [reading(Access::Quads), reading(access)];
+                let spec = gemm::spec(DType::F32, tile, readings, true, y, COMMON);
+                assert!(taken(&spec) <= COMMON, "{}", spec.name());
+            }
+        }
+    }
+}

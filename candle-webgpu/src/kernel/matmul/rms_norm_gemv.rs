@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 
 use crate::error::Result;
-use crate::kernel::matmul::gemv::{eights, thread_group, GEMV_K, SUB};
+use crate::kernel::matmul::gemv::{eights, thread_group, GEMV_K};
 use crate::kernel::matmul::gemv_dot::GEMV_DOT;
 use crate::kernel::matmul::gemv_projections::{is_projections, GEMV_PROJECTIONS};
 use crate::kernel::matmul::problem::Params as Product;
@@ -66,10 +66,6 @@ pub(crate) fn params(product: Product, norm: &NormParams) -> Product {
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     thread_group(spec, text);
-    text.line(match spec.features.contains(SUB) {
-        true => "fn sum_one(v: f32) -> f32 { return subgroupAdd(v); }",
-        false => "fn sum_one(v: f32) -> f32 { return v; }",
-    });
     for (i, binding) in spec.bindings().enumerate() {
         let name = &binding.name;
         // The kernel's file has the first three, the epilogue its own.

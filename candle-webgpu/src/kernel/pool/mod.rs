@@ -1,4 +1,4 @@
-//! pool: means and maxima of windows.
+//! avg_pool2d and max_pool2d.
 
 pub mod upsample;
 
@@ -31,7 +31,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let compute = spec.info(0).compute;
     text.ops(compute);
     if spec.op == MAX {
-        // A NaN stays if it comes first and is dropped later on, as on the CPU.
+        // A NaN wins only as the first element of its window, as on the CPU.
         text.line("fn join(a: XV, b: XV) -> XV { return bmaximum(a, b); }");
         text.line("fn finish(a: XV) -> XV { return a; }");
         return Ok(());
@@ -72,12 +72,12 @@ params! {
 }
 
 impl Recorder {
-    /// Means of the windows of `x` (b, c, h, w), contiguous.
+    /// Means of the windows of `x` (b, c, h, w). `taps` is the window's (height, width).
     pub fn avg_pool2d(&self, x: View<'_>, taps: [usize; 2], stride: [usize; 2]) -> Result<Value> {
         self.pool(AVG, x, taps, stride)
     }
 
-    /// Maxima of the windows of `x` (b, c, h, w), contiguous.
+    /// Maxima of the windows of `x` (b, c, h, w). `taps` is the window's (height, width).
     pub fn max_pool2d(&self, x: View<'_>, taps: [usize; 2], stride: [usize; 2]) -> Result<Value> {
         self.pool(MAX, x, taps, stride)
     }
@@ -103,9 +103,9 @@ impl Recorder {
                 message: format!("a window {taps:?} by steps of {stride:?} over {:?}", x.dims),
             });
         };
-        // A window that does not move may have a stride of any size.
+        // Along a dim with one position, any stride is valid.
         let step = |out: usize, stride: usize| if out == 1 { 0 } else { stride };
-        // Each row of the result has its rows of x, which overlap.
+        // The rows of x that each row of the result reads; they overlap.
         let [s_b, s_c, s_h, s_w] = image.strides;
         let rows = View {
             dims: &[b, c, out_h, taps[0], w],
@@ -132,7 +132,7 @@ impl Recorder {
                 out: [out_h as u32, out_w as u32],
                 taps: taps.map(|v| v as u32),
                 stride: [step(out_h, stride[0]) as u32, step(out_w, stride[1]) as u32],
-                // In the dtype, as on the CPU: 0 for integers, unless the window has one element.
+                // Rounded to the dtype as on the CPU: 0 for integers, unless the window has one element.
                 scale: scalar(x.dtype, 1.0 / (taps[0] as f64 * taps[1] as f64)),
                 x_strides,
             };

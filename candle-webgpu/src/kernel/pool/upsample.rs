@@ -1,7 +1,6 @@
-//! upsample: images of other sizes, by the nearest element or by the four around.
+//! Nearest-neighbour and bilinear upsampling.
 //!
-//! Where a place comes from is decided on the host, once per row and column: it is rounded in f64 there, and
-//! a shader has none.
+//! The host computes the source of each row and column in f64, as Candle's CPU backend does; shaders have no f64.
 
 use crate::dtype::{Compute, DType, BITS, NUMBERS};
 use crate::error::{Error, Result};
@@ -102,12 +101,12 @@ params! {
     }
 }
 
-/// How places of the output lie over the input.
+/// How positions of the output map to the input.
 #[derive(Debug, Clone, Copy)]
 pub enum Corners {
-    /// The first and the last elements of both are at the same place.
+    /// The first and the last elements of both coincide (`align_corners`).
     Aligned,
-    /// Elements are areas. Where a scale is given, along h and w, it counts instead of the ratio of sizes.
+    /// Elements are areas. A given scale, along h and w, replaces the ratio of sizes.
     Areas([Option<f64>; 2]),
 }
 
@@ -118,7 +117,7 @@ struct Place {
 }
 
 impl Place {
-    /// As the shader has it.
+    /// The shader's `Place`.
     fn words(&self, in_f32: bool) -> Vec<u32> {
         let mut words = self.i.to_vec();
         for weight in self.weights {
@@ -133,7 +132,7 @@ impl Place {
     }
 }
 
-/// The element that each of `out` places takes, of `size`: in f64 and truncated.
+/// The index, below `size`, that each of `out` positions takes: computed in f64 and truncated.
 fn nearest(size: usize, out: usize) -> impl Iterator<Item = u32> {
     let scale = size as f64 / out as f64;
     (0..out).map(move |i| (size - 1).min((i as f64 * scale) as usize) as u32)
@@ -161,17 +160,17 @@ fn bilinear(size: usize, out: usize, corners: Corners, d: usize) -> impl Iterato
 }
 
 impl Recorder {
-    /// `x` (b, c, l) in another size.
+    /// `x` (b, c, l) resized to (b, c, out).
     pub fn upsample_nearest1d(&self, x: View<'_>, out: usize) -> Result<Value> {
         self.upsample_nearest("upsample_nearest1d", x, [1, out])
     }
 
-    /// `x` (b, c, h, w) in another size.
+    /// `x` (b, c, h, w) resized to (b, c, out[0], out[1]).
     pub fn upsample_nearest2d(&self, x: View<'_>, out: [usize; 2]) -> Result<Value> {
         self.upsample_nearest("upsample_nearest2d", x, out)
     }
 
-    /// Each place takes the element of `x` that it begins in; any dtype.
+    /// Nearest-neighbour upsampling of any dtype.
     fn upsample_nearest(&self, op: &'static str, x: View<'_>, out: [usize; 2]) -> Result<Value> {
         let x = x.with_dtype(x.dtype.bits());
         self.upsample(op, &UPSAMPLE_NEAREST, x, out, |h, w| {
@@ -180,7 +179,7 @@ impl Recorder {
         })
     }
 
-    /// `x` (b, c, h, w) in another size, between the elements of `x`.
+    /// `x` (b, c, h, w) resized to (b, c, out[0], out[1]) by bilinear interpolation.
     pub fn upsample_bilinear2d(
         &self,
         x: View<'_>,
@@ -221,7 +220,7 @@ impl Recorder {
         if h == 0 || w == 0 {
             return Err(Error::Invalid {
                 op,
-                message: format!("nothing in {:?} to make {out:?} of", x.dims),
+                message: format!("cannot resize an empty image {:?} to {out:?}", x.dims),
             });
         }
         let places = places(h, w)?;

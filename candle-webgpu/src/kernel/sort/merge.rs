@@ -1,5 +1,5 @@
-//! sort_long: the order of rows that no binding shows. Runs that fit are sorted on their own, then meet in
-//! pairs: first mirrored, so that all runs may be ascending, then at half the distance each time.
+//! argsort of rows larger than a binding. Runs that fit are sorted separately, then merged in pairs: first mirrored, so that all runs may
+//! be ascending, then at half the distance each time.
 
 use crate::dtype::DType;
 use crate::error::Result;
@@ -46,7 +46,7 @@ params! {
 }
 
 impl Recorder {
-    /// The order of `rows` rows of `length` elements, one by one. x is contiguous.
+    /// argsort of `rows` rows of `length` elements, one by one; `x` is contiguous.
     pub(crate) fn argsort_long(
         &self,
         x: View<'_>,
@@ -60,11 +60,11 @@ impl Recorder {
             strides: [1][..].into(),
             ..x.into()
         };
-        // The greatest power of two that fits.
+        // The largest power of two that fits in a binding.
         let run = (self.sortable(x.dtype) / 2 + 1).next_power_of_two();
         for row in 0..rows {
             let sort = |base: usize| {
-                // Runs past the end are padding, but something has to be bound.
+                // Runs past the end are all padding, but a binding must not be empty.
                 let from = base.min(length - 1);
                 let shown = run.min(length - from);
                 let x = line.clone().narrow(0, row * length + from, shown);

@@ -1,4 +1,4 @@
-//! sort: the order of the elements of rows, by bitonic sorting: blocks in shared memory, then merges.
+//! argsort of rows: a bitonic sort of blocks in workgroup memory, then merges.
 
 pub mod merge;
 
@@ -14,7 +14,7 @@ use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
 
 pub(crate) const OP: &str = "argsort";
 
-/// Elements that one workgroup sorts: `BLOCK` of the shaders.
+/// Elements that a workgroup sorts; `BLOCK` in the shaders.
 const BLOCK: usize = 1024;
 pub(crate) const SORT_WORKGROUP: u32 = 256;
 
@@ -62,7 +62,7 @@ pub static SORT_STEP: Kernel = Kernel {
     },
 };
 
-/// Keys of the merging kernels, which see no elements: the op names them.
+/// Key types of the merging kernels, which do not see the elements; given as their op.
 pub(crate) const NARROW: &str = "u32";
 pub(crate) const WIDE: &str = "i64";
 
@@ -119,13 +119,12 @@ params! {
 }
 
 impl Recorder {
-    /// Elements whose keys and ids a window shows.
+    /// The number of elements whose keys and ids fit in a binding.
     pub(crate) fn sortable(&self, dtype: DType) -> usize {
         (self.binding_limit() - GRAIN) as usize / dtype.size().max(4)
     }
 
-    /// The order (u32) of the elements of each row of `length` elements. Equal ones keep their order; NaN
-    /// counts as the greatest.
+    /// The stable order (u32 indices) of each row of `length` elements. NaN is the greatest.
     pub fn argsort(&self, x: View<'_>, length: usize, ascending: bool) -> Result<Value> {
         x.dtype.one_of(&NUMBERS, OP)?;
         let count = x.count();
@@ -179,20 +178,19 @@ impl Recorder {
     }
 }
 
-/// Rows, or runs of a row, that are sorted on their own: keys and ids, padded to a power of two.
+/// Sorted rows, or runs of one row: keys and ids, padded to a power of two.
 pub(crate) struct Runs {
     pub keys: Value,
     pub ids: Value,
-    /// Elements of all rows, padding included.
+    /// Elements in all, with padding.
     all: usize,
-    /// Names the merging kernels' keys.
+    /// The key type: `NARROW` or `WIDE`.
     pub op: &'static str,
     params: Params,
 }
 
 impl Runs {
-    /// Sorts `rows` rows of `length` elements, or, of one row, the run of `padded` elements from `base` on,
-    /// which is what x shows.
+    /// Sorts `rows` rows of `length` elements, or one run of `padded` elements, which `x` holds from element `base` of its row on.
     pub fn new(
         device: &Recorder,
         x: View<'_>,
@@ -203,7 +201,7 @@ impl Runs {
         let (window, x) = device.binding_range(OP, x)?;
         let (block, all) = (padded.min(BLOCK), rows * padded);
         let wide = x.dtype.size() == 8;
-        // A row of one block is written without the padding, and nobody needs its keys.
+        // A row of one block is written without padding, and its keys are not needed.
         let (keys, ids) = if padded == block {
             (1, rows * length)
         } else {
@@ -241,8 +239,7 @@ impl Runs {
         self.params.padded == self.params.block
     }
 
-    /// Merges runs of half of `k` to runs of k. With twice the padded length, which is no direction's bit, all
-    /// of a row that is bitonic is put in order.
+    /// Merges runs of k / 2 elements to runs of k. With k of twice the padded length, a bitonic row becomes ascending.
     pub fn merge(&self, device: &Recorder, k: usize) -> Result<()> {
         let block = self.params.block as usize;
         let windows = [(&self.keys).into(), (&self.ids).into()];

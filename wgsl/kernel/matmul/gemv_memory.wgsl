@@ -1,0 +1,25 @@
+// The entry point of a gemv kernel whose threads add up in workgroup memory: a tree down to 8 partial sums, which one thread adds.
+
+// slots: what the kernel's file brings.
+override WORKGROUP: u32 = 64u;
+override SPAN: u32 = 64u;
+fn run(ids: Ids, group: u32) {}
+// end slots
+
+const TREE = true;
+struct Ids { thread: u32 }
+fn sum_of(v: vec4<f32>) -> vec4<f32> { return v; }
+fn sum_one(v: f32) -> f32 { return v; }
+fn leads(ids: Ids) -> bool { return true; }
+fn part_at(ids: Ids) -> u32 { return ids.thread; }
+fn parts(ids: Ids) -> u32 { return min(SPAN, 8u); }
+fn meet() { workgroupBarrier(); }
+
+@compute @workgroup_size(WORKGROUP)
+fn main(
+    @builtin(local_invocation_index) thread: u32,
+    @builtin(workgroup_id) id: vec3<u32>,
+    @builtin(num_workgroups) count: vec3<u32>,
+) {
+    run(Ids(thread), id.y * count.x + id.x);
+}
