@@ -1,4 +1,4 @@
-//! The one error type. Each variant carries the facts: op, dtype, limit or adapter.
+//! The error type. Each variant carries facts: op, dtype, limit, adapter.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub enum Error {
     #[error("no WebGPU adapter found{found}. {advice}")]
     NoAdapter { found: String, advice: &'static str },
 
-    #[error("there is no WebGPU adapter {ordinal}; found: {found}")]
+    #[error("no WebGPU adapter has index {ordinal}; found: {found}")]
     BadOrdinal { ordinal: usize, found: String },
 
     #[error("CANDLE_WEBGPU_ADAPTER={name:?} matches no adapter; found: {found}")]
@@ -30,13 +30,12 @@ pub enum Error {
         now: &'static str,
     },
 
-    #[error("the WebGPU device on {adapter} could not be made: {message}")]
+    #[error("the WebGPU device on {adapter} could not be created: {message}")]
     Device { adapter: String, message: String },
 
     #[error("{op} is not implemented for {dtype} on the WebGPU device")]
     Unsupported {
         op: &'static str,
-        /// Its name.
         dtype: &'static str,
     },
 
@@ -50,11 +49,11 @@ pub enum Error {
     TooLarge {
         op: &'static str,
         bytes: u64,
-        /// What is too small.
+        /// The resource with the limit.
         of: &'static str,
         limit: u64,
         adapter: String,
-        /// What to do, if anything helps.
+        /// What the user can do; may be empty.
         advice: &'static str,
     },
 
@@ -67,15 +66,15 @@ pub enum Error {
         adapter: String,
     },
 
-    /// Work that was under way has been waited for, and idle memory given back, before the last try. What holds memory keeps it.
+    /// Reported after waiting for the device and returning idle memory to the driver. Existing tensors stay valid.
     #[error(
-        "out of memory on {adapter}: {requested} bytes asked for, {in_use} in use, {pooled} idle ones were given back{budget}"
+        "out of memory on {adapter}: {requested} bytes requested, {in_use} in use, {pooled} idle bytes were returned to the driver{budget}"
     )]
     OutOfMemory {
         requested: u64,
         in_use: u64,
         pooled: u64,
-        /// What the environment allows, if that was the limit.
+        /// The limit set by the environment, if any.
         budget: Budget,
         adapter: String,
     },
@@ -87,16 +86,16 @@ pub enum Error {
         size: u64,
     },
 
-    /// By `CANDLE_WEBGPU_CHECK_NAN`.
-    #[error("{kernel} made {what} of operands without (op {number} that was checked)")]
+    /// Reported with `CANDLE_WEBGPU_CHECK_NAN=1`.
+    #[error("{kernel} made {what} from finite operands (checked op {number})")]
     NotFinite {
-        /// The label of its pipeline.
+        /// The label of the pipeline.
         kernel: String,
         number: u32,
         what: &'static str,
     },
 
-    #[error("{kernel} is denied (CANDLE_WEBGPU_DENY), and there is no other kernel for it")]
+    #[error("{kernel} is denied by CANDLE_WEBGPU_DENY, and no other kernel computes the op")]
     Denied { kernel: &'static str },
 
     #[error("shader {name}: {message}")]
@@ -106,13 +105,13 @@ pub enum Error {
     Validation(String),
 
     #[error(
-        "the WebGPU device on {adapter} was lost: {reason}. Make a new one with Device::new_webgpu"
+        "the WebGPU device on {adapter} was lost: {reason}. Create a new one with Device::new_webgpu"
     )]
     Lost { adapter: String, reason: String },
 
-    /// The device takes no more work.
+    /// The device accepts no more work.
     #[error(
-        "{adapter} did not finish anything for {seconds} s (CANDLE_WEBGPU_TIMEOUT); in flight: {kernels}. Make a new device with \
+        "{adapter} did not finish a submit for {seconds} s (CANDLE_WEBGPU_TIMEOUT); in flight: {kernels}. Create a new device with \
          Device::new_webgpu"
     )]
     Timeout {
@@ -121,10 +120,10 @@ pub enum Error {
         kernels: String,
     },
 
-    #[error("{call} waits for the device, which a browser does not allow: await {twin} instead")]
+    #[error("{call} blocks, which a browser does not allow: await {instead} instead")]
     Blocking {
         call: &'static str,
-        twin: &'static str,
+        instead: &'static str,
     },
 
     #[error("reading back from {adapter} failed: {message}")]
@@ -132,7 +131,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What a thread of ours stumbled over, in place of unwinding into its caller.
+    /// The panic of a worker thread, reported instead of unwinding into the caller.
     pub(crate) fn of_panic(panic: Box<dyn std::any::Any + Send>) -> Self {
         let texts = (panic.downcast_ref(), panic.downcast_ref::<&str>());
         let text = texts.0.cloned().or(texts.1.map(|text| text.to_string()));
@@ -140,7 +139,7 @@ impl Error {
     }
 }
 
-/// Bytes that `CANDLE_WEBGPU_MEMORY_LIMIT` allows, where it is set.
+/// The bytes that `CANDLE_WEBGPU_MEMORY_LIMIT` allows, if set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget(pub Option<u64>);
 

@@ -1,9 +1,9 @@
 //! The runtime and the kernels behind Candle's `Device::WebGpu`. Knows nothing of Candle.
 //!
-//! Three tables hold the backend at a glance: [`op::OPS`], [`dtype::DTYPES`] and [`dtype::quant::QUANTS`]. Ops are asynchronous: an
-//! op records a dispatch and returns; only reading back waits.
+//! Three tables describe the backend: [`op::OPS`], [`dtype::DTYPES`] and [`dtype::quant::QUANTS`]. Ops are asynchronous: an op records a
+//! dispatch and returns; only a readback waits.
 
-/// The text of a file of `wgsl/`.
+/// The text of a file in `wgsl/`.
 macro_rules! wgsl {
     ($($part:expr),+) => {
         include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/wgsl/", $($part),+))

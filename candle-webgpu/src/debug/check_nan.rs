@@ -1,5 +1,5 @@
-//! `CANDLE_WEBGPU_CHECK_NAN`: around each op that makes numbers its operands are looked through, and the first op that makes a NaN or
-//! an infinity where its operands had none comes back by name at the next readback or synchronize.
+//! `CANDLE_WEBGPU_CHECK_NAN`: checks the operands of each op that writes floats before and after it. The next readback or synchronize
+//! reports the first op that produced a NaN or an infinity from finite operands.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Mutex;
@@ -18,32 +18,33 @@ use crate::recorder::op::{Grid, Op, Ops};
 use crate::shader::{Access, Specialization};
 use crate::util::lock;
 
-/// Ops whose names are kept.
-const KEPT: usize = 1 << 16;
+/// Ops whose names are remembered.
+const MAX_NAMES: usize = 1 << 16;
 
-/// The ops that were looked at last, by their numbers.
+/// The names of the ops checked last.
 #[derive(Default)]
-pub(crate) struct Check(Mutex<Named>);
+pub(crate) struct NanCheck(Mutex<Named>);
 
 #[derive(Default)]
 struct Named {
-    /// Number of the first that is kept.
+    /// The number of the first remembered op.
     first: u32,
     specs: VecDeque<Specialization>,
 }
 
-impl Check {
+impl NanCheck {
+    /// Numbers an op and remembers its name.
     fn number(&self, spec: &Specialization) -> u32 {
         let mut named = lock(&self.0);
         named.specs.push_back(spec.clone());
-        if named.specs.len() > KEPT {
+        if named.specs.len() > MAX_NAMES {
             named.specs.pop_front();
             named.first = (named.first + 1) % nonfinite::NUMBERS;
         }
         named.first + named.specs.len() as u32 - 1
     }
 
-    /// The error that word 5 of the fault record stands for.
+    /// The error that word 5 of the fault record encodes.
     pub fn error(&self, word: u32) -> Option<Error> {
         let (number, what) = nonfinite::found(word)?;
         let named = lock(&self.0);
@@ -57,19 +58,18 @@ impl Check {
     }
 }
 
-/// The dtype of operand `i` if it has floats that can be looked at. What a kernel writes for another of its own kind (partial
-/// results, which may begin with infinities) is `Raw`.
+/// The dtype of operand `i` if it holds floats to check. Not partial results, which may be infinite at first: a kernel writes them `Raw`.
 fn floats(spec: &Specialization, i: usize) -> Option<DType> {
     let (dtype, access) = *spec.operands.get(i)?;
     let hidden = matches!(access, Access::Quant(_)) || access == Access::Raw && writes(spec, i);
     (dtype.is_float() && !hidden).then_some(dtype)
 }
 
-impl Check {
-    /// The ops, and in front of and behind each that makes numbers those that look at its operands. Memory that is new holds
-    /// what was there before, so it is cleared first.
+impl NanCheck {
+    /// Adds check ops before and after each op that writes floats. Clears freshly allocated outputs first, since recycled memory may hold
+    /// NaN.
     pub(crate) fn around(&self, gpu: &Gpu, ops: Ops) -> Ops {
-        let seen = Value::of_ops(&gpu.pool, 4 * ops.len().max(1) as u64);
+        let seen = Value::internal(&gpu.pool, 4 * ops.len().max(1) as u64);
         let mut out = Ops::new();
         let mut known = HashSet::new();
         clear(gpu, &mut out, &seen);
@@ -85,31 +85,31 @@ impl Check {
             let number = self.number(&op.spec);
             for i in 0..op.operands.len() {
                 let value = &op.operands[i].0;
-                let new = known.insert(value.key()) && !value.is_begun();
+                let new = known.insert(value.key()) && !value.is_allocated();
                 if new && made.contains(&i) {
                     clear(gpu, &mut out, value);
                 } else if floats(&op.spec, i).is_some() {
-                    look(gpu, &mut out, &op, i, (&seen, slot, number, false));
+                    check_operand(gpu, &mut out, &op, i, (&seen, slot, number, false));
                 }
             }
-            let mut behind = Ops::new();
+            let mut after = Ops::new();
             for i in made {
-                look(gpu, &mut behind, &op, i, (&seen, slot, number, true));
+                check_operand(gpu, &mut after, &op, i, (&seen, slot, number, true));
             }
             out.push(op);
-            out.append(&mut behind);
+            out.append(&mut after);
         }
         out
     }
 }
 
-/// Looks at what operand `i` is bound to.
-fn look(
+/// Adds an op that checks the bytes bound as operand `i`.
+fn check_operand(
     gpu: &Gpu,
     out: &mut Ops,
     op: &Op,
     i: usize,
-    (seen, slot, number, behind): (&Value, usize, u32, bool),
+    (seen, slot, number, after): (&Value, usize, u32, bool),
 ) {
     let (value, start) = &op.operands[i];
     let bytes = (value.bytes() - start).min(gpu.pool.binding);
@@ -117,14 +117,14 @@ fn look(
         return;
     };
     let mut params = Params::new(dtype, bytes);
-    (params.slot, params.behind, params.number) = (slot as u32, behind.into(), number);
+    (params.slot, params.behind, params.number) = (slot as u32, after.into(), number);
     let operands = smallvec![
         (value.clone(), *start),
         (seen.clone(), 0),
         (gpu.fault.bound(), 0)
     ];
     let spec = nonfinite::spec();
-    // A binding holds fewer words than all workgroups can look at.
+    // Never fails: a binding is smaller than the largest grid.
     if let Ok(grid) = gpu.split(&spec, Grid::Linear(params.groups())) {
         out.push(Box::new(Op::new(spec, operands, &params, grid)));
     }

@@ -1,29 +1,29 @@
-//! What has been submitted lately, so that a wait that takes too long can say what it waits for.
+//! The latest submits, so that a timeout error can name the kernels in flight.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-/// Kernel and op of a dispatch.
+/// The kernel and op of a dispatch.
 pub(crate) type Name = (&'static str, &'static str);
 
-/// Submits that are remembered; more than wait for the device at a time, unless somebody awaits many readbacks at once.
-const KEPT: usize = 16;
-/// Names in a message.
-const NAMED: usize = 12;
+/// Submits remembered: more than are in flight at a time, unless many readbacks are awaited at once.
+const MAX_SUBMITS: usize = 16;
+/// Kernels named in a message.
+const MAX_NAMES: usize = 12;
 
-/// The newest submits and the dispatches in them, oldest first.
+/// The newest submits and their dispatches, oldest first.
 #[derive(Default)]
 pub(crate) struct InFlight {
     submits: VecDeque<(wgpu::SubmissionIndex, Vec<Name>)>,
-    /// All there ever were.
+    /// Number of submits ever made.
     count: u64,
 }
 
-/// What is in flight.
-pub(crate) struct Open {
-    /// Submits that are done, of all there ever were.
+/// How far the device has come.
+pub(crate) struct Progress {
+    /// Number of submits ever finished.
     pub finished: u64,
-    /// The dispatches in the others, the first ones by name.
+    /// The kernels of the other submits, as text.
     pub kernels: String,
 }
 
@@ -32,23 +32,23 @@ impl InFlight {
     pub fn push(&mut self, index: wgpu::SubmissionIndex, names: Vec<Name>) {
         self.count += 1;
         self.submits.push_back((index, names));
-        if self.submits.len() > KEPT {
+        if self.submits.len() > MAX_SUBMITS {
             self.submits.pop_front();
         }
     }
 
-    pub fn open(&self, is_done: impl Fn(&wgpu::SubmissionIndex) -> bool) -> Open {
+    pub fn progress(&self, is_done: impl Fn(&wgpu::SubmissionIndex) -> bool) -> Progress {
         let all = self.submits.iter();
         let open: Vec<_> = all.filter(|(index, _)| !is_done(index)).collect();
         let names = open.iter().flat_map(|(_, names)| names.iter().copied());
-        Open {
+        Progress {
             finished: self.count - open.len() as u64,
             kernels: list(names),
         }
     }
 }
 
-/// Names in the order in which they come first, each with how often it comes.
+/// Names in order of first occurrence, each with its count.
 fn list(names: impl Iterator<Item = Name>) -> String {
     let mut counted: Vec<(Name, usize)> = Vec::new();
     for name in names {
@@ -59,8 +59,8 @@ fn list(names: impl Iterator<Item = Name>) -> String {
     }
     let mut text = String::new();
     for (i, ((kernel, op), count)) in counted.iter().enumerate() {
-        if i == NAMED {
-            let _ = write!(text, " and {} more", counted.len() - NAMED);
+        if i == MAX_NAMES {
+            let _ = write!(text, " and {} more", counted.len() - MAX_NAMES);
             break;
         }
         let _ = write!(text, "{}{kernel}", if i > 0 { ", " } else { "" });

@@ -1,4 +1,4 @@
-//! Tools to look at what a device does: profiles, checks for NaN, what is in flight.
+//! Debugging tools: profiles, NaN checks, and the list of kernels in flight.
 
 pub(crate) mod check_nan;
 pub(crate) mod in_flight;

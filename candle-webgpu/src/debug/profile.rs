@@ -1,5 +1,4 @@
-//! Times by the GPU's own clock, of each kernel or of each submit. Passes write timestamps, which are copied to where the host can
-//! read them when the profile is finished.
+//! GPU timestamps of each kernel or each submit. Passes write them to query sets, which are read when the profile is finished.
 
 use std::fmt::Write as _;
 
@@ -8,27 +7,26 @@ use crate::recorder::op::Op;
 
 /// Bytes of a timestamp.
 pub(crate) const TICKS: u64 = 8;
-/// The most timestamps that WebGPU allows a query set.
+/// The most timestamps in a query set of WebGPU.
 const MOST_QUERIES: u32 = 4096;
 
-/// A dispatch that was timed.
+/// The timing of a dispatch.
 #[derive(Debug, Clone)]
 pub struct Timing {
-    /// The label of its pipeline.
+    /// The label of the pipeline.
     pub kernel: String,
     pub workgroups: [u32; 3],
-    /// Nanoseconds from the first dispatch that was timed to this one.
+    /// Start, in nanoseconds after the start of the first timed dispatch.
     pub begin: u64,
-    /// How long it ran, in nanoseconds.
+    /// In nanoseconds.
     pub duration: u64,
 }
 
-/// The trace that chrome://tracing and ui.perfetto.dev show, as JSON: one complete event a dispatch, in microseconds.
+/// A JSON trace for chrome://tracing and ui.perfetto.dev: one complete event per dispatch, in microseconds.
 pub fn chrome_trace(timings: &[Timing]) -> String {
     let mut text = String::from("{\"traceEvents\":[");
     for (i, timing) in timings.iter().enumerate() {
         let us = |nanoseconds: u64| nanoseconds as f64 / 1e3;
-        // The label as a string of JSON.
         let name = timing.kernel.replace('\\', "\\\\").replace('"', "\\\"");
         let _ = write!(
             text,
@@ -43,25 +41,25 @@ pub fn chrome_trace(timings: &[Timing]) -> String {
     text
 }
 
-/// What has its own pass between two timestamps.
+/// What a pair of timestamps encloses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Grain {
     Op,
     Submit,
 }
 
-/// Timestamps, two for each pass.
+/// A query set with two timestamps per pass.
 pub(crate) struct Timed {
     pub queries: wgpu::QuerySet,
-    /// The op of a pass, or the first of it.
+    /// The first op of each pass, and its workgroups.
     pub ops: Vec<(String, [u32; 3])>,
 }
 
-/// What the encoder keeps while the device is profiled.
+/// The encoder's state while the device is profiled.
 pub(crate) struct Timer {
     grain: Grain,
     pub timed: Vec<Timed>,
-    /// The pass of this submit, if it has only one, has an op.
+    /// The current submit has a timed pass (used with `Grain::Submit`).
     begun: bool,
 }
 
@@ -75,9 +73,9 @@ impl Timer {
     }
 
     /// Makes room for the timestamps of a submit.
-    pub fn open(&mut self, device: &wgpu::Device) {
+    pub fn begin_submit(&mut self, device: &wgpu::Device) {
         self.begun = false;
-        // The pass behind the last op has some, too.
+        // One more: a pass also follows the last op.
         let passes = match self.grain {
             Grain::Op => MOST_OPS + 1,
             Grain::Submit => 1,
@@ -97,7 +95,7 @@ impl Timer {
     }
 
     /// Where the next pass writes its timestamps.
-    pub fn writes(&self) -> Option<wgpu::ComputePassTimestampWrites<'_>> {
+    pub fn timestamp_writes(&self) -> Option<wgpu::ComputePassTimestampWrites<'_>> {
         let timed = self.timed.last()?;
         let at = 2 * timed.ops.len() as u32;
         Some(wgpu::ComputePassTimestampWrites {
@@ -107,8 +105,8 @@ impl Timer {
         })
     }
 
-    /// The pass has this op; says whether it is over with it.
-    pub fn note(&mut self, op: &Op) -> bool {
+    /// Adds an op to the current pass; returns whether the pass ends with it.
+    pub fn add(&mut self, op: &Op) -> bool {
         let ends = self.grain == Grain::Op;
         if ends || !self.begun {
             self.begun = true;
@@ -125,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn traces() {
+    fn a_trace_is_json() {
         let timing = |kernel: &str, begin| Timing {
             kernel: kernel.into(),
             workgroups: [2, 1, 1],

@@ -1,4 +1,4 @@
-//! Which adapters there are, in which order, and which one the user means.
+//! Finds and ranks adapters, and chooses the one that the user asks for.
 
 use std::sync::OnceLock;
 
@@ -11,7 +11,7 @@ const ADVICE: &str =
 Fedora: mesa-vulkan-drivers; Arch: vulkan-swrast), or a current GPU driver on Windows and macOS; \
 WGPU_BACKEND narrows the backends that are searched";
 
-/// What a user may want to know of an adapter.
+/// Facts of an adapter.
 #[derive(Debug, Clone)]
 pub struct AdapterReport {
     /// Position in the ranked list: what `Device::new_webgpu` takes.
@@ -30,16 +30,15 @@ pub struct AdapterReport {
     pub max_invocations: u32,
     /// Bytes.
     pub storage_alignment: u32,
-    /// The optional features that the backend knows how to use and the adapter has.
+    /// The optional features of the adapter that the backend can use.
     pub features: Vec<&'static str>,
-    /// Smallest and largest subgroup.
+    /// Smallest and largest subgroup size.
     pub subgroup: Option<(u32, u32)>,
     /// Shapes and types of cooperative matrices.
     pub cooperative: Vec<String>,
 }
 
-/// Optional features in use, each a fast path with a portable twin, by the name that
-/// `CANDLE_WEBGPU_DISABLE` takes.
+/// Optional features by their names in `CANDLE_WEBGPU_DISABLE`. Each is a fast path with a portable alternative.
 pub(crate) const OPTIONAL: &[(&str, wgpu::Features)] = &[
     ("f16", wgpu::Features::SHADER_F16),
     ("subgroups", wgpu::Features::SUBGROUP),
@@ -52,17 +51,15 @@ pub(crate) const OPTIONAL: &[(&str, wgpu::Features)] = &[
     ),
 ];
 
-/// The optional feature that WebGPU does not name: products of packed bytes are part of WGSL, and fast where the vendor
-/// has an instruction for them.
+/// Dot products of packed bytes (`dot4I8Packed`). Always part of WGSL, but fast only if the GPU has an instruction for it.
 pub(crate) const DOT4: &str = "dot4";
-/// `pack2x16float` in the place of integer arithmetic, where it rounds as it should.
+/// `pack2x16float` instead of integer arithmetic, if it rounds to nearest even.
 pub(crate) const PACK16: &str = "pack16";
 
-/// Not a feature but a trait of adapters that compute in software: the threads of a workgroup take turns, and at a barrier
-/// each is put aside. Kernels that have twins without barriers make way for them.
+/// Kernels for software adapters, which run the threads of a workgroup one after the other and switch at each barrier: they avoid barriers.
 pub(crate) const SOFTWARE: &str = "software";
 
-/// PCI ids of vendors whose adapters have had one for years: NVIDIA, AMD, Intel.
+/// PCI ids of vendors whose GPUs have a `dot4` instruction: NVIDIA, AMD, Intel.
 const DOT4_VENDORS: [u32; 3] = [0x10de, 0x1002, 0x8086];
 
 /// The same vendors as browsers name them.
@@ -87,7 +84,7 @@ fn rank(kind: wgpu::DeviceType) -> (u8, &'static str) {
 
 static FOUND: OnceLock<Vec<Ranked>> = OnceLock::new();
 
-/// Every adapter of this machine, best first. Asked once per process, but in a browser, where an adapter makes one device.
+/// Every adapter, best first. Searched once per process; in a browser every time, since an adapter can open only one device.
 async fn ranked() -> Vec<Ranked> {
     match FOUND.get() {
         Some(found) if !cfg!(target_arch = "wasm32") => found.clone(),
@@ -121,22 +118,22 @@ async fn search() -> Vec<Ranked> {
     });
     #[cfg_attr(
         not(target_arch = "wasm32"),
-        allow(unused_mut, reason = "for browsers")
+        allow(unused_mut, reason = "changed in browsers")
     )]
     let mut ranked: Vec<Ranked> = ranked.collect();
     #[cfg(target_arch = "wasm32")]
     if let (Some(first), Some(facts)) =
         (ranked.first_mut(), crate::executor::browser::facts().await)
     {
-        first.report.learn(facts);
+        first.report.add(facts);
     }
     ranked
 }
 
 #[cfg(target_arch = "wasm32")]
 impl AdapterReport {
-    /// Adds what wgpu does not tell in a browser.
-    fn learn(&mut self, facts: crate::executor::browser::Facts) {
+    /// Adds the facts that wgpu does not know in a browser.
+    fn add(&mut self, facts: crate::executor::browser::Facts) {
         if self.name.is_empty() {
             self.name = facts.name;
         }
@@ -211,12 +208,12 @@ pub fn adapters() -> Result<Vec<AdapterReport>> {
     Ok(reports(block_on(ranked(), CALL)?))
 }
 
-/// The same without blocking.
+/// [`adapters`] without blocking.
 pub async fn adapters_async() -> Vec<AdapterReport> {
     reports(ranked().await)
 }
 
-/// The adapter that `ordinal` or [`ADAPTER_VAR`] names.
+/// The adapter named by `CANDLE_WEBGPU_ADAPTER`, else adapter `ordinal`.
 pub(crate) async fn choose(ordinal: usize) -> Result<(wgpu::Adapter, AdapterReport)> {
     let found = ranked().await;
     let names = || {
@@ -241,7 +238,7 @@ pub(crate) async fn choose(ordinal: usize) -> Result<(wgpu::Adapter, AdapterRepo
             advice: ADVICE,
         });
     }
-    let pick = match env::adapter() {
+    let chosen = match env::adapter() {
         Some(name) => {
             let name = name.trim();
             let by_index = name.parse().ok().and_then(|i: usize| found.get(i));
@@ -262,5 +259,5 @@ pub(crate) async fn choose(ordinal: usize) -> Result<(wgpu::Adapter, AdapterRepo
             found: names(),
         })?,
     };
-    Ok((pick.adapter.clone(), pick.report.clone()))
+    Ok((chosen.adapter.clone(), chosen.report.clone()))
 }

@@ -1,5 +1,5 @@
-//! Whether an adapter's `pack2x16float` rounds f32 to f16 as Rust does. WGSL lets it round either way and leaves open what
-//! becomes of too large values; where it is right it replaces some 18 integer operations an element.
+//! Self-tests of optional features: whether `pack2x16float` rounds f32 to f16 to nearest even, and whether cooperative matrices multiply
+//! exactly. WGSL leaves the rounding and overflow of `pack2x16float` open; if exact, it replaces some 18 integer operations per element.
 
 use half::f16;
 
@@ -13,7 +13,7 @@ use crate::memory::view::View;
 use crate::shader::Access;
 use crate::util::lock;
 
-/// Each tie between neighbours in f16 and both values beside it, of either sign, and what has no neighbours.
+/// Test values: each f16, each tie between two of them with both its f32 neighbours, and special values; of either sign.
 fn values() -> Vec<f32> {
     let infinite = f16::INFINITY.to_bits();
     let ends = [f32::INFINITY, f32::NAN, f32::MAX, 1e-45, 0.0].into_iter();
@@ -29,7 +29,7 @@ fn values() -> Vec<f32> {
     ends.chain(ties).flat_map(|v| [v, -v]).collect()
 }
 
-/// Tries it on the device. Its shaders pack with it meanwhile, and afterwards if it was right.
+/// Tests `pack2x16float` on the device and enables it if it rounds to nearest even.
 pub(crate) async fn packs_f16_exactly(device: &Device) -> Result<bool> {
     let values = values();
     lock(&device.executor().encoder).pack_f16(true);
@@ -56,7 +56,7 @@ async fn converted(device: &Device, values: &[f32]) -> Result<Vec<u8>> {
     device.read_async(&y, 0, y.bytes())?.bytes().await
 }
 
-/// The tiles that suit the adapter and give the right numbers on it. A driver that fails at some is one to do without.
+/// The first cooperative matrix configuration (an index into `TILES`) that the adapter lists and that passes the self-test.
 pub(crate) fn trusted(device: &Device, adapter: &wgpu::Adapter) -> Option<usize> {
     let lanes = device.subgroup()?;
     let listed = adapter.cooperative_matrix_properties();
@@ -68,8 +68,8 @@ pub(crate) fn trusted(device: &Device, adapter: &wgpu::Adapter) -> Option<usize>
         .position(|tiles| tiles.last().is_some_and(trusted))
 }
 
-/// Multiplies small multiples of 2^-15, subnormal ones among them, whose products are exact: an experimental feature is trusted once
-/// it has given the right numbers, with each matrix along k and across, by octets and by quads.
+/// The self-test: multiplies small multiples of 2^-15 (some subnormal in f16), whose products and sums are exact in f32. Covers both
+/// layouts of each matrix, and loads of 8 and of 4 elements.
 fn multiplies_exactly(device: &Device, tile: &Tile) -> Result<bool> {
     const SIDE: usize = 96;
     let number = |i: usize| f16::from_f32(((i * 7 % 15) as f32 - 7.) / 32768.);
@@ -99,9 +99,9 @@ fn multiplies_exactly(device: &Device, tile: &Tile) -> Result<bool> {
             ..Plan::new(spec, rows * rows)
         };
         let y = device.output(plan.spec.op, SIDE * SIDE, DType::F32)?;
-        let windows = [(&value).into(), (&value).into(), (&y).into()];
+        let ranges = [(&value).into(), (&value).into(), (&y).into()];
         let (params, grid) = (problem.params(&plan, 0), problem.grid(&plan));
-        device.record(plan.spec, &windows, &params, grid)?;
+        device.record(plan.spec, &ranges, &params, grid)?;
         let got = device.read(&y, 0, y.bytes())?;
         let right = got.chunks_exact(4).enumerate().all(|(i, bytes)| {
             let terms = (0..SIDE)

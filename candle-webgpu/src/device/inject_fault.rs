@@ -1,4 +1,4 @@
-//! Faults on demand, for tests. No part of the API.
+//! Injects faults, for tests. Not part of the API.
 
 use crate::device::Device;
 use crate::dtype::DType;
@@ -9,12 +9,12 @@ use crate::recorder::op::NewOp;
 use crate::shader::{Access, Specialization};
 use crate::util::lock;
 
-/// The device is lost, as when a driver is updated or a GPU is pulled out.
+/// Loses the device, as a driver update or the removal of the GPU does.
 pub fn destroy(device: &Device) {
     device.executor().device.destroy();
 }
 
-/// Records a dispatch that wgpu refuses: more workgroups than a grid may have.
+/// Records a dispatch that wgpu rejects: a grid larger than the limit.
 pub fn invalid_dispatch(device: &Device) -> Result<()> {
     let y = device.output("inject_fault", 64, DType::F32)?;
     let spec = Specialization::new(&FILL, "", &[(DType::U32, Access::Put)]);
@@ -29,8 +29,8 @@ pub fn invalid_dispatch(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Waits for the adapter, whatever has become of the device. A process that ends while llvmpipe (Mesa 22.3.6) computes may crash: its
-/// threads go on while the code that they run is taken down.
+/// Waits for the adapter, even if the device has failed. A process that exits while llvmpipe (Mesa 22.3.6) computes may crash, since its
+/// threads still run while their code is unloaded.
 pub fn drain(device: &Device) {
     let _ = poll(&device.executor().device, None, None);
 }

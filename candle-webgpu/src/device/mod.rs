@@ -1,4 +1,4 @@
-//! The device that users hold: a facade of a recorder and an executor. One per adapter and process, shared by cloning.
+//! The public device: a facade of a recorder and an executor. One per adapter and process, shared by cloning.
 
 pub(crate) mod adapter;
 pub(crate) mod env;
@@ -21,10 +21,10 @@ use crate::executor::Executor;
 use crate::fusion::{coalesce_copies, Fired, RuleSet};
 use crate::kernel::matmul::quantized::Blocks;
 use crate::memory::buffer::Value;
-use crate::recorder::{Execute, Recorder};
+use crate::recorder::Recorder;
 use crate::util::lock;
 
-/// What the device did since it was made. Subtract two to see what a piece of work took.
+/// Counters of a device since it was created. Subtract two snapshots to measure a piece of work.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
     pub dispatches: u64,
@@ -33,41 +33,41 @@ pub struct Stats {
     pub uploads: u64,
     /// Pipelines compiled.
     pub pipelines: u64,
-    /// Custom ops run by a round trip through the CPU (an opt-in).
+    /// Custom ops run on the CPU (opt-in by `CANDLE_WEBGPU_CPU_FALLBACK`).
     pub cpu_fallbacks: u64,
-    /// Ops whose results were compared with the CPU's (`CANDLE_WEBGPU_VERIFY`).
+    /// Ops whose results were compared with the CPU (`CANDLE_WEBGPU_VERIFY`).
     pub verified: u64,
-    /// Bytes of device memory held now, idle memory included.
+    /// Bytes of device memory allocated now, idle memory included.
     pub allocated_bytes: u64,
-    /// The most bytes ever held.
+    /// The most bytes ever allocated.
     pub peak_bytes: u64,
 }
 
-/// What all handles of a device share. The list of devices keeps it for the next handle.
+/// The device itself. The list of shared devices keeps it after the last user has dropped it.
 struct Core {
     id: usize,
     report: AdapterReport,
     recorder: Recorder,
     executor: Arc<Executor>,
-    /// Callers compare what ops give with what the CPU gives.
+    /// Callers compare the results of ops with the CPU.
     verify: bool,
     cpu_fallback: bool,
     cpu_fallbacks: AtomicU64,
     verified: AtomicU64,
 }
 
-/// The handle that clones of a device share.
+/// Shared by the clones of a device.
 struct Handle(Arc<Core>);
 
 impl Drop for Handle {
-    /// A program that ends should not leave a thread inside the driver, nor have compiled in vain.
+    /// Leaves no thread inside the driver when the program ends, and saves compiled pipelines.
     fn drop(&mut self) {
-        self.0.executor.settle();
+        self.0.executor.wait_idle();
         self.0.executor.save_pipelines();
     }
 }
 
-/// A WebGPU device. Ops record and return; reading back waits.
+/// A WebGPU device. Ops return once they are recorded; only readbacks wait.
 #[derive(Clone)]
 pub struct Device(Arc<Handle>);
 
@@ -77,7 +77,7 @@ impl std::fmt::Debug for Device {
     }
 }
 
-/// Ops are methods of the recorder.
+/// Ops are methods of [`Recorder`].
 impl Deref for Device {
     type Target = Recorder;
 
@@ -104,17 +104,17 @@ impl Device {
         &self.core().report
     }
 
-    /// Whether matmuls use cooperative matrices of f16: they are there, passed their self-test and are not disabled.
+    /// Whether matmuls use cooperative matrices of f16: supported, self-test passed, not disabled.
     pub fn cooperative(&self) -> bool {
         self.coop_tiles().is_some()
     }
 
-    /// Whether attention uses them, too.
+    /// Whether attention uses cooperative matrices.
     pub fn cooperative_attention(&self) -> bool {
         crate::kernel::attention::flash_coop::is_supported(self)
     }
 
-    /// Whether the environment asks the caller to compare each op's result with the CPU's.
+    /// Whether `CANDLE_WEBGPU_VERIFY` asks callers to compare each result with the CPU.
     #[inline]
     pub fn verifies(&self) -> bool {
         cfg!(not(target_arch = "wasm32")) && self.core().verify
@@ -125,10 +125,10 @@ impl Device {
         self.core().cpu_fallback
     }
 
-    /// Counts all that was submitted; what is only recorded does not count yet.
+    /// The counters; they do not include ops that are recorded and not submitted.
     pub fn stats(&self) -> Stats {
         let (core, executor) = (self.core(), self.executor());
-        executor.settle();
+        executor.wait_idle();
         let c = &executor.counters;
         let (allocated_bytes, peak_bytes) = self.pool.usage();
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -145,7 +145,7 @@ impl Device {
         }
     }
 
-    /// The rules that rewrite recorded ops, and how often each fired since the device was made.
+    /// The fusion rules, and how often each fired since the device was created.
     pub fn rewrites(&self) -> Vec<Fired> {
         let mut all = self.executor().rules.report();
         for fired in all
@@ -157,8 +157,8 @@ impl Device {
         all
     }
 
-    /// Uses other rules from here on, as [`crate::REWRITE_VAR`] names them; an empty list is the default. What is recorded is submitted by the
-    /// rules so far. All handles of the device are affected.
+    /// Sets the fusion rules for all clones of the device, in the syntax of [`crate::REWRITE_VAR`]; an empty list is the default. Ops
+    /// recorded before use the old rules.
     pub fn rewrite_by(&self, rules: &str) -> Result<()> {
         let rules = RuleSet::parse(env::REWRITE_VAR, rules, self.software())?;
         let mut pending = lock(&self.pending);
@@ -173,19 +173,19 @@ impl Device {
         self.joins_copies.store(joins, Ordering::Relaxed);
     }
 
-    /// Counts an op whose result is compared with the CPU's.
+    /// Counts an op whose result was compared with the CPU.
     pub fn note_verified(&self) {
         self.core().verified.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a custom op that went through the CPU.
+    /// Counts a custom op that ran on the CPU.
     pub fn note_cpu_fallback(&self) {
         self.core().cpu_fallbacks.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Copies host bytes to the device. Does not wait.
+    /// Copies host bytes to a fresh value. Waits for the device only if memory is short.
     pub fn upload(&self, bytes: &[u8]) -> Result<Value> {
-        // One number (the id of a token) comes as a parameter of `fill`: a copy would be a command of its own before all others.
+        // A scalar (the id of a token) becomes a parameter of `fill`: a buffer write would be a separate command.
         let dtype = match bytes.len() {
             1 => DType::U8,
             2 => DType::U16,
@@ -205,24 +205,24 @@ impl Device {
         self.executor().read(self, value, from, bytes)
     }
 
-    /// Starts to read the bytes `from..from + bytes` of a value as it is after everything recorded before.
+    /// Starts to read the bytes `from..from + bytes` of a value, as they are after everything recorded before.
     pub fn read_async(&self, value: &Value, from: u64, bytes: u64) -> Result<Reading> {
         Reading::start(self.executor().clone(), self, value, from, bytes)
     }
 
-    /// Quantized blocks as a file holds them, as the device holds them.
+    /// Uploads quantized blocks in file layout; the device has its own layout.
     pub fn upload_blocks(&self, quant: Quant, bytes: &[u8]) -> Result<Value> {
         self.upload(&quant.info().pack(bytes))
     }
 
-    /// `blocks` blocks as a file would hold them. Waits for everything recorded before.
+    /// Reads `blocks` quantized blocks in file layout. Waits for everything recorded before.
     pub fn read_blocks(&self, x: Blocks<'_>, blocks: usize) -> Result<Vec<u8>> {
         let format = x.quant.info();
         let bytes = self.read(x.value, 0, format.device_bytes(blocks) as u64)?;
         Ok(format.unpack(bytes, blocks))
     }
 
-    /// The same without blocking: this call makes the copy, awaiting gives its bytes.
+    /// [`read_blocks`](Self::read_blocks) without blocking: this call copies, the future returns the bytes.
     pub fn read_blocks_async(
         &self,
         x: Blocks<'_>,
@@ -233,12 +233,12 @@ impl Device {
         Ok(async move { Ok(format.unpack(reading.bytes().await?, blocks)) })
     }
 
-    /// Waits for everything recorded before; reports faults.
+    /// Waits for everything recorded before. Reports faults and errors of earlier ops.
     pub fn synchronize(&self) -> Result<()> {
         self.executor().synchronize(self)
     }
 
-    /// The same without blocking.
+    /// [`synchronize`](Self::synchronize) without blocking.
     pub async fn synchronize_async(&self) -> Result<()> {
         self.executor().synchronize_async(self).await
     }

@@ -1,4 +1,4 @@
-//! How a device is made: from an adapter, the environment, and what is tried out on it.
+//! Opens a device: from an adapter, the environment, and self-tests of optional features.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -23,16 +23,16 @@ use crate::shader::compile::immediates;
 use crate::shader::pipeline_cache::Pipelines;
 use crate::util::lock;
 
-/// The devices of this process by their adapters' ordinals, and the handle that users share while there is one.
+/// The shared devices of this process: adapter ordinal, device, and its handle while a user holds one.
 static DEVICES: Mutex<Vec<(usize, Arc<Core>, Weak<Handle>)>> = Mutex::new(Vec::new());
 
 impl Device {
-    /// The device on the `ordinal`-th adapter (see [`crate::adapters`]), or on the one that
-    /// `CANDLE_WEBGPU_ADAPTER` names. The same adapter gives the same device, until it is lost.
+    /// The device on adapter `ordinal` (see [`crate::adapters`]), or on the one named by `CANDLE_WEBGPU_ADAPTER`. The same adapter gives the
+    /// same device until that is lost.
     pub fn new(ordinal: usize) -> Result<Self> {
         const CALL: Call = ("Device::new_webgpu", "Device::new_webgpu_async");
         may_block(CALL)?;
-        // Two threads at once should not make two devices.
+        // Two threads at once must not open two devices.
         #[cfg(not(target_arch = "wasm32"))]
         static OPENING: Mutex<()> = Mutex::new(());
         #[cfg(not(target_arch = "wasm32"))]
@@ -40,15 +40,15 @@ impl Device {
         block_on(Self::new_async(ordinal), CALL)?
     }
 
-    /// The same without blocking.
+    /// [`Device::new`] without blocking.
     pub async fn new_async(ordinal: usize) -> Result<Self> {
         let (adapter, report) = choose(ordinal).await?;
-        if let Some(device) = Self::made(report.ordinal) {
+        if let Some(device) = Self::shared(report.ordinal) {
             return Ok(device);
         }
         let device = Self::open(&adapter, &report, &env::rules()).await?;
-        // Whoever was faster while this one waited has made the device that all share.
-        if let Some(device) = Self::made(report.ordinal) {
+        // Another task may have opened the device meanwhile.
+        if let Some(device) = Self::shared(report.ordinal) {
             return Ok(device);
         }
         let core = device.0 .0.clone();
@@ -56,32 +56,31 @@ impl Device {
         Ok(device)
     }
 
-    /// A device of its own, whatever other devices its adapter has: it shares no memory and no work with them, and tensors pass between
-    /// them through the host.
+    /// A new device that shares nothing with other devices of its adapter; tensors move between them through the host.
     pub fn separate(ordinal: usize) -> Result<Self> {
         const CALL: Call = ("Device::separate", "Device::separate_async");
         may_block(CALL)?;
         block_on(Self::separate_async(ordinal), CALL)?
     }
 
-    /// The same without blocking.
+    /// [`Device::separate`] without blocking.
     pub async fn separate_async(ordinal: usize) -> Result<Self> {
         let (adapter, report) = choose(ordinal).await?;
         Self::open(&adapter, &report, &env::rules()).await
     }
 
-    /// The device on this adapter, if there is one that is not lost.
-    fn made(ordinal: usize) -> Option<Device> {
+    /// The shared device of an adapter, unless there is none or it is lost.
+    fn shared(ordinal: usize) -> Option<Device> {
         let mut devices = lock(&DEVICES);
         devices.retain(|(_, core, _)| {
             let executor = &core.executor;
             let _ = poll(&executor.device, None, Some(Duration::ZERO));
-            let well = executor.check_lost().is_ok();
-            if !well {
-                // wgpu 30 waits for the queue when it is dropped, which may be for ever, or panics (`Queue::drop`).
+            let usable = executor.check_lost().is_ok();
+            if !usable {
+                // Leak it: on drop wgpu 30 waits for the queue, maybe for ever, or panics (`Queue::drop`).
                 std::mem::forget((executor.device.clone(), executor.queue.clone()));
             }
-            well
+            usable
         });
         let (_, core, shared) = devices.iter_mut().find(|(of, _, _)| *of == ordinal)?;
         let handle = shared.upgrade().unwrap_or_else(|| {
@@ -92,7 +91,7 @@ impl Device {
         Some(Device(handle))
     }
 
-    /// A device of its own, by the rules that are given in the words of [`crate::REWRITE_VAR`].
+    /// Opens a device with fusion rules in the syntax of [`crate::REWRITE_VAR`].
     pub(crate) async fn open(
         adapter: &wgpu::Adapter,
         report: &AdapterReport,
@@ -111,7 +110,7 @@ impl Device {
             here && !without(name)
         };
         let experimental = if features.intersects(wgpu::Features::all_experimental_mask()) {
-            // SAFETY: cooperative matrices are used only where a kernel's table row asks for them.
+            // SAFETY: only kernels whose table row requests cooperative matrices use them.
             unsafe { wgpu::ExperimentalFeatures::enabled() }
         } else {
             wgpu::ExperimentalFeatures::disabled()
@@ -143,7 +142,7 @@ impl Device {
         let settings = Settings::from_env(report.features.contains(&SOFTWARE))?;
         let software = has(SOFTWARE);
         let rules = RuleSet::parse(REWRITE_VAR, rules, software)?;
-        let request = request.ok_or_else(|| failed("it was not asked for".into()))?;
+        let request = request.ok_or_else(|| failed("the browser has no WebGPU".into()))?;
         let (device, queue) = request.await.map_err(|e| failed(e.to_string()))?;
         let limits = device.limits();
         let pool = Arc::new(Pool::new(
@@ -180,6 +179,7 @@ impl Device {
             check_nan: settings.check_nan,
             log: settings.log,
             immediates: immediates(&device),
+            threaded: settings.threaded,
         };
         let executor = Executor::new(
             gpu.clone(),
@@ -188,9 +188,6 @@ impl Device {
             Rewrites::new(rules),
             options,
         );
-        if settings.threaded {
-            executor.start_threads();
-        }
         let core = Core {
             id: Self::next_id(report.ordinal),
             report: report.clone(),
@@ -204,10 +201,10 @@ impl Device {
         let device = Device(Arc::new(Handle(Arc::new(core))));
         device.use_rules(rules);
         if !without(PACK16) {
-            // A driver that fails at it is one to do without.
+            // If the test fails, shaders round by integer arithmetic.
             let _ = packs_f16_exactly(&device).await;
         }
-        // A software adapter gains nothing by cooperative matrices: llvmpipe of Mesa 26.2 multiplies as fast or faster by `gemm`.
+        // Not on software adapters: on llvmpipe (Mesa 26.2) `gemm` is at least as fast as cooperative matrices.
         if features.contains(gemm_coop::FEATURES) && !software {
             if let Some(at) = trusted(&device, adapter) {
                 let _ = device.cooperative.set(at);
@@ -216,7 +213,7 @@ impl Device {
         Ok(device)
     }
 
-    /// The first device of an adapter has its ordinal; one made after a loss has a new id.
+    /// The id of a new device: the ordinal for the first device of an adapter, else a fresh number.
     fn next_id(ordinal: usize) -> usize {
         static TAKEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
         static NEXT: AtomicUsize = AtomicUsize::new(1 << 16);

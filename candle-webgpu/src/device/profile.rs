@@ -1,5 +1,4 @@
-//! `Device::profile` and `Device::stopwatch`: times by the GPU's own clock. Passes write timestamps, which are copied to where the host can
-//! read them when the profile is finished.
+//! `Device::profile` and `Device::stopwatch`: GPU times of kernels and submits, from timestamp queries.
 
 use std::time::Duration;
 
@@ -13,24 +12,23 @@ use crate::util::lock;
 
 const FINISH: Call = ("Profile::finish", "Profile::finish_async");
 
-/// Times all dispatches of a device while it lives. Kernels do not overlap meanwhile, and a dispatch costs the host more.
-#[must_use = "it ends when it is dropped"]
+/// Times every dispatch of a device until it is dropped. Meanwhile kernels do not overlap, and a dispatch costs the host more.
+#[must_use = "profiling ends on drop"]
 pub struct Profile {
     device: Device,
 }
 
-/// Times what a device does while it lives, from the first dispatch of each submit to the end of its last: nothing runs otherwise
-/// than it would without.
-#[must_use = "it ends when it is dropped"]
+/// Times every submit of a device until it is dropped, from its first dispatch to its last. Does not change how the GPU runs.
+#[must_use = "timing ends on drop"]
 pub struct Stopwatch(Profile);
 
 impl Device {
-    /// Times all dispatches from now on, each by itself. Needs timestamps of the adapter; one profile or stopwatch at a time.
+    /// Starts to time each dispatch. An error if the adapter has no timestamps or another profile or stopwatch is running.
     pub fn profile(&self) -> Result<Profile> {
         self.timing("profile", Grain::Op)
     }
 
-    /// Times what is submitted from now on. Needs timestamps of the adapter; one profile or stopwatch at a time.
+    /// Starts to time each submit. An error if the adapter has no timestamps or another profile or stopwatch is running.
     pub fn stopwatch(&self) -> Result<Stopwatch> {
         self.timing("stopwatch", Grain::Submit).map(Stopwatch)
     }
@@ -47,7 +45,7 @@ impl Device {
         self.submit_recorded()?;
         let mut encoder = lock(&executor.encoder);
         if encoder.timer.is_some() {
-            return Err(refused("the device is being profiled"));
+            return Err(refused("another profile or stopwatch is running"));
         }
         encoder.timer = Some(Timer::new(grain));
         Ok(Profile {
@@ -57,7 +55,7 @@ impl Device {
 }
 
 impl Stopwatch {
-    /// Waits for everything recorded so far. Gives the time that its submits took the GPU, without what was between them.
+    /// Waits for everything recorded so far. Returns the GPU time of its submits, without the gaps between them.
     pub fn finish(self) -> Result<Duration> {
         let submits = self.0.finish()?;
         Ok(Duration::from_nanos(
@@ -67,13 +65,13 @@ impl Stopwatch {
 }
 
 impl Profile {
-    /// Waits for everything recorded so far. Gives its dispatches in the order in which they ran.
+    /// Waits for everything recorded so far. Returns its dispatches in execution order.
     pub fn finish(self) -> Result<Vec<Timing>> {
         may_block(FINISH)?;
         block_on(self.finish_async(), FINISH)?
     }
 
-    /// The same without blocking.
+    /// [`Profile::finish`] without blocking.
     pub async fn finish_async(self) -> Result<Vec<Timing>> {
         let executor = self.device.executor();
         self.device.submit_recorded()?;
@@ -109,7 +107,7 @@ impl Drop for Profile {
 }
 
 async fn read(executor: &Executor, timed: &Timed) -> Result<Vec<u64>> {
-    let ticks = executor.timestamps(&timed.queries, 2 * timed.ops.len() as u32);
+    let ticks = executor.resolve_timestamps(&timed.queries, 2 * timed.ops.len() as u32);
     let ready = Ready::default();
     let done = ready.clone();
     let slice = ticks.slice(..);
@@ -137,7 +135,7 @@ mod tests {
     use crate::fusion::testing::Bench;
 
     #[test]
-    fn every_dispatch() {
+    fn a_profile_times_every_dispatch() {
         let b = Bench::new("-all");
         let x = b.floats(&[1000]);
         let before = b.unary("uexp", &x);

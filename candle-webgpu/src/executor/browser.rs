@@ -1,5 +1,5 @@
-//! What the browser knows and wgpu 30 does not pass on: the adapter's name, and subgroups, which it cannot ask for
-//! (gfx-rs/wgpu#10146). And what has Firefox look for work that is done.
+//! Browser facts that wgpu 30 does not pass on: the adapter's name, and subgroups, which it cannot request
+//! (gfx-rs/wgpu#10146). Also a workaround for Firefox's slow polling.
 
 use js_sys::futures::{spawn_local, JsFuture};
 use js_sys::{Array, Promise};
@@ -20,7 +20,7 @@ export async function adapter_facts() {
         adapter.info?.isFallbackAdapter ?? adapter.isFallbackAdapter ?? false];
 }
 
-// The prototype is changed for the one call that `request` makes.
+// Patches the prototype for the one call that `request` makes.
 export function with_subgroups(request) {
     const prototype = globalThis.GPUAdapter.prototype;
     const original = prototype.requestDevice;
@@ -35,7 +35,7 @@ export function with_subgroups(request) {
     }
 }
 
-export function looks_seldom() {
+export function polls_slowly() {
     return globalThis.navigator?.userAgent?.includes("Firefox/") ?? false;
 }
 
@@ -46,32 +46,32 @@ export function sleep(ms) {
 extern "C" {
     fn adapter_facts() -> Promise;
     fn with_subgroups(request: &mut dyn FnMut());
-    fn looks_seldom() -> bool;
+    fn polls_slowly() -> bool;
     fn sleep(ms: u32) -> Promise;
 }
 
-/// Milliseconds between two looks, and how many there are: what takes longer can wait for the browser's own.
-const LOOK: u32 = 2;
-const LOOKS: u32 = 500;
+/// Milliseconds between two empty submits, and their number; longer work can wait for the browser's own polling.
+const INTERVAL: u32 = 2;
+const SUBMITS: u32 = 500;
 
-/// Firefox (159) looks for work that is done whenever something is submitted, and else ten times a second (bug 1870699), so a token
-/// would take 100 ms. Until `ready` is over nothing is submitted to it again and again.
-pub(crate) fn keep_looking(queue: &wgpu::Queue, ready: &Ready) {
-    if !looks_seldom() {
+/// Firefox (159) checks for finished work after each submit, and otherwise only ten times a second (bug 1870699), so a token would
+/// take 100 ms. Makes empty submits until `ready`.
+pub(crate) fn poll_by_submits(queue: &wgpu::Queue, ready: &Ready) {
+    if !polls_slowly() {
         return;
     }
     let (queue, ready) = (queue.clone(), ready.clone());
     spawn_local(async move {
-        for _ in 0..LOOKS {
-            if JsFuture::from(sleep(LOOK)).await.is_err() || ready.done().is_some() {
+        for _ in 0..SUBMITS {
+            if JsFuture::from(sleep(INTERVAL)).await.is_err() || ready.result().is_some() {
                 return;
             }
-            crate::executor::submit::nudge(&queue);
+            crate::executor::submit::submit_nothing(&queue);
         }
     });
 }
 
-/// What a browser tells of its adapter.
+/// Facts that a browser gives about its adapter.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     pub name: String,
@@ -79,11 +79,11 @@ pub(crate) struct Facts {
     pub vendor: String,
     /// Smallest and largest subgroup, where the adapter has the feature.
     pub subgroup: Option<(u32, u32)>,
-    /// It computes on the CPU.
+    /// Whether it computes on the CPU.
     pub software: bool,
 }
 
-/// Asks the browser; nothing where it has no adapter.
+/// `None` if the browser has no adapter.
 pub(crate) async fn facts() -> Option<Facts> {
     let facts: JsValue = JsFuture::from(adapter_facts()).await.ok()?;
     let facts = Array::try_from(facts).ok()?;
@@ -97,7 +97,7 @@ pub(crate) async fn facts() -> Option<Facts> {
     })
 }
 
-/// Makes a request for a device, to which subgroups are added.
+/// Makes a device request and adds subgroups to its features.
 pub(crate) fn asking_for_subgroups<T>(request: impl FnOnce() -> T) -> Option<T> {
     let (mut request, mut made) = (Some(request), None);
     with_subgroups(&mut || {

@@ -1,5 +1,5 @@
-//! From rewritten ops to commands: memory is assigned, pipelines and bind groups are looked up, and everything goes into one compute
-//! pass. What is encoded is submitted in the same order.
+//! Encodes rewritten ops: allocates their outputs, looks up pipelines and bind groups, and records all dispatches of a submit in one
+//! compute pass.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -18,25 +18,31 @@ use crate::recorder::op::{Op, Ops};
 use crate::shader::compile::Signature;
 use crate::shader::pipeline_cache::Pipelines;
 use crate::shader::PARAMS_SLOT;
-use crate::util::lock;
 use rustc_hash::FxHashMap;
 
-/// Bytes of uploads after which a submit frees wgpu's staging copies; larger data goes in several writes.
-const UPLOAD_CHUNK: u64 = 64 << 20;
-/// Bind groups kept; a decode loop needs some hundreds.
-const BIND_GROUPS: usize = 8192;
+/// Bind groups in the cache; a decode loop needs some hundreds.
+const MAX_BIND_GROUPS: usize = 8192;
 
-/// What a bind group binds: blocks by their ids, and the byte from which each is bound.
-type Bound = SmallVec<[(u64, u64); 7]>;
+/// The contents of a bind group: for each operand the id of its block and its first byte there.
+type BindGroupKey = SmallVec<[(u64, u64); 7]>;
 
-/// What encoding needs and keeps. Whoever has locked it may take memory from the pool, and write to it at once when the
-/// [sender](Executor::sender) has submitted what is encoded.
+/// The state of the encode stage. While it is locked nothing is encoded, so fresh memory may be written as soon as the
+/// [submitter](Executor::submitter) is idle.
 pub(crate) struct Encoder {
     pipelines: Pipelines,
-    bind_groups: FxHashMap<(Signature, Bound), wgpu::BindGroup>,
+    bind_groups: FxHashMap<(Signature, BindGroupKey), wgpu::BindGroup>,
+    /// [`Pool::generation`](crate::memory::pool::Pool) of the cached bind groups.
     generation: u64,
-    /// The device is being profiled.
+    /// Set while the device is profiled.
     pub timer: Option<Timer>,
+}
+
+/// Where an op is encoded to.
+struct Target<'a> {
+    pass: &'a mut wgpu::ComputePass<'static>,
+    params: &'a mut Vec<u8>,
+    /// No op of this submit precedes it.
+    is_first: bool,
 }
 
 impl Encoder {
@@ -53,7 +59,7 @@ impl Encoder {
         self.pipelines.len()
     }
 
-    /// Keeps what was compiled for the next run.
+    /// Writes compiled pipelines to the disk cache.
     pub fn save(&mut self) {
         self.pipelines.save();
     }
@@ -64,46 +70,8 @@ impl Encoder {
 }
 
 impl Executor {
-    /// Copies host bytes to a fresh value. The memory is one that no recorded op uses: those hold theirs or have none yet.
-    pub(crate) fn upload_bytes(&self, bytes: &[u8], may_wait: bool) -> Result<Value> {
-        self.check_lost()?;
-        self.gpu.pool.check("upload", bytes.len() as u64)?;
-        let value = Value::logical(&self.gpu.pool, bytes.len() as u64);
-        if bytes.is_empty() {
-            return Ok(value);
-        }
-        // Small data is short-lived (ids, masks); large data is weights, which should not be rounded up.
-        let exact = bytes.len() > 1 << 20;
-        let mut encoder = lock(&self.encoder);
-        match may_wait {
-            true => self.reserve(&mut encoder, &value, exact)?,
-            false => value.block(exact).map(|_| ())?,
-        }
-        let buffer = &value.block(false)?.buffer;
-        let mut sender = self.sender();
-        let whole = bytes.len() & !3;
-        let mut at = 0;
-        for chunk in bytes[..whole].chunks(UPLOAD_CHUNK as usize) {
-            self.queue.write_buffer(buffer, at, chunk);
-            at += chunk.len() as u64;
-            sender.uploaded += chunk.len() as u64;
-            if sender.uploaded >= UPLOAD_CHUNK {
-                self.submit_commands(&mut sender, Commands::new(&self.device, 0))?;
-            }
-        }
-        if whole < bytes.len() {
-            let mut tail = [0; 4];
-            tail[..bytes.len() - whole].copy_from_slice(&bytes[whole..]);
-            self.queue.write_buffer(buffer, at, &tail);
-            sender.uploaded += 4;
-        }
-        self.counters.uploads.fetch_add(1, Ordering::Relaxed);
-        Ok(value)
-    }
-
-    /// Gives a value memory. Where there is none, all that was submitted is waited for and idle memory given back to the driver
-    /// before the last try.
-    fn reserve(&self, encoder: &mut Encoder, value: &Value, exact: bool) -> Result<()> {
+    /// Allocates a value. If memory is short, waits for the device, returns idle memory to the driver and tries once more.
+    pub(crate) fn allocate(&self, encoder: &mut Encoder, value: &Value, exact: bool) -> Result<()> {
         let first = value.block(exact).map(|_| ());
         let Err(Error::OutOfMemory { .. }) = first else {
             return first;
@@ -111,11 +79,11 @@ impl Executor {
         if value.has_failed() {
             return first;
         }
-        drop(self.sender());
+        drop(self.submitter());
         self.wait(None)?;
         let pooled = self.gpu.pool.trim();
         encoder.bind_groups.clear();
-        // wgpu frees what was dropped when it is polled.
+        // wgpu frees dropped buffers when it is polled.
         self.wait(None)?;
         match value.block(true) {
             Err(Error::OutOfMemory { requested, .. }) => {
@@ -125,14 +93,14 @@ impl Executor {
         }
     }
 
-    /// Encodes `ops`, then `copies`, and hands commands to `send`. An op that fails is left out, and so is what needs its result; the
-    /// first error is returned after the others went. The ops have let go of their memory then.
+    /// Encodes `ops`, then `copies`, and passes commands to `submit`. Skips an op that fails and the ops that need its result; returns
+    /// the first error at the end. Releases the operands of all ops.
     pub(crate) fn encode_all(
         &self,
         encoder: &mut Encoder,
         ops: &mut Ops,
         copies: &[Copy],
-        mut send: impl FnMut(Commands) -> Result<()>,
+        mut submit: impl FnMut(Commands) -> Result<()>,
     ) -> Result<()> {
         let (mut done, mut failed) = (0, None);
         let mut last = loop {
@@ -143,26 +111,26 @@ impl Executor {
             if done == ops.len() {
                 break commands;
             }
-            send(commands)?;
+            submit(commands)?;
         };
         for copy in copies {
             if let Err(error) = self
-                .reserve(encoder, &copy.source, false)
-                .and_then(|()| encode_copy(copy, &mut last.commands))
+                .allocate(encoder, &copy.source, false)
+                .and_then(|()| encode_copy(copy, &mut last.encoder))
             {
                 copy.source.fail(&Arc::new(error.clone()));
                 failed = failed.or(Some(error));
             }
         }
-        send(last)?;
+        submit(last)?;
         if !copies.is_empty() {
             encoder.pipelines.save_when_quiet();
         }
         failed.map_or(Ok(()), Err)
     }
 
-    /// Encodes ops, at most as many as there are slots of parameters, and ends before one for which there is no memory while
-    /// there are others whose memory it may get once they are done. Gives how many are over; they have let go of their memory.
+    /// Encodes ops until the parameter slots are used up, or until memory is short: then the ops encoded so far run first, since they
+    /// free memory. Returns the number of ops done, whose operands are released.
     fn encode_ops(
         &self,
         encoder: &mut Encoder,
@@ -171,50 +139,55 @@ impl Executor {
         failed: &mut Option<Error>,
     ) -> usize {
         let Commands {
-            commands,
+            encoder: commands,
             params,
             names,
         } = commands;
         let mut timer = encoder.timer.take();
         if let Some(timer) = &mut timer {
-            timer.open(&self.device);
+            timer.begin_submit(&self.device);
         }
-        let mut pass = begin(commands, timer.as_ref());
+        let mut pass = begin_pass(commands, timer.as_ref());
         let mut done = 0;
         if !self.immediates {
             params.reserve(PARAMS_SLOT as usize * ops.len().min(MOST_OPS));
         }
         for at in 0..ops.len().min(MOST_OPS) {
-            let encoded = self.encode(encoder, &mut pass, &ops[at..], params, names.len());
+            let target = Target {
+                pass: &mut pass,
+                params,
+                is_first: names.is_empty(),
+            };
+            let encoded = self.encode(encoder, target, &ops[at..]);
             let op = &mut ops[at];
             match encoded {
                 Ok(()) => {
                     names.push((op.spec.kernel.name, op.spec.op));
                     if let Some(timer) = &mut timer {
-                        if timer.note(op) {
+                        if timer.add(op) {
                             drop(pass);
-                            pass = begin(commands, Some(timer));
+                            pass = begin_pass(commands, Some(timer));
                         }
                     }
                 }
                 Err(None) => break,
                 Err(Some(error)) => {
-                    self.fail(op, &error);
+                    self.fail_outputs(op, &error);
                     *failed = failed.take().or(Some(error));
                 }
             }
-            // What nothing else holds can be the memory of the next op's output.
-            op.operands.retain(|(value, _)| value.retire());
+            // Memory that nothing else uses is free for the next op's output.
+            op.operands.retain(|(value, _)| value.recycle());
             done += 1;
         }
         drop(pass);
-        encoder.pipelines.encoded();
+        encoder.pipelines.end_submit();
         encoder.timer = timer;
         done
     }
 
-    /// Nobody is to take what this op should have written for what it should be.
-    pub(crate) fn fail(&self, op: &Op, error: &Error) {
+    /// Marks the outputs of an op as failed, so that reading them is an error.
+    pub(crate) fn fail_outputs(&self, op: &Op, error: &Error) {
         let error = Arc::new(error.clone());
         for (i, (value, _)) in op.operands.iter().enumerate() {
             if writes(&op.spec, i) && !value.same(&self.gpu.fault) {
@@ -223,30 +196,29 @@ impl Executor {
         }
     }
 
-    /// Encodes the first of `ops` behind those `before` it; the others are to follow. No error means that there is no memory for it,
-    /// but there may be once what was encoded before it is done.
+    /// Encodes the first of `ops`; the others are hints for the compiler. `Err(None)`: memory is short until earlier ops of this submit
+    /// have run.
     fn encode(
         &self,
         encoder: &mut Encoder,
-        pass: &mut wgpu::ComputePass<'_>,
+        target: Target<'_>,
         ops: &[Box<Op>],
-        params: &mut Vec<u8>,
-        before: usize,
     ) -> std::result::Result<(), Option<Error>> {
-        let Some((op, behind)) = ops.split_first() else {
+        let Some((op, next)) = ops.split_first() else {
             return Ok(());
         };
-        let behind = behind.iter().map(|op| &op.spec);
-        let pipeline = encoder.pipelines.get(&op.spec, behind)?;
-        let mut ids = Bound::new();
+        let Target { pass, params, .. } = target;
+        let next = next.iter().map(|op| &op.spec);
+        let pipeline = encoder.pipelines.get(&op.spec, next)?;
+        let mut ids = BindGroupKey::new();
         for (value, start) in &op.operands {
             let id = match value.block(false) {
                 Ok(block) => block.id,
                 Err(Error::OutOfMemory { .. }) if !value.has_failed() => {
-                    if before > 0 {
+                    if !target.is_first {
                         return Err(None);
                     }
-                    self.reserve(encoder, value, false)?;
+                    self.allocate(encoder, value, false)?;
                     value.block(false)?.id
                 }
                 Err(error) => return Err(Some(error)),
@@ -254,7 +226,7 @@ impl Executor {
             ids.push((id, *start));
         }
         let generation = self.gpu.pool.generation.load(Ordering::Relaxed);
-        if encoder.generation != generation || encoder.bind_groups.len() > BIND_GROUPS {
+        if encoder.generation != generation || encoder.bind_groups.len() > MAX_BIND_GROUPS {
             encoder.bind_groups.clear();
             encoder.generation = generation;
         }
@@ -315,10 +287,13 @@ impl Executor {
     }
 }
 
-fn begin(commands: &mut wgpu::CommandEncoder, timer: Option<&Timer>) -> wgpu::ComputePass<'static> {
+fn begin_pass(
+    commands: &mut wgpu::CommandEncoder,
+    timer: Option<&Timer>,
+) -> wgpu::ComputePass<'static> {
     let pass = commands.begin_compute_pass(&wgpu::ComputePassDescriptor {
         label: None,
-        timestamp_writes: timer.and_then(Timer::writes),
+        timestamp_writes: timer.and_then(Timer::timestamp_writes),
     });
     pass.forget_lifetime()
 }

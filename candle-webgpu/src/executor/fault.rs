@@ -1,105 +1,97 @@
-//! What goes wrong with a device: errors that are kept for the next call, the cause for which it takes no more work, and waiting that
-//! does not go on for ever.
+//! Failures of a device: errors stored for the next call, the reason why a device accepts no more work, and waits with a timeout.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::debug::in_flight::Open;
+use crate::debug::in_flight::Progress;
 use crate::error::{Error, Result};
 use crate::executor::wait::poll;
 use crate::executor::Executor;
 use crate::util::lock;
 
-/// Milliseconds in which the news of a loss arrives after what it made fail.
+/// Milliseconds after a failure in which wgpu reports a lost device.
 #[cfg(not(target_arch = "wasm32"))]
-const NEWS: usize = 50;
+const LOSS_REPORT_MS: usize = 50;
 
 impl Executor {
-    /// Keeps errors that wgpu reports outside of a call. In a browser pipelines and buffers are refused in this way, too, and not
-    /// only parts of a submit.
-    pub fn watch(&self) {
-        let (error, refused) = (self.error.clone(), self.refused.clone());
+    /// Stores the errors that wgpu reports outside of a call. Natively a validation error comes from a submit; in a browser it may also
+    /// come from a pipeline or a buffer, which leaves the device usable.
+    pub fn register_error_callbacks(&self) {
+        let (stored, uncaptured) = (self.stored_error.clone(), self.uncaptured_error.clone());
         self.device
             .on_uncaptured_error(Arc::new(move |e: wgpu::Error| {
                 let memory = matches!(e, wgpu::Error::OutOfMemory { .. });
                 let slot = match memory || cfg!(target_arch = "wasm32") {
-                    true => &error,
-                    false => &refused,
+                    true => &stored,
+                    false => &uncaptured,
                 };
                 lock(slot).get_or_insert(Error::Validation(e.to_string()));
             }));
-        let (broken, adapter) = (self.broken.clone(), self.gpu.name.clone());
+        let (lost, adapter) = (self.lost.clone(), self.gpu.name.clone());
         self.device.set_device_lost_callback(move |_, reason| {
             let adapter = adapter.clone();
-            let _ = broken.set(Error::Lost { adapter, reason });
+            let _ = lost.set(Error::Lost { adapter, reason });
         });
     }
 
-    /// Takes no more work; `error` says why, from now on. The first cause stays.
-    pub fn give_up(&self, error: Error) {
-        let _ = self.broken.set(error);
+    /// Makes every later call return `error`, or the error of the first failure.
+    pub fn fail_device(&self, error: Error) {
+        let _ = self.lost.set(error);
     }
 
-    /// The cause, if the device takes no more work.
+    /// An error if the device accepts no more work.
     pub fn check_lost(&self) -> Result<()> {
-        self.broken.get().map_or(Ok(()), |cause| Err(cause.clone()))
+        self.lost.get().map_or(Ok(()), |cause| Err(cause.clone()))
     }
 
-    /// Keeps an error for the next call that can return it.
-    pub fn keep(&self, error: Error) {
-        lock(&self.error).get_or_insert(error);
+    /// Stores an error for the next call that can return it, unless one is stored already.
+    pub fn store_error(&self, error: Error) {
+        lock(&self.stored_error).get_or_insert(error);
     }
 
-    /// What went wrong since it was asked last. Where wgpu refused something, values are not what they should be, so the device
-    /// takes no more work then.
-    pub fn take_kept_error(&self) -> Option<Error> {
-        let refused = lock(&self.refused).take();
-        if let Some(refused) = refused {
-            let cause = self.cause(refused);
-            self.give_up(cause.clone());
+    /// Takes the stored error. After a validation error the contents of values are unknown, so it also fails the device.
+    pub fn take_stored_error(&self) -> Option<Error> {
+        let uncaptured = lock(&self.uncaptured_error).take();
+        if let Some(uncaptured) = uncaptured {
+            let cause = self.cause(uncaptured);
+            self.fail_device(cause.clone());
             return Some(cause);
         }
-        lock(&self.error).take()
+        lock(&self.stored_error).take()
     }
 
-    /// How long to look for what others do before sleeping: a thread that sleeps is back some 200 us late (virtual machine of an H200),
-    /// and a token's work takes 1 to 2 ms. Where the CPU computes it has other things to do.
-    pub fn spin(&self) -> Duration {
-        match self.gpu.software {
-            true => Duration::from_micros(100),
-            false => Duration::from_millis(2),
-        }
-    }
-
-    /// Waits for a submit, or for all of them.
+    /// Waits for a submit, or for all of them. An error if no submit finishes within the timeout.
     pub fn wait(&self, index: Option<wgpu::SubmissionIndex>) -> Result<()> {
-        let mut before = None;
+        let mut finished_before = None;
         loop {
             match poll(&self.device, index.clone(), self.timeout) {
                 Ok(true) => return self.check_lost(),
                 Ok(false) => self.check_lost()?,
                 Err(error) => {
                     let error = self.cause(error);
-                    self.give_up(error.clone());
+                    self.fail_device(error.clone());
                     return Err(error);
                 }
             }
-            let open = self.open();
-            if before.is_some_and(|before| open.finished <= before) {
-                return Err(self.hung(open));
+            let progress = self.progress();
+            if finished_before.is_some_and(|before| progress.finished <= before) {
+                return Err(self.fail_hung(progress));
             }
-            before = Some(open.finished);
+            finished_before = Some(progress.finished);
         }
     }
 
-    /// Why something failed: what has become of the device, else `otherwise`.
+    /// The cause of a failure: the device was lost or hangs, else `otherwise`.
     pub fn cause(&self, otherwise: Error) -> Error {
-        // wgpu may tell only now that the device is lost, or another thread that has been told may not have said so yet.
-        #[cfg_attr(target_arch = "wasm32", allow(unused_mut, reason = "asked once"))]
+        // wgpu may report the loss only now, or another thread may be about to store it.
+        #[cfg_attr(
+            target_arch = "wasm32",
+            allow(unused_mut, reason = "polled once in a browser")
+        )]
         let mut done = poll(&self.device, None, self.timeout);
         #[cfg(not(target_arch = "wasm32"))]
-        for _ in 0..NEWS {
-            if self.broken.get().is_some() || !matches!(done, Ok(true)) {
+        for _ in 0..LOSS_REPORT_MS {
+            if self.lost.get().is_some() || !matches!(done, Ok(true)) {
                 break;
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -107,26 +99,26 @@ impl Executor {
         }
         match (self.check_lost(), done) {
             (Err(lost), _) => lost,
-            (Ok(()), Ok(false)) => self.hung(self.open()),
+            (Ok(()), Ok(false)) => self.fail_hung(self.progress()),
             _ => otherwise,
         }
     }
 
-    fn open(&self) -> Open {
+    fn progress(&self) -> Progress {
         let now = Some(Duration::ZERO);
         let is_done = |index: &wgpu::SubmissionIndex| {
             poll(&self.device, Some(index.clone()), now).unwrap_or(true)
         };
-        lock(&self.in_flight).open(is_done)
+        lock(&self.in_flight).progress(is_done)
     }
 
-    fn hung(&self, open: Open) -> Error {
+    fn fail_hung(&self, progress: Progress) -> Error {
         let error = Error::Timeout {
             adapter: self.gpu.name.clone(),
             seconds: self.timeout.unwrap_or_default().as_secs_f64(),
-            kernels: open.kernels,
+            kernels: progress.kernels,
         };
-        self.give_up(error.clone());
+        self.fail_device(error.clone());
         error
     }
 }

@@ -1,33 +1,37 @@
-//! What becomes of recorded ops: rules rewrite them, the encoder makes commands of them, and those are submitted.
+//! Turns recorded ops into GPU work: fusion rules rewrite them, the encoder makes commands of them, and these are submitted.
 //!
-//! [`inline`](Stages::Inline): the caller does all three, as in browsers. [`threaded`]: a thread does each of the three while the caller goes
-//! on to record. Which one it is is chosen when a device is made.
+//! A [`Schedule`] says where the three stages run: [`inline`] on the caller's thread, as in browsers, or [`threaded`], one thread a
+//! stage. It is chosen when the device is made.
 
 #[cfg(target_arch = "wasm32")]
 pub(crate) mod browser;
 pub(crate) mod encode;
 pub(crate) mod fault;
+pub(crate) mod inline;
 pub(crate) mod readback;
 pub(crate) mod ready;
-pub(crate) mod stages;
+pub(crate) mod schedule;
 pub(crate) mod submit;
 pub(crate) mod threaded;
+pub(crate) mod upload;
 #[cfg_attr(target_arch = "wasm32", path = "wait_web.rs")]
 #[cfg_attr(not(target_arch = "wasm32"), path = "wait_native.rs")]
 pub(crate) mod wait;
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
-use crate::debug::check_nan::Check;
+use crate::debug::check_nan::NanCheck;
 use crate::debug::in_flight::InFlight;
 use crate::error::{Error, Result};
 use crate::executor::encode::Encoder;
-use crate::executor::submit::Sender;
-use crate::executor::threaded::Threads;
+use crate::executor::inline::Inline;
+use crate::executor::schedule::Schedule;
+use crate::executor::submit::Submitter;
+use crate::executor::threaded::Threaded;
 use crate::fusion::Rewrites;
 use crate::memory::buffer::Value;
 use crate::recorder::batch::Batch;
@@ -35,7 +39,7 @@ use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Ops;
 use crate::recorder::Execute;
 use crate::shader::pipeline_cache::Pipelines;
-use crate::shader::precompile::Ahead;
+use crate::shader::precompile::Precompiler;
 use crate::util::lock;
 
 #[derive(Default)]
@@ -46,19 +50,21 @@ pub(crate) struct Counters {
     pub uploads: AtomicU64,
 }
 
-/// What a device was asked to do with its ops; see `device/env.rs`.
+/// Settings of an executor; see `device/env.rs`.
 pub(crate) struct Options {
-    /// How long a wait goes on while no submit finishes; `None` waits for ever.
+    /// Longest wait without a finished submit; `None` waits for ever.
     pub timeout: Option<Duration>,
-    /// Looks for NaN around each op.
+    /// Checks the operands of each op for NaN and infinity.
     pub check_nan: bool,
-    /// Names each op on stderr as it is encoded.
+    /// Names each op on stderr when it is encoded.
     pub log: bool,
-    /// Parameters come with the dispatch, not in a buffer.
+    /// Parameters are immediates instead of a uniform buffer.
     pub immediates: bool,
+    /// Use the threaded schedule if the platform has threads.
+    pub threaded: bool,
 }
 
-/// Encodes and submits what was recorded, and reads back.
+/// Rewrites, encodes and submits recorded ops, and reads values back.
 pub(crate) struct Executor {
     pub gpu: Arc<Gpu>,
     pub device: wgpu::Device,
@@ -66,25 +72,25 @@ pub(crate) struct Executor {
     immediates: bool,
     pub timeout: Option<Duration>,
     log: bool,
-    check: Option<Check>,
+    nan_check: Option<NanCheck>,
     pub rules: Rewrites,
     pub encoder: CachePadded<Mutex<Encoder>>,
-    sender: CachePadded<Mutex<Sender>>,
-    /// The parameters of the dispatches of a submit, where they are not immediates.
+    submitter: CachePadded<Mutex<Submitter>>,
+    /// The uniform buffer with the parameters of one submit's dispatches; unused with immediates.
     params: wgpu::Buffer,
-    pub ahead: Arc<Ahead>,
-    /// The newest ops of those handed over, not rewritten yet.
-    held: CachePadded<Mutex<Ops>>,
-    threads: OnceLock<Threads>,
+    pub precompiler: Arc<Precompiler>,
+    /// The newest ops, which wait for the next batch because its ops may fuse with them.
+    deferred: CachePadded<Mutex<Ops>>,
+    schedule: Box<dyn Schedule>,
     in_flight: CachePadded<Mutex<InFlight>>,
     staging: Mutex<Vec<wgpu::Buffer>>,
     pub counters: CachePadded<Counters>,
-    /// What the next call returns.
-    error: Arc<Mutex<Option<Error>>>,
-    /// What wgpu refused to do, until the cause is known.
-    refused: Arc<Mutex<Option<Error>>>,
-    /// Why the device takes no more work, once it does not.
-    broken: Arc<OnceLock<Error>>,
+    /// The error that the next call returns.
+    stored_error: Arc<Mutex<Option<Error>>>,
+    /// A validation error of wgpu whose cause is not known yet.
+    uncaptured_error: Arc<Mutex<Option<Error>>>,
+    /// Why the device accepts no more work, once it does not.
+    lost: Arc<OnceLock<Error>>,
 }
 
 impl Executor {
@@ -95,66 +101,71 @@ impl Executor {
         rules: Rewrites,
         options: Options,
     ) -> Arc<Self> {
-        let executor = Arc::new(Executor {
+        let schedule = |executor: &Weak<Executor>| -> Box<dyn Schedule> {
+            let threaded = options
+                .threaded
+                .then(|| Threaded::start(executor, gpu.software));
+            match threaded.flatten() {
+                Some(threaded) => Box::new(threaded),
+                None => Box::new(Inline),
+            }
+        };
+        let executor = Arc::new_cyclic(|executor| Executor {
+            schedule: schedule(executor),
             immediates: options.immediates,
             timeout: options.timeout,
             log: options.log,
-            check: options.check_nan.then(Check::default),
+            nan_check: options.check_nan.then(NanCheck::default),
             rules,
-            ahead: pipelines.ahead().clone(),
+            precompiler: pipelines.precompiler().clone(),
             encoder: CachePadded::new(Mutex::new(Encoder::new(pipelines))),
-            sender: CachePadded::default(),
-            params: submit::params(&device),
-            held: CachePadded::default(),
-            threads: OnceLock::new(),
+            submitter: CachePadded::default(),
+            params: submit::params_buffer(&device),
+            deferred: CachePadded::default(),
             in_flight: CachePadded::default(),
             staging: Mutex::default(),
             counters: CachePadded::default(),
-            error: Arc::default(),
-            refused: Arc::default(),
-            broken: Arc::default(),
-            gpu,
+            stored_error: Arc::default(),
+            uncaptured_error: Arc::default(),
+            lost: Arc::default(),
+            gpu: gpu.clone(),
             device,
             queue,
         });
-        executor.watch();
+        executor.register_error_callbacks();
         executor
     }
 
-    /// Has threads do the work from here on, where there are some.
-    pub fn start_threads(self: &Arc<Self>) {
-        if let Some(threads) = Threads::start(self) {
-            let _ = self.threads.set(threads);
-        }
+    /// Waits until no stage has work.
+    pub fn wait_idle(&self) {
+        self.schedule.wait_idle();
     }
 
-    /// Keeps compiled pipelines for the next run, once nothing is under way.
+    /// Writes compiled pipelines to the disk cache.
     pub fn save_pipelines(&self) {
         lock(&self.encoder).save();
     }
 }
 
 impl Execute for Executor {
-    fn check(&self) -> Result<()> {
-        self.check_lost()
+    fn check_lost(&self) -> Result<()> {
+        Executor::check_lost(self)
     }
 
-    fn hand_over(&self, batch: Batch) -> Ops {
-        self.hand_over_batch(batch)
+    fn execute(&self, batch: Batch) -> Ops {
+        self.schedule.rewrite(self, batch)
     }
 
-    fn settle(&self) {
-        if let Some(threads) = self.threads.get() {
-            threads.settle();
-        }
+    fn wait_idle(&self) {
+        Executor::wait_idle(self);
     }
 
-    fn take_error(&self) -> Option<Error> {
-        self.take_kept_error()
+    fn take_stored_error(&self) -> Option<Error> {
+        Executor::take_stored_error(self)
     }
 
-    fn keep_error(&self, error: Error) {
-        self.keep(error);
+    fn store_error(&self, error: Error) {
+        Executor::store_error(self, error);
     }
 
     fn upload(&self, bytes: &[u8], may_wait: bool) -> Result<Value> {

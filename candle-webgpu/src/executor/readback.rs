@@ -1,5 +1,5 @@
-//! Reading back: the copy is part of the submit that flushes the ops before it. A call waits (`wait.rs`); a
-//! [`Reading`] is awaited.
+//! Readback: device bytes to the host. The copy to a staging buffer is part of the submit that flushes the ops before it. A call
+//! waits for it; a [`Reading`] is awaited.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::recorder::Recorder;
 use crate::util::lock;
 use crate::util::scoped;
 
-/// Bytes of the fault record: count, op, index (low, high), size; what `nonfinite` found.
+/// Bytes of the fault record, in words: count, op, index (low, high), size, result of the NaN check, 2 unused.
 pub(crate) const FAULT_BYTES: u64 = 32;
-/// Bytes of a staging buffer; more is read in several copies.
+/// Bytes of one copy; larger reads are split.
 const CHUNK: u64 = (64 << 20) - 4096;
 
 /// Encodes a copy to a staging buffer.
@@ -27,25 +27,26 @@ pub(crate) fn encode_copy(copy: &Copy, encoder: &mut wgpu::CommandEncoder) -> Re
 }
 
 const READ: Call = (
-    "reading back",
-    "its twin (to_scalar_async, to_vec0_async .. to_vec3_async, to_device_async, QTensor::data_async)",
+    "a readback",
+    "the async method (to_scalar_async, to_vec0_async .. to_vec3_async, to_device_async, QTensor::data_async)",
 );
 const SYNCHRONIZE: Call = ("Device::synchronize", "Device::synchronize_async");
 
-/// A copy that is under way to a staging buffer.
+/// A copy to a staging buffer in progress.
 struct Part {
     staging: wgpu::Buffer,
     index: Option<wgpu::SubmissionIndex>,
     ready: Ready,
-    /// Bytes copied, whole words, without the fault record behind them.
+    /// Bytes copied, a multiple of 4; the fault record follows them.
     len: u64,
-    /// The bytes asked for among them.
+    /// The requested range is `skip..skip + bytes`.
     skip: usize,
     bytes: usize,
+    /// The fault record was copied, too.
     faults: bool,
 }
 
-/// Bytes on their way to the host. It holds its own copy of them, so what happens to the value meanwhile does not matter.
+/// A readback in progress. It owns a copy of the bytes, so later writes to the value do not affect it.
 pub struct Reading {
     executor: Arc<Executor>,
     parts: Vec<Part>,
@@ -71,7 +72,7 @@ impl Reading {
         Ok(Self { executor, parts })
     }
 
-    /// Waits without blocking.
+    /// Awaits the bytes. An error if the device failed or an op reported a fault.
     pub async fn bytes(self) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         for part in self.parts {
@@ -128,20 +129,17 @@ impl Executor {
         bytes: u64,
     ) -> Result<Vec<u8>> {
         let part = self.request(recorder, value, from, bytes)?;
-        let (device, index) = (&self.device, part.index.clone());
-        let mapped = block(device, index, &part.ready, READ, self.spin(), |index| {
-            self.wait(index)
-        });
+        let mapped = block(self, part.index.clone(), &part.ready, READ);
         if mapped.is_err() {
-            // Whoever reads next is told of faults.
+            // The next readback reports the faults.
             lock(&recorder.pending).faults |= part.faults;
         }
         self.collect(part, mapped?)
     }
 
-    /// Submits everything recorded so far and a copy to a staging buffer, and asks for that to be mapped.
+    /// Flushes the recorded ops and a copy to a staging buffer, and requests its mapping.
     fn request(&self, recorder: &Recorder, value: &Value, from: u64, bytes: u64) -> Result<Part> {
-        // Copies are made of whole words.
+        // Copies move whole words.
         let start = from & !3;
         let len = (from + bytes).next_multiple_of(4) - start;
         let staging = self.staging(len + FAULT_BYTES)?;
@@ -168,10 +166,10 @@ impl Executor {
         }
         let flushed = recorder.flush(&mut pending, copies);
         pending.faults |= faults && flushed.is_err();
-        let index = flushed.map(|()| self.newest(true));
+        let index = flushed.map(|()| self.newest_submit(true));
         drop(pending);
         let index = index?;
-        // Another thread may have been told what went wrong.
+        // Another thread may have taken the error of a failed op.
         if len > 0 {
             value.block(false)?;
         }
@@ -183,7 +181,7 @@ impl Executor {
                 done.finish(result.is_ok())
             });
         #[cfg(target_arch = "wasm32")]
-        crate::executor::browser::keep_looking(&self.queue, &ready);
+        crate::executor::browser::poll_by_submits(&self.queue, &ready);
         Ok(Part {
             staging,
             index,
@@ -195,7 +193,7 @@ impl Executor {
         })
     }
 
-    /// Takes the bytes out of a staging buffer, which goes back to where it came from.
+    /// Copies the bytes out of a mapped staging buffer and recycles it. Reports faults and stored errors.
     fn collect(&self, part: Part, mapped: bool) -> Result<Vec<u8>> {
         let failed = |message: String| Error::Readback {
             adapter: self.gpu.name.clone(),
@@ -203,8 +201,8 @@ impl Executor {
         };
         if !mapped {
             let error = self.cause(failed("the buffer could not be mapped".into()));
-            // What was only late is there by now.
-            if part.ready.done() != Some(true) {
+            // The mapping may have been only late.
+            if part.ready.result() != Some(true) {
                 return Err(error);
             }
         }
@@ -219,13 +217,13 @@ impl Executor {
         part.staging.unmap();
         lock(&self.staging).push(part.staging);
         if part.faults {
-            self.raise(&record)?;
+            self.report_faults(&record)?;
         }
-        // In a browser what wgpu finds wrong is known only after the call that caused it.
-        self.take_kept_error().map_or(Ok(out), Err)
+        // A browser reports validation errors only after the call that caused them.
+        self.take_stored_error().map_or(Ok(out), Err)
     }
 
-    /// Waits until everything recorded so far is done, and reports faults.
+    /// Waits for everything recorded so far, and reports faults.
     pub(crate) fn synchronize(&self, recorder: &Recorder) -> Result<()> {
         may_block(SYNCHRONIZE)?;
         let mut pending = lock(&recorder.pending);
@@ -234,25 +232,18 @@ impl Executor {
             return self.read(recorder, &self.gpu.fault, 0, 0).map(|_| ());
         }
         recorder.flush(&mut pending, Vec::new())?;
-        let index = self.newest(false);
+        let index = self.newest_submit(false);
         drop(pending);
         if cfg!(target_arch = "wasm32") {
-            block(
-                &self.device,
-                None,
-                &self.submitted(),
-                SYNCHRONIZE,
-                self.spin(),
-                |_| Ok(()),
-            )?;
+            block(self, None, &self.work_done(), SYNCHRONIZE)?;
         } else {
             self.wait(index)?;
         }
         self.check_lost()?;
-        self.take_kept_error().map_or(Ok(()), Err)
+        self.take_stored_error().map_or(Ok(()), Err)
     }
 
-    /// The same without blocking.
+    /// [`synchronize`](Self::synchronize) without blocking.
     pub(crate) async fn synchronize_async(self: &Arc<Self>, recorder: &Recorder) -> Result<()> {
         let (faults, index) = {
             let mut pending = lock(&recorder.pending);
@@ -260,7 +251,7 @@ impl Executor {
                 true => (true, None),
                 false => {
                     recorder.flush(&mut pending, Vec::new())?;
-                    (false, self.newest(false))
+                    (false, self.newest_submit(false))
                 }
             }
         };
@@ -268,27 +259,27 @@ impl Executor {
             let reading = Reading::start(self.clone(), recorder, &self.gpu.fault, 0, 0)?;
             return reading.bytes().await.map(|_| ());
         }
-        let ready = self.submitted();
+        let ready = self.work_done();
         if !until(&self.device, index, ready.clone(), self.timeout).await {
             let error = self.cause(Error::Readback {
                 adapter: self.gpu.name.clone(),
-                message: "the device could not be waited for".into(),
+                message: "waiting for the device failed".into(),
             });
-            if ready.done() != Some(true) {
+            if ready.result() != Some(true) {
                 return Err(error);
             }
         }
         self.check_lost()?;
-        self.take_kept_error().map_or(Ok(()), Err)
+        self.take_stored_error().map_or(Ok(()), Err)
     }
 
-    /// Over when all that was submitted is done.
-    fn submitted(&self) -> Ready {
+    /// Ready when all submitted work is done.
+    fn work_done(&self) -> Ready {
         let ready = Ready::default();
         let done = ready.clone();
         self.queue.on_submitted_work_done(move || done.finish(true));
         #[cfg(target_arch = "wasm32")]
-        crate::executor::browser::keep_looking(&self.queue, &ready);
+        crate::executor::browser::poll_by_submits(&self.queue, &ready);
         ready
     }
 
@@ -298,7 +289,7 @@ impl Executor {
         if let Some(i) = free.iter().position(|b| b.size() == size) {
             return Ok(free.swap_remove(i));
         }
-        // A few sizes recur (a token, a row of logits); do not hoard the others.
+        // A few sizes recur (a token, a row of logits); keep no more.
         free.truncate(4);
         let make = || {
             self.device.create_buffer(&wgpu::BufferDescriptor {
@@ -315,8 +306,8 @@ impl Executor {
         }
     }
 
-    /// Turns a fault record into an error, and clears it.
-    fn raise(&self, record: &[u8]) -> Result<()> {
+    /// Returns the error that a fault record describes, if any, and clears the record.
+    fn report_faults(&self, record: &[u8]) -> Result<()> {
         let word = |i: usize| {
             u32::from_le_bytes([
                 record[i * 4],
@@ -325,15 +316,18 @@ impl Executor {
                 record[i * 4 + 3],
             ])
         };
-        let made = self.check.as_ref().and_then(|check| check.error(word(5)));
-        if word(0) == 0 && made.is_none() {
+        let nan = self
+            .nan_check
+            .as_ref()
+            .and_then(|check| check.error(word(5)));
+        if word(0) == 0 && nan.is_none() {
             return Ok(());
         }
         let buffer = &self.gpu.fault.block(false)?.buffer;
         self.queue
             .write_buffer(buffer, 0, &[0; FAULT_BYTES as usize]);
         if word(0) == 0 {
-            return made.map_or(Ok(()), Err);
+            return nan.map_or(Ok(()), Err);
         }
         let op = lock(&self.gpu.fault_ops).get(word(1) as usize).copied();
         Err(Error::IndexOutOfRange {

@@ -1,4 +1,4 @@
-//! What the device tells when it is done, for those who block and for those who await.
+//! A flag that a wgpu callback sets, and that a caller polls or awaits.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,20 +9,20 @@ use crate::util::lock;
 
 #[derive(Default)]
 struct State {
-    /// Whether it went well, once it is over.
-    done: Option<bool>,
+    /// Set once: whether it succeeded.
+    result: Option<bool>,
     waker: Option<Waker>,
 }
 
-/// Over when wgpu has called back; its value tells whether that went well.
+/// A future of a wgpu callback; its output says whether the callback reported success.
 #[derive(Clone, Default)]
 pub(crate) struct Ready(Arc<Mutex<State>>);
 
 impl Ready {
-    pub fn finish(&self, well: bool) {
+    pub fn finish(&self, success: bool) {
         let waker = {
             let mut state = lock(&self.0);
-            state.done = Some(well);
+            state.result = Some(success);
             state.waker.take()
         };
         if let Some(waker) = waker {
@@ -30,8 +30,9 @@ impl Ready {
         }
     }
 
-    pub fn done(&self) -> Option<bool> {
-        lock(&self.0).done
+    /// `None` until the callback has run.
+    pub fn result(&self) -> Option<bool> {
+        lock(&self.0).result
     }
 }
 
@@ -40,8 +41,8 @@ impl Future for Ready {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<bool> {
         let mut state = lock(&self.0);
-        if let Some(well) = state.done {
-            return Poll::Ready(well);
+        if let Some(success) = state.result {
+            return Poll::Ready(success);
         }
         state.waker = Some(context.waker().clone());
         Poll::Pending

@@ -1,5 +1,5 @@
-//! From encoded commands to the queue. wgpu checks and translates commands when they are finished, which takes as long as all that
-//! came before; natively a thread does it, while the next ops are rewritten and encoded.
+//! Submits encoded commands to the queue. wgpu validates and translates commands when they are finished, which takes as long as
+//! encoding them; the threaded schedule overlaps it with rewriting and encoding the next ops.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -13,44 +13,44 @@ use crate::recorder::batch::MOST_OPS;
 use crate::shader::PARAMS_SLOT;
 use crate::util::lock;
 
-/// Submits that may be in flight before the next one waits for the oldest.
-const IN_FLIGHT: usize = 6;
+/// Submits in flight before the next one waits for the oldest.
+const MAX_IN_FLIGHT: usize = 6;
 
-/// What one submit does.
+/// The contents of one submit.
 pub(crate) struct Commands {
-    pub commands: wgpu::CommandEncoder,
-    /// The parameters of its dispatches, a slot each, where they are not immediates.
+    pub encoder: wgpu::CommandEncoder,
+    /// The parameters of its dispatches, one slot each; empty with immediates.
     pub params: Vec<u8>,
+    /// Kernel and op of each dispatch.
     pub names: Vec<Name>,
 }
 
 impl Commands {
-    /// With room for some dispatches.
+    /// Empty commands with room for `dispatches`.
     pub fn new(device: &wgpu::Device, dispatches: usize) -> Self {
         Commands {
-            commands: device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default()),
+            encoder: device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default()),
             params: Vec::new(),
             names: Vec::with_capacity(dispatches),
         }
     }
 }
 
-/// Submits, one after the other.
 #[derive(Default)]
-pub(crate) struct Sender {
+pub(crate) struct Submitter {
     in_flight: VecDeque<wgpu::SubmissionIndex>,
-    /// Bytes that were written by the queue since the last submit.
+    /// Bytes written by `Queue::write_buffer` since the last submit.
     pub uploaded: u64,
 }
 
-/// Submits nothing, so that the browser looks for work that is done.
+/// Submits nothing, which makes Firefox check for finished work.
 #[cfg(target_arch = "wasm32")]
-pub(crate) fn nudge(queue: &wgpu::Queue) {
+pub(crate) fn submit_nothing(queue: &wgpu::Queue) {
     queue.submit([]);
 }
 
-/// The buffer that holds the parameters of a submit's dispatches.
-pub(crate) fn params(device: &wgpu::Device) -> wgpu::Buffer {
+/// The uniform buffer for the parameters of one submit's dispatches.
+pub(crate) fn params_buffer(device: &wgpu::Device) -> wgpu::Buffer {
     device.create_buffer(&wgpu::BufferDescriptor {
         label: Some("params"),
         size: PARAMS_SLOT * MOST_OPS as u64,
@@ -60,52 +60,49 @@ pub(crate) fn params(device: &wgpu::Device) -> wgpu::Buffer {
 }
 
 impl Executor {
-    /// The sender, when all that was encoded has been submitted.
-    pub(crate) fn sender(&self) -> MutexGuard<'_, Sender> {
-        if let Some(threads) = self.threads.get() {
-            threads.sender.settle();
-        }
-        lock(&self.sender)
+    /// Locks the submitter once every encoded command is submitted.
+    pub(crate) fn submitter(&self) -> MutexGuard<'_, Submitter> {
+        self.schedule.wait_submitted();
+        lock(&self.submitter)
     }
 
-    /// The newest submit that was not waited for. `forget` all of them if this one will be.
-    pub(crate) fn newest(&self, forget: bool) -> Option<wgpu::SubmissionIndex> {
-        let mut sender = lock(&self.sender);
-        let newest = sender.in_flight.back().cloned();
+    /// The newest submit not waited for. `forget` drops all of them from the in-flight list, for a caller that waits for this one.
+    pub(crate) fn newest_submit(&self, forget: bool) -> Option<wgpu::SubmissionIndex> {
+        let mut submitter = lock(&self.submitter);
+        let newest = submitter.in_flight.back().cloned();
         if forget {
-            sender.in_flight.clear();
+            submitter.in_flight.clear();
         }
         newest
     }
 
-    /// Submits commands behind all that were submitted before.
-    pub(crate) fn submit_commands(&self, sender: &mut Sender, commands: Commands) -> Result<()> {
-        let Commands {
-            commands,
-            params,
-            names,
-        } = commands;
-        let commands = commands.finish();
-        if !params.is_empty() {
-            self.queue.write_buffer(&self.params, 0, &params);
+    /// Submits commands, and waits for the oldest submit if too many are in flight.
+    pub(crate) fn submit_commands(
+        &self,
+        submitter: &mut Submitter,
+        commands: Commands,
+    ) -> Result<()> {
+        let buffer = commands.encoder.finish();
+        if !commands.params.is_empty() {
+            self.queue.write_buffer(&self.params, 0, &commands.params);
         }
-        let index = self.queue.submit([commands]);
-        sender.uploaded = 0;
-        sender.in_flight.push_back(index.clone());
+        let index = self.queue.submit([buffer]);
+        submitter.uploaded = 0;
+        submitter.in_flight.push_back(index.clone());
         self.counters.submits.fetch_add(1, Ordering::Relaxed);
         self.counters
             .dispatches
-            .fetch_add(names.len() as u64, Ordering::Relaxed);
-        lock(&self.in_flight).push(index, names);
-        while sender.in_flight.len() > IN_FLIGHT {
-            let oldest = sender.in_flight.pop_front();
+            .fetch_add(commands.names.len() as u64, Ordering::Relaxed);
+        lock(&self.in_flight).push(index, commands.names);
+        while submitter.in_flight.len() > MAX_IN_FLIGHT {
+            let oldest = submitter.in_flight.pop_front();
             self.wait(oldest)?;
         }
         Ok(())
     }
 
-    /// The first `count` timestamps of a set, where they can be mapped.
-    pub(crate) fn timestamps(&self, queries: &wgpu::QuerySet, count: u32) -> wgpu::Buffer {
+    /// Copies the first `count` timestamps of a query set to a mappable buffer.
+    pub(crate) fn resolve_timestamps(&self, queries: &wgpu::QuerySet, count: u32) -> wgpu::Buffer {
         let buffer = |usage| {
             self.device.create_buffer(&wgpu::BufferDescriptor {
                 label: Some("profile"),

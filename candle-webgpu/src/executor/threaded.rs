@@ -1,5 +1,7 @@
-//! A thread that takes up jobs in the order in which they come, so that the caller goes on meanwhile. Where there are no threads
-//! (browsers) there is no worker, and whoever has a job does it.
+//! The threaded schedule: each stage has a thread, so that recording, rewriting, encoding and submitting overlap.
+//!
+//! The queue is our own because a channel does not cover it: a worker spins before it sleeps, counts the job that it runs (for
+//! `wait_idle`), returns finished jobs to the sender for recycling, and survives a panic.
 
 use std::collections::VecDeque;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -8,206 +10,230 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::error::Error;
-use crate::executor::stages::Load;
+use crate::error::{Error, Result};
+use crate::executor::schedule::{EncodeJob, Schedule};
 use crate::executor::submit::Commands;
-use crate::executor::wait::breathe;
+use crate::executor::wait::spin_wait;
 use crate::executor::Executor;
 use crate::recorder::batch::Batch;
+use crate::recorder::op::Ops;
 use crate::util::{join, lock};
 
-/// Jobs that may wait; whoever has one more waits too.
-const WAITING: usize = 8;
+/// Jobs in progress per worker; a sender beyond that waits.
+const MAX_IN_PROGRESS: usize = 8;
 
-/// A thread for each stage.
-pub(crate) struct Threads {
-    pub rewriter: Worker<Batch>,
-    pub encoder: Worker<Load>,
-    pub sender: Worker<Option<Commands>>,
+pub(crate) struct Threaded {
+    rewriter: Worker<Batch>,
+    encoder: Worker<EncodeJob>,
+    submitter: Worker<Option<Commands>>,
+    spin: Duration,
 }
 
-impl Threads {
-    /// `None` where threads cannot be had.
-    pub fn start(executor: &Arc<Executor>) -> Option<Self> {
-        let (spin, executor) = (executor.spin(), Arc::downgrade(executor));
-        let (rewrite, encode, submit) = (
-            Executor::process,
-            Executor::encode_load,
-            Executor::submit_next,
-        );
-        Some(Threads {
-            rewriter: Worker::start("candle-rewrite", executor.clone(), spin, rewrite)?,
-            encoder: Worker::start("candle-encode", executor.clone(), spin, encode)?,
-            sender: Worker::start("candle-submit", executor, spin, submit)?,
+impl Threaded {
+    /// `None` if the platform has no threads.
+    pub fn start(executor: &Weak<Executor>, software: bool) -> Option<Self> {
+        // A thread that sleeps wakes some 200 us late (virtual machine of an H200), and a token's work takes 1 to 2 ms. On a software
+        // adapter the CPU is needed for the kernels.
+        let spin = match software {
+            true => Duration::from_micros(100),
+            false => Duration::from_millis(2),
+        };
+        let weak = || executor.clone();
+        Some(Threaded {
+            rewriter: Worker::start("candle-rewrite", weak(), spin, Executor::rewrite_batch)?,
+            encoder: Worker::start("candle-encode", weak(), spin, Executor::encode_job)?,
+            submitter: Worker::start("candle-submit", weak(), spin, Executor::submit_job)?,
+            spin,
         })
     }
+}
 
-    /// Waits until no stage has work.
-    pub fn settle(&self) {
-        self.rewriter.settle();
-        self.encoder.settle();
-        self.sender.settle();
+impl Schedule for Threaded {
+    fn rewrite(&self, _: &Executor, batch: Batch) -> Ops {
+        let finished = self.rewriter.send(batch);
+        finished.into_iter().flat_map(|batch| batch.ops).collect()
+    }
+
+    fn encode(&self, _: &Executor, job: EncodeJob) -> Ops {
+        let finished = self.encoder.send(job);
+        finished.into_iter().flat_map(|job| job.ops).collect()
+    }
+
+    fn submit(&self, _: &Executor, commands: Commands) -> Result<()> {
+        self.submitter.send(Some(commands));
+        Ok(())
+    }
+
+    fn wait_submitted(&self) {
+        self.submitter.wait_idle();
+    }
+
+    fn wait_idle(&self) {
+        self.rewriter.wait_idle();
+        self.encoder.wait_idle();
+        self.submitter.wait_idle();
+    }
+
+    fn spin(&self) -> Duration {
+        self.spin
     }
 }
 
-pub(crate) struct Worker<J> {
+/// A thread that runs jobs in the order in which they were sent.
+struct Worker<J> {
     shared: Arc<Shared<J>>,
     thread: Option<JoinHandle<()>>,
 }
 
 struct Shared<J> {
-    line: Mutex<Line<J>>,
-    /// Jobs that were sent and are not over yet.
-    under_way: AtomicUsize,
-    /// How long to look for work before sleeping.
+    queue: Mutex<Queue<J>>,
+    /// Jobs sent and not finished.
+    in_progress: AtomicUsize,
+    /// How long to spin before sleeping.
     spin: Duration,
-    /// Something was sent, or nothing ever will be.
-    sent: Condvar,
-    /// A job is over.
-    done: Condvar,
+    /// Signals a new job, or that the queue is closed.
+    job_sent: Condvar,
+    job_finished: Condvar,
 }
 
-struct Line<J> {
+struct Queue<J> {
     jobs: VecDeque<J>,
-    /// What is left of jobs that are over, to be dropped by who sent them.
-    spent: Vec<J>,
-    /// The thread sleeps.
-    asleep: bool,
-    /// Callers that sleep.
-    waiting: usize,
+    /// Finished jobs, which the next sender takes back.
+    finished: Vec<J>,
+    worker_sleeps: bool,
+    /// Threads that sleep in `wait_until`.
+    sleeping_callers: usize,
     closed: bool,
 }
 
 impl<J: Send + 'static> Worker<J> {
-    /// Starts the thread, which ends when the worker is dropped. None where threads cannot be had.
-    pub fn start(
+    /// Starts the thread; dropping the worker ends it. `None` if the platform has no threads.
+    fn start(
         name: &str,
         executor: Weak<Executor>,
         spin: Duration,
-        work: impl Fn(&Executor, &mut J) + Send + 'static,
+        run: impl Fn(&Executor, &mut J) + Send + 'static,
     ) -> Option<Self> {
-        let line = Line {
+        let queue = Queue {
             jobs: VecDeque::new(),
-            spent: Vec::new(),
-            asleep: false,
-            waiting: 0,
+            finished: Vec::new(),
+            worker_sleeps: false,
+            sleeping_callers: 0,
             closed: false,
         };
         let shared = Arc::new(Shared {
-            line: Mutex::new(line),
-            under_way: AtomicUsize::new(0),
+            queue: Mutex::new(queue),
+            in_progress: AtomicUsize::new(0),
             spin,
-            sent: Condvar::new(),
-            done: Condvar::new(),
+            job_sent: Condvar::new(),
+            job_finished: Condvar::new(),
         });
-        let jobs = shared.clone();
+        let worker = shared.clone();
         let thread = std::thread::Builder::new().name(name.into());
         let started = thread.spawn(move || {
-            while let Some(mut job) = jobs.next() {
-                // Whatever becomes of the job, it is over then.
-                let _over = Over(&jobs);
+            while let Some(mut job) = worker.next_job() {
+                let _guard = JobGuard(&worker);
                 if let Some(executor) = executor.upgrade() {
-                    let done = catch_unwind(AssertUnwindSafe(|| work(&executor, &mut job)));
-                    if let Err(panic) = done {
-                        // What it was to write is not known.
-                        executor.give_up(Error::of_panic(panic));
+                    let result = catch_unwind(AssertUnwindSafe(|| run(&executor, &mut job)));
+                    if let Err(panic) = result {
+                        // The contents of the job's outputs are unknown.
+                        executor.fail_device(Error::of_panic(panic));
                     }
                 }
-                lock(&jobs.line).spent.push(job);
+                lock(&worker.queue).finished.push(job);
             }
         });
         let thread = Some(started.ok()?);
         Some(Worker { shared, thread })
     }
 
-    /// Hands over a job, to be done after those that were handed over before. Gives what is left of some of those.
-    pub fn send(&self, job: J) -> Vec<J> {
+    /// Queues a job and returns the jobs finished since the last call, for recycling.
+    fn send(&self, job: J) -> Vec<J> {
         let shared = &self.shared;
-        shared.wait_until(WAITING);
-        shared.under_way.fetch_add(1, Ordering::AcqRel);
-        let mut line = lock(&shared.line);
-        line.jobs.push_back(job);
-        if line.asleep {
-            shared.sent.notify_one();
+        shared.wait_until(MAX_IN_PROGRESS);
+        shared.in_progress.fetch_add(1, Ordering::AcqRel);
+        let mut queue = lock(&shared.queue);
+        queue.jobs.push_back(job);
+        if queue.worker_sleeps {
+            shared.job_sent.notify_one();
         }
-        std::mem::take(&mut line.spent)
+        std::mem::take(&mut queue.finished)
     }
 
-    /// Waits until all jobs are over.
-    pub fn settle(&self) {
+    fn wait_idle(&self) {
         self.shared.wait_until(0);
     }
 }
 
 impl<J> Drop for Worker<J> {
-    /// Waits for the thread to end, and drops what is left of its jobs here: NVIDIA's driver (580.159) corrupts the heap where one
-    /// thread destroys a device while another ends the program (gfx-rs/wgpu#8365).
+    /// Joins the thread and drops its jobs here: NVIDIA's driver (580.159) corrupts the heap if one thread destroys a device while
+    /// another ends the program (gfx-rs/wgpu#8365).
     fn drop(&mut self) {
-        lock(&self.shared.line).closed = true;
-        self.shared.sent.notify_one();
+        lock(&self.shared.queue).closed = true;
+        self.shared.job_sent.notify_one();
         join(self.thread.take());
     }
 }
 
 impl<J> Shared<J> {
-    /// The next job; None when there will be none.
-    fn next(&self) -> Option<J> {
-        self.look(|| self.under_way.load(Ordering::Acquire) > 0);
-        let mut line = lock(&self.line);
+    /// The next job, or `None` once the queue is closed and empty.
+    fn next_job(&self) -> Option<J> {
+        self.spin_until(|| self.in_progress.load(Ordering::Acquire) > 0);
+        let mut queue = lock(&self.queue);
         loop {
-            if let Some(job) = line.jobs.pop_front() {
+            if let Some(job) = queue.jobs.pop_front() {
                 return Some(job);
             }
-            if line.closed {
+            if queue.closed {
                 return None;
             }
-            line.asleep = true;
-            line = sleep(&self.sent, line);
-            line.asleep = false;
+            queue.worker_sleeps = true;
+            queue = sleep(&self.job_sent, queue);
+            queue.worker_sleeps = false;
         }
     }
 
-    /// Asks again and again for a while whether `done`; gives the last answer.
-    fn look(&self, done: impl Fn() -> bool) -> bool {
+    /// Spins until `done` or for `spin`; returns whether it was done.
+    fn spin_until(&self, done: impl Fn() -> bool) -> bool {
         let start = Instant::now();
         while !done() {
             if start.elapsed() > self.spin {
                 return false;
             }
-            breathe();
+            spin_wait();
         }
         true
     }
 
-    /// Waits until at most `most` jobs are under way.
-    fn wait_until(&self, most: usize) {
-        let few = || self.under_way.load(Ordering::Acquire) <= most;
-        if self.look(few) {
+    /// Waits until at most `limit` jobs are in progress.
+    fn wait_until(&self, limit: usize) {
+        let done = || self.in_progress.load(Ordering::Acquire) <= limit;
+        if self.spin_until(done) {
             return;
         }
-        let mut line = lock(&self.line);
-        while !few() {
-            line.waiting += 1;
-            line = sleep(&self.done, line);
-            line.waiting -= 1;
+        let mut queue = lock(&self.queue);
+        while !done() {
+            queue.sleeping_callers += 1;
+            queue = sleep(&self.job_finished, queue);
+            queue.sleeping_callers -= 1;
         }
     }
 }
 
-/// Tells those who wait that a job is over.
-struct Over<'a, J>(&'a Shared<J>);
+/// Marks a job as finished when dropped, so also after a panic.
+struct JobGuard<'a, J>(&'a Shared<J>);
 
-impl<J> Drop for Over<'_, J> {
+impl<J> Drop for JobGuard<'_, J> {
     fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, Ordering::AcqRel);
-        if lock(&self.0.line).waiting > 0 {
-            self.0.done.notify_all();
+        self.0.in_progress.fetch_sub(1, Ordering::AcqRel);
+        if lock(&self.0.queue).sleeping_callers > 0 {
+            self.0.job_finished.notify_all();
         }
     }
 }
 
-fn sleep<'a, T>(until: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-    until.wait(guard).unwrap_or_else(PoisonError::into_inner)
+fn sleep<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    condvar.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -221,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_keep_their_order() {
+    fn batches_keep_their_order() {
         let b = Bench::new("-all");
         let mut x = b.floats(&[64]);
         let first = read(&b, &x);
@@ -233,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn uploads_wait_for_what_is_being_encoded() {
+    fn uploads_wait_for_the_encoder() {
         let b = Bench::new("-all");
         let mut sums = Vec::new();
         for i in 0..300 {
@@ -246,9 +272,9 @@ mod tests {
         }
     }
 
-    /// A value that ops in flight write is not new to the ops behind them, though it may have no memory yet.
+    /// A value written by an op in progress is initialised for later ops, even while it has no memory.
     #[test]
-    fn what_was_sent_is_not_new() {
+    fn values_of_ops_in_progress_are_initialised() {
         let b = Bench::new("");
         let (x, y) = (b.floats(&[64]), b.floats(&[128]));
         b.device.synchronize().expect("no error");
@@ -266,21 +292,21 @@ mod tests {
         assert!(x.iter().zip(&y[64..]).all(|(x, y)| -x == *y));
     }
 
-    /// Tensors are dropped, and others made of them, while batches before are rewritten.
+    /// Which rules fire must not depend on when tensors are dropped relative to the rewriter thread.
     #[test]
-    fn rules_do_not_depend_on_who_is_faster() {
+    fn rules_do_not_depend_on_timing() {
         let b = Bench::new("");
         let x = b.floats(&[64]);
         b.device.synchronize().expect("no error");
         let run = |pause: usize| {
             let before = b.device.stats().dispatches;
-            let (mut y, mut held) = (x.clone(), std::collections::VecDeque::new());
+            let (mut y, mut alive) = (x.clone(), std::collections::VecDeque::new());
             for i in 0..500 {
                 let op = ["uneg", "uabs", "urelu", "usqr", "usin"][i % 5];
                 y = b.unary(op, &y);
-                held.push_back(y.clone());
-                while held.len() > [1, 40, 3, 0, 9][i / 30 % 5] {
-                    held.pop_front();
+                alive.push_back(y.clone());
+                while alive.len() > [1, 40, 3, 0, 9][i / 30 % 5] {
+                    alive.pop_front();
                 }
                 if i % pause == pause - 1 {
                     std::thread::sleep(std::time::Duration::from_millis(1));
@@ -296,18 +322,18 @@ mod tests {
     }
 
     #[test]
-    fn errors_come_back() {
+    fn an_error_is_returned_once() {
         let b = Bench::new("");
         b.device
             .executor()
-            .keep(Error::Validation("of a window".into()));
+            .store_error(Error::Validation("of a batch".into()));
         assert!(b.device.synchronize().is_err());
         assert!(b.device.synchronize().is_ok(), "once");
     }
 
-    /// Two threads wait, and one of them is told what went wrong with what the other waits for.
+    /// A readback of a failed value is an error even if another thread took the stored error.
     #[test]
-    fn what_failed_is_not_read_though_others_were_told() {
+    fn a_failed_value_is_never_read() {
         let b = Bench::new("");
         let x = b.floats(&[64]);
         b.device.synchronize().expect("no error");
@@ -316,7 +342,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !over.load(std::sync::atomic::Ordering::Relaxed) {
-                    let _ = device.executor().take_kept_error();
+                    let _ = device.executor().take_stored_error();
                 }
             });
             for _ in 0..300 {

@@ -1,4 +1,4 @@
-//! Waiting, natively: a call blocks, and where a future is awaited a thread does.
+//! Waiting, natively: a call blocks, and a helper thread polls the device for a future.
 
 use std::future::Future;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -7,27 +7,28 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::executor::ready::Ready;
+use crate::executor::Executor;
 
-/// What the user called, and what to await where nothing may block.
+/// The name of a blocking call, and of its async counterpart.
 pub(crate) type Call = (&'static str, &'static str);
 
-/// Whether a call may wait: always.
+/// Checks that a call may block, which it always may here.
 pub(crate) fn may_block(_: Call) -> Result<()> {
     Ok(())
 }
 
-/// Runs a future to its end; [`may_block`] has been asked.
+/// Runs a future to its end. Call [`may_block`] first.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>, _: Call) -> Result<T> {
     Ok(pollster::block_on(future))
 }
 
-/// Polls the device; tells whether what it was to wait for is done.
+/// Waits for a submit, or for all of them; `false` after the timeout.
 pub(crate) fn poll(
     device: &wgpu::Device,
     index: Option<wgpu::SubmissionIndex>,
     timeout: Option<Duration>,
 ) -> Result<bool> {
-    guarded(
+    poll_guarded(
         device,
         wgpu::PollType::Wait {
             submission_index: index,
@@ -36,26 +37,26 @@ pub(crate) fn poll(
     )
 }
 
-/// wgpu 30 panics in `Device::poll` where the driver reports that the device is lost (`handle_error_fatal`). By then it has called
-/// back, so whoever polls is told by `Inner::check_lost`.
-fn guarded(device: &wgpu::Device, how: wgpu::PollType) -> Result<bool> {
+/// wgpu 30 panics in `Device::poll` if the driver reports a lost device (`handle_error_fatal`). It has run the lost callback by then, so
+/// `Executor::check_lost` knows the reason.
+fn poll_guarded(device: &wgpu::Device, how: wgpu::PollType) -> Result<bool> {
     let polled = catch_unwind(AssertUnwindSafe(|| device.poll(how)));
     match polled {
         Ok(Ok(_)) => Ok(true),
         Ok(Err(wgpu::PollError::Timeout)) => Ok(false),
         Ok(Err(error)) => Err(Error::Validation(error.to_string())),
-        Err(_) => Err(Error::Validation("wgpu gave up in Device::poll".into())),
+        Err(_) => Err(Error::Validation("Device::poll panicked".into())),
     }
 }
 
-/// Processors from which on all who look for work, a caller and three threads, leave one to others.
-const ENOUGH: usize = 5;
+/// With this many processors, the four threads that may spin (a caller and three workers) leave one to others.
+const MANY_PROCESSORS: usize = 5;
 
-/// Who looks for work is not to keep those from it who do it: leaves the processor to its other half for a moment, without a call of
-/// the system, or where there are few processors to any other thread.
-pub(crate) fn breathe() {
+/// One round of a spin loop. Yields to other threads if there are few processors; else pauses without a system call, which leaves the
+/// core to its other hyperthread.
+pub(crate) fn spin_wait() {
     static FEW: OnceLock<bool> = OnceLock::new();
-    let few = || std::thread::available_parallelism().is_ok_and(|n| n.get() < ENOUGH);
+    let few = || std::thread::available_parallelism().is_ok_and(|n| n.get() < MANY_PROCESSORS);
     if *FEW.get_or_init(few) {
         return std::thread::yield_now();
     }
@@ -64,52 +65,50 @@ pub(crate) fn breathe() {
     }
 }
 
-/// Waits until `ready` is over, polling for as long as `spin` before it blocks; `wait` waits for a submit, or for all of them.
+/// Waits until `ready`, which follows the submit `index`, and returns its result. Spins first, as the schedule allows.
 pub(crate) fn block(
-    device: &wgpu::Device,
+    executor: &Executor,
     index: Option<wgpu::SubmissionIndex>,
     ready: &Ready,
     _: Call,
-    spin: Duration,
-    wait: impl Fn(Option<wgpu::SubmissionIndex>) -> Result<()>,
 ) -> Result<bool> {
-    let start = Instant::now();
+    let (start, spin) = (Instant::now(), executor.schedule.spin());
     while start.elapsed() < spin {
-        if let Some(well) = ready.done() {
-            return Ok(well);
+        if let Some(success) = ready.result() {
+            return Ok(success);
         }
-        let _ = guarded(device, wgpu::PollType::Poll);
-        breathe();
+        let _ = poll_guarded(&executor.device, wgpu::PollType::Poll);
+        spin_wait();
     }
-    if ready.done().is_none() {
-        wait(index)?;
+    if ready.result().is_none() {
+        executor.wait(index)?;
     }
-    // The submission may be done while its callback has not run yet.
+    // The submit may be done before its callback has run.
     loop {
-        if let Some(well) = ready.done() {
-            return Ok(well);
+        if let Some(success) = ready.result() {
+            return Ok(success);
         }
-        wait(None)?;
+        executor.wait(None)?;
     }
 }
 
-/// The same without blocking the caller: the device calls back only where somebody polls it, so a thread does. False, too, where
-/// nothing was done in twice the `timeout`.
+/// Awaits `ready`, which follows the submit `index`. Somebody must poll a native device for its callbacks to run, so a thread does.
+/// `false` also if nothing happens within twice the `timeout`.
 pub(crate) async fn until(
     device: &wgpu::Device,
     index: Option<wgpu::SubmissionIndex>,
     ready: Ready,
     timeout: Option<Duration>,
 ) -> bool {
-    let _ = guarded(device, wgpu::PollType::Poll);
-    if ready.done().is_none() {
+    let _ = poll_guarded(device, wgpu::PollType::Poll);
+    if ready.result().is_none() {
         let (device, waited) = (device.clone(), ready.clone());
         std::thread::spawn(move || {
             let _ = poll(&device, index, timeout);
-            while waited.done().is_none() && poll(&device, None, timeout).is_ok_and(|done| done) {
+            while waited.result().is_none() && poll(&device, None, timeout).is_ok_and(|done| done) {
                 std::thread::yield_now();
             }
-            if waited.done().is_none() {
+            if waited.result().is_none() {
                 waited.finish(false);
             }
         });

@@ -1,24 +1,25 @@
-//! Waiting, in a browser: nothing may block there, so a call is an error that names what to await instead. Below
-//! [`suspending`] it works.
+//! Waiting, in a browser: nothing may block there, so a blocking call is an error that names its async counterpart. Inside
+//! [`suspending`] a call may block.
 
 use std::future::Future;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::executor::ready::Ready;
+use crate::executor::Executor;
 
-/// What the user called, and what to await instead.
+/// The name of a blocking call, and of its async counterpart.
 pub(crate) type Call = (&'static str, &'static str);
 
-/// Whether `call` may wait; if not, the error names its `twin`.
-pub(crate) fn may_block((call, twin): Call) -> Result<()> {
+/// Checks that `call` may block; the error names its async counterpart.
+pub(crate) fn may_block((call, instead): Call) -> Result<()> {
     match suspend::possible() {
         true => Ok(()),
-        false => Err(Error::Blocking { call, twin }),
+        false => Err(Error::Blocking { call, instead }),
     }
 }
 
-/// Runs a future to its end; [`may_block`] has been asked.
+/// Runs a future to its end. Call [`may_block`] first.
 pub(crate) fn block_on<T: 'static>(
     future: impl Future<Output = T> + 'static,
     call: Call,
@@ -26,22 +27,20 @@ pub(crate) fn block_on<T: 'static>(
     suspend::on(future, call)
 }
 
-/// Waits until `ready` is over.
+/// Waits until `ready`, and returns its result.
 pub(crate) fn block(
-    _device: &wgpu::Device,
+    _executor: &Executor,
     _index: Option<wgpu::SubmissionIndex>,
     ready: &Ready,
     call: Call,
-    _spin: Duration,
-    _wait: impl Fn(Option<wgpu::SubmissionIndex>) -> Result<()>,
 ) -> Result<bool> {
     suspend::on(ready.clone(), call)
 }
 
-/// Nobody looks for work in a loop.
-pub(crate) fn breathe() {}
+/// Never called: nothing spins in a browser.
+pub(crate) fn spin_wait() {}
 
-/// The browser polls the device.
+/// Always done: the browser polls the device.
 pub(crate) fn poll(
     _device: &wgpu::Device,
     _index: Option<wgpu::SubmissionIndex>,
@@ -50,7 +49,7 @@ pub(crate) fn poll(
     Ok(true)
 }
 
-/// The browser polls the device, and has a time limit of its own.
+/// Awaits `ready`. The browser polls the device and has its own timeout.
 pub(crate) async fn until(
     _device: &wgpu::Device,
     _index: Option<wgpu::SubmissionIndex>,
@@ -62,8 +61,8 @@ pub(crate) async fn until(
 
 pub use suspend::suspending;
 
-/// JavaScript Promise Integration: the stack of a call from JavaScript is put aside until a promise settles.
-#[allow(deprecated, reason = "that is how js-sys marks JSPI as experimental")]
+/// JavaScript Promise Integration (JSPI): suspends the WebAssembly stack until a promise settles.
+#[allow(deprecated, reason = "js-sys marks JSPI as experimental this way")]
 mod suspend {
     use std::cell::{Cell, RefCell};
     use std::future::Future;
@@ -79,13 +78,13 @@ mod suspend {
     type Wait = fn(&Promise) -> std::result::Result<JsValue, JsValue>;
 
     thread_local! {
-        /// How to wait, where what runs now is called from `suspending`. Nothing else names the import that needs JSPI, so a
-        /// module without `suspending` loads in every browser.
+        /// How to wait, set inside `suspending`. Only `suspending` names the import that needs JSPI, so a module that does not
+        /// use it loads in every browser.
         static WAIT: Cell<Option<Wait>> = const { Cell::new(None) };
     }
 
-    /// Lets `work` block: a readback suspends it. Only below an export marked `#[wasm_bindgen(jspi)]`, with no JavaScript in
-    /// between; elsewhere the browser throws a `SuspendError`. A module that calls this loads only where the browser has JSPI.
+    /// Runs `work`, which may block: a readback suspends it. Call it only from an export marked `#[wasm_bindgen(jspi)]`, with no
+    /// JavaScript frames in between; otherwise the browser throws a `SuspendError`. A module that calls it needs a browser with JSPI.
     pub fn suspending<T>(work: impl FnOnce() -> T) -> T {
         let before = WAIT.replace(Some(jspi_block_on_promise));
         let result = work();
@@ -99,23 +98,23 @@ mod suspend {
 
     pub fn on<T: 'static>(
         future: impl Future<Output = T> + 'static,
-        (call, twin): Call,
+        (call, instead): Call,
     ) -> Result<T> {
-        let blocking = Error::Blocking { call, twin };
-        // Others run meanwhile, and they are not below.
+        let blocking = Error::Blocking { call, instead };
+        // Tasks that run meanwhile are not inside `suspending`.
         let Some(wait) = WAIT.take() else {
             return Err(blocking);
         };
         let result = Rc::new(RefCell::new(None));
-        let kept = result.clone();
+        let output = result.clone();
         let promise = future_to_promise(async move {
             let value = future.await;
-            *kept.borrow_mut() = Some(value);
+            *output.borrow_mut() = Some(value);
             Ok(JsValue::UNDEFINED)
         });
         let settled = wait(&promise);
         WAIT.set(Some(wait));
-        // The promise itself is never rejected.
+        // The promise never rejects.
         let value = settled.ok().and_then(|_| result.borrow_mut().take());
         value.ok_or(blocking)
     }

@@ -318,7 +318,7 @@ impl Found {
         if bytes > device.binding_limit() {
             return None;
         }
-        let partials = Value::of_ops(&device.pool, bytes);
+        let partials = Value::internal(&device.pool, bytes);
         operands.push((partials.clone(), 0));
         operands.extend(fill);
         let op = Op::new(plan.spec, operands, &plan.params, grid);

@@ -131,14 +131,14 @@ impl Graph {
 
     /// Whether only recorded ops hold a value: no tensor can read it.
     pub fn is_private(&self, value: &Value) -> bool {
-        value.was_let_go(self.batch)
+        value.dropped_before_batch(self.batch)
     }
 
     /// The only op that writes a value, if the value had no contents before. Tensors may hold the value.
     pub fn writer(&self, value: &Value) -> Option<usize> {
         let uses = self.uses.get(&value.key())?;
         match uses.writes[..] {
-            [at] if !value.is_begun() => Some(at),
+            [at] if !value.is_allocated() => Some(at),
             _ => None,
         }
     }
@@ -198,7 +198,7 @@ impl Graph {
                     uses.writes.retain(|place| *place != at);
                 }
             }
-            op.operands.retain(|(value, _)| value.retire());
+            op.operands.retain(|(value, _)| value.recycle());
             self.replaced.push(op);
         }
     }

@@ -25,7 +25,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let op = graph.op(at).filter(|op| op.is_of(&SOFTMAX))?;
     let (dtype, access) = *op.spec.operands.first()?;
     let chunks = Chunks::if_faster(op.params::<SoftmaxParams>())?;
-    let stats = (Value::of_ops(&device.pool, chunks.bytes()), 0);
+    let stats = (Value::internal(&device.pool, chunks.bytes()), 0);
     let [split, merge] = chunks.specs(dtype, access == Access::Quads);
     let grid = device.split(&split, chunks.grid()).ok()?;
     let (x, y) = (op.operands[0].clone(), op.operands[1].clone());

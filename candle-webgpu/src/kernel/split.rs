@@ -51,7 +51,7 @@ impl Recorder {
         let loops = match loops {
             Loops::First(n) => n,
             Loops::Elements if parts.iter().all(|part| part.view().is_contiguous()) => {
-                parts = parts.into_iter().map(Part::line).collect();
+                parts = parts.into_iter().map(Part::flatten).collect();
                 1
             }
             Loops::Elements => dims.len(),

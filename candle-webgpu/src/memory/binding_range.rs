@@ -1,32 +1,30 @@
-//! Windows: what one binding shows of a value, which may be larger than an adapter lets one binding be.
+//! Binding ranges: the part of a value that one binding covers. A value may be larger than the adapter's largest binding.
 
 use crate::error::{Error, Result};
 use crate::memory::buffer::Value;
 use crate::memory::pool::{Pool, GRAIN};
 use crate::memory::view::{to_u32, View};
 
-/// Kernels count elements in 32 bits. Half of that leaves room for what they add before they compare, even
-/// where elements are bytes.
-const MOST: u64 = 1 << 31;
-/// The least that `CANDLE_WEBGPU_MAX_BINDING` may ask for: the tables that kernels take beside tensors fit, and some blocks
-/// of a row that is sorted.
+/// Kernels index elements with 32 bits, and add to an index before they compare it: half of the range is safe even for bytes.
+const MAX_BYTES: u64 = 1 << 31;
+/// The least value of `CANDLE_WEBGPU_MAX_BINDING`: it fits the kernels' tables, and some blocks of a row that is sorted.
 pub(crate) const LEAST: u64 = 1 << 15;
 
-/// Bytes that one binding shows: the adapter's limit, or `asked` (see `CANDLE_WEBGPU_MAX_BINDING`) where that is less.
-pub(crate) fn binding_limit(limits: &wgpu::Limits, asked: Option<u64>) -> u64 {
+/// The most bytes of one binding: the adapter's limit, lowered to `requested` (`CANDLE_WEBGPU_MAX_BINDING`).
+pub(crate) fn binding_limit(limits: &wgpu::Limits, requested: Option<u64>) -> u64 {
     let most = limits
         .max_storage_buffer_binding_size
         .min(limits.max_buffer_size)
-        .min(MOST);
-    asked.map_or(most, |asked| asked.min(most)) & !(GRAIN - 1)
+        .min(MAX_BYTES);
+    requested.map_or(most, |requested| requested.min(most)) & !(GRAIN - 1)
 }
 
-/// A part of a value, from a multiple of 256 bytes on.
+/// Bytes of a value from `start`, a multiple of 256.
 #[derive(Debug, Clone, Copy)]
 pub struct BindingRange<'a> {
     pub(crate) value: &'a Value,
     pub(crate) start: u64,
-    /// Bytes that are in use; the binding shows more where there is more.
+    /// Bytes that the op uses; the binding may cover more.
     pub(crate) bytes: u64,
 }
 
@@ -41,12 +39,12 @@ impl<'a> From<&'a Value> for BindingRange<'a> {
 }
 
 impl BindingRange<'_> {
-    /// What the recorder keeps.
+    /// The operand as a recorded op stores it.
     pub(crate) fn bound(&self) -> (Value, u64) {
         (self.value.bound(), self.start)
     }
 
-    /// Refuses what a binding cannot show: the op should have been cut.
+    /// An error if one binding cannot cover the range: the op should have been split.
     pub(crate) fn check(&self, op: &'static str, pool: &Pool) -> Result<()> {
         if self.bytes <= pool.binding {
             return Ok(());
@@ -56,7 +54,7 @@ impl BindingRange<'_> {
 }
 
 impl View<'_> {
-    /// The first byte of the view, and the first behind it.
+    /// The byte range of the view: start and end.
     pub(crate) fn span(&self) -> (u64, u64) {
         if self.dims.contains(&0) {
             return (0, 0);
@@ -72,7 +70,7 @@ impl View<'_> {
 }
 
 impl Pool {
-    /// Whether one binding shows all of a view, wherever it starts.
+    /// Whether a view fits in one binding, wherever it starts.
     pub(crate) fn fits(&self, v: View<'_>) -> bool {
         v.value.bytes() <= self.binding || {
             let (first, end) = v.span();
@@ -80,7 +78,7 @@ impl Pool {
         }
     }
 
-    /// What to bind for a view, and the view as seen from there.
+    /// The range to bind for a view, and the view relative to it.
     pub(crate) fn binding_range<'a>(
         &self,
         op: &'static str,
@@ -92,20 +90,20 @@ impl Pool {
             return Ok((v.value.into(), v));
         }
         let (first, end) = v.span();
-        // Windows that start at a few places only meet the same bind groups again.
+        // Few distinct starts make bind groups reusable.
         let coarse = (limit / 2).next_multiple_of(GRAIN);
         let start = [coarse, GRAIN]
             .map(|step| first / step * step)
             .into_iter()
             .find(|start| end - start <= limit)
             .ok_or_else(|| self.too_wide(op, end - first))?;
-        let window = BindingRange {
+        let range = BindingRange {
             value: v.value,
             start,
             bytes: end - start,
         };
         let offset = v.offset - start as usize / v.dtype.size();
-        Ok((window, View { offset, ..v }))
+        Ok((range, View { offset, ..v }))
     }
 
     pub(crate) fn too_wide(&self, op: &'static str, bytes: u64) -> Error {

@@ -1,6 +1,5 @@
-//! Values and the memory behind them. A value is logical: its memory may be assigned as late as the
-//! flush, and goes back to the pool when its last holder lets go, which is in queue order because a
-//! recorded op is a holder too.
+//! Values and their memory. A value is allocated as late as its first op is encoded, and its memory returns to the pool when the last
+//! reference is dropped. Recorded ops hold references too, so memory is reused in queue order.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use crate::error::{Error, Result};
 use crate::memory::pool::Pool;
 
-/// Memory on the device. The id is never used twice, so it can stand for the buffer in a cache's key.
+/// Device memory. Ids are never reused, so an id can stand for the buffer in a cache key.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub buffer: wgpu::Buffer,
@@ -20,12 +19,12 @@ pub(crate) struct Block {
 struct Inner {
     bytes: u64,
     block: OnceLock<Block>,
-    /// An op that was to write it failed: nobody may take its contents for what they should be.
+    /// Set if the op that should have written it failed.
     error: OnceLock<Arc<Error>>,
-    /// Handles that no op has.
+    /// References from tensors, not from ops.
     handles: AtomicUsize,
-    /// The batch of ops that was being recorded when the last of them was dropped.
-    let_go: AtomicU64,
+    /// The batch being recorded when the last handle was dropped.
+    dropped_in_batch: AtomicU64,
     pool: Arc<Pool>,
 }
 
@@ -37,11 +36,11 @@ impl Drop for Inner {
     }
 }
 
-/// A run of bytes on the device. Cloning shares it.
+/// Bytes on the device. Clones share them.
 #[derive(Debug)]
 pub struct Value {
     inner: Arc<Inner>,
-    /// An op has it; else it is a handle, as tensors have it.
+    /// A reference from an op, which does not count as a handle.
     bound: bool,
 }
 
@@ -60,9 +59,11 @@ impl Clone for Value {
 impl Drop for Value {
     fn drop(&mut self) {
         if !self.bound {
-            // In this order: whoever sees that no handle is left sees when the last one went.
+            // In this order, so that a thread that sees no handle left sees the batch, too.
             let now = self.inner.pool.batches.load(Ordering::Relaxed);
-            self.inner.let_go.fetch_max(now, Ordering::Relaxed);
+            self.inner
+                .dropped_in_batch
+                .fetch_max(now, Ordering::Relaxed);
             self.inner.handles.fetch_sub(1, Ordering::Release);
         }
     }
@@ -74,8 +75,8 @@ impl Value {
         Self::new(pool, bytes, false)
     }
 
-    /// One that only ops ever have.
-    pub(crate) fn of_ops(pool: &Arc<Pool>, bytes: u64) -> Self {
+    /// A temporary that only ops ever refer to.
+    pub(crate) fn internal(pool: &Arc<Pool>, bytes: u64) -> Self {
         Self::new(pool, bytes, true)
     }
 
@@ -85,7 +86,7 @@ impl Value {
             block: OnceLock::new(),
             error: OnceLock::new(),
             handles: AtomicUsize::new(usize::from(!bound)),
-            let_go: AtomicU64::new(0),
+            dropped_in_batch: AtomicU64::new(0),
             pool: pool.clone(),
         };
         Value {
@@ -94,7 +95,7 @@ impl Value {
         }
     }
 
-    /// The value as an op has it.
+    /// A reference for an op.
     pub(crate) fn bound(&self) -> Self {
         Value {
             inner: self.inner.clone(),
@@ -107,7 +108,7 @@ impl Value {
         self.inner.bytes
     }
 
-    /// The memory, assigned now if there was none. An error where an op that was to write it failed.
+    /// The memory, allocated now if there is none. An error if memory is short or the op that should have written it failed.
     pub(crate) fn block(&self, exact: bool) -> Result<&Block> {
         if let Some(error) = self.inner.error.get() {
             return Err(Error::clone(error));
@@ -121,13 +122,13 @@ impl Value {
         }
         self.inner.block.get().ok_or_else(|| Error::Invalid {
             op: "alloc",
-            message: "a value lost its memory".into(),
+            message: "the value has no memory".into(),
         })
     }
 
-    /// Gives the memory back if this is the last holder; else it should let go. What is left of the value is dropped by the thread
-    /// that made it: allocators are slow where one thread frees what another allocates.
-    pub(crate) fn retire(&mut self) -> bool {
+    /// Returns the memory to the pool if this is the last reference; `false` means that the caller should drop its reference. The value
+    /// itself is left for the thread that made it: allocators are slow if one thread frees what another allocated.
+    pub(crate) fn recycle(&mut self) -> bool {
         let Some(value) = Arc::get_mut(&mut self.inner) else {
             return false;
         };
@@ -137,7 +138,7 @@ impl Value {
         true
     }
 
-    /// Nothing can be done with it any more, since the op that was to write it failed.
+    /// Makes every later use of the value return `error`.
     pub(crate) fn fail(&self, error: &Arc<Error>) {
         let _ = self.inner.error.set(error.clone());
     }
@@ -146,18 +147,19 @@ impl Value {
         self.inner.error.get().is_some()
     }
 
-    /// Whether there may be something in it but for what ops write that are not encoded.
-    pub(crate) fn is_begun(&self) -> bool {
+    /// Whether memory has been assigned, so an encoded op or an upload may have written it.
+    pub(crate) fn is_allocated(&self) -> bool {
         self.inner.block.get().is_some()
     }
 
-    /// Whether none but ops of batches up to this one have it: what tensors do later does not change the answer.
-    pub(crate) fn was_let_go(&self, batch: u64) -> bool {
+    /// Whether only ops refer to it, and its last handle was dropped no later than batch `batch` was recorded. Later drops do not
+    /// change the answer, so rewriting does not depend on timing.
+    pub(crate) fn dropped_before_batch(&self, batch: u64) -> bool {
         self.inner.handles.load(Ordering::Acquire) == 0
-            && self.inner.let_go.load(Ordering::Relaxed) <= batch
+            && self.inner.dropped_in_batch.load(Ordering::Relaxed) <= batch
     }
 
-    /// Tells values apart, as long as they are held.
+    /// Identifies the value while a reference exists.
     pub(crate) fn key(&self) -> usize {
         Arc::as_ptr(&self.inner) as usize
     }

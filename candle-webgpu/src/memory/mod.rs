@@ -1,4 +1,4 @@
-//! Values, the memory behind them, and how kernels see them.
+//! Values, the memory behind them, and the views and binding ranges through which kernels see them.
 
 pub(crate) mod binding_range;
 pub(crate) mod buffer;

@@ -1,4 +1,4 @@
-//! The pool: device memory in blocks, recycled by size.
+//! The memory pool: device memory in blocks, recycled by size.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,28 +10,27 @@ use crate::error::{Budget, Error, Result};
 use crate::memory::buffer::Block;
 use crate::util::{lock, scoped};
 
-/// Recycles blocks by size.
 pub(crate) struct Pool {
     device: wgpu::Device,
     pub adapter: String,
     limit: u64,
-    /// Bytes of a value that one binding shows, a multiple of [`GRAIN`].
+    /// The most bytes of one binding, a multiple of [`GRAIN`].
     pub binding: u64,
-    /// The most bytes that all blocks may have together.
+    /// The most bytes of all blocks together (`CANDLE_WEBGPU_MEMORY_LIMIT`).
     budget: Option<u64>,
     free: CachePadded<Mutex<BTreeMap<u64, Vec<Block>>>>,
     next_id: AtomicU64,
     allocated: AtomicU64,
     peak: AtomicU64,
     idle: CachePadded<AtomicU64>,
-    /// Batches of ops that were recorded; values note by it when tensors let go of them.
+    /// Number of recorded batches; a value notes it when its last handle is dropped.
     pub batches: CachePadded<AtomicU64>,
-    /// Counts the times that blocks were given back to the driver: caches that hold them follow it.
+    /// Incremented when blocks are returned to the driver, so that caches of them are cleared.
     pub generation: AtomicU64,
 }
 
-/// Kernels may touch a whole quad past the end of a value; buffers are a multiple of this. It is also the
-/// largest alignment of a binding's start that WebGPU allows an adapter to ask for.
+/// Buffer sizes are multiples of this, since kernels may access a whole vec4 past the end of a value. It is also the largest alignment
+/// of a binding's start that WebGPU lets an adapter require.
 pub(crate) const GRAIN: u64 = 256;
 
 impl Pool {
@@ -60,7 +59,7 @@ impl Pool {
         )
     }
 
-    /// Refuses what one buffer cannot hold.
+    /// An error if one buffer cannot hold `bytes`.
     pub fn check(&self, op: &'static str, bytes: u64) -> Result<()> {
         if bytes > self.limit {
             return Err(Error::TooLarge {
@@ -75,14 +74,14 @@ impl Pool {
         Ok(())
     }
 
-    /// Sizes are rounded up to eight steps per power of two, so that growing tensors meet again.
+    /// Rounds a size up to one of eight steps per power of two, so that growing tensors reuse blocks.
     fn class(bytes: u64) -> u64 {
         let bytes = bytes.max(GRAIN);
         let step = (bytes.next_power_of_two() / 16).max(GRAIN);
         bytes.next_multiple_of(step)
     }
 
-    /// A block of at least `bytes` bytes, or [`Error::OutOfMemory`]. `exact` keeps long-lived data (weights) from being rounded up.
+    /// A block of at least `bytes` bytes, or [`Error::OutOfMemory`]. `exact` avoids rounding up long-lived data (weights).
     pub fn take(&self, bytes: u64, exact: bool) -> Result<Block> {
         let class = Self::class(bytes);
         let want = if exact {
@@ -93,7 +92,7 @@ impl Pool {
         {
             let mut free = lock(&self.free);
             let most = want + want / 8;
-            // Lists that are empty stay: they will be needed again.
+            // Keep empty lists: they will be needed again.
             let block = free.range_mut(want..=most).find_map(|(_, list)| list.pop());
             if let Some(block) = block {
                 self.idle.fetch_sub(block.size, Ordering::Relaxed);
@@ -108,7 +107,7 @@ impl Pool {
         self.create(want).ok_or_else(|| self.out_of_memory(want, 0))
     }
 
-    /// The error of an allocation that failed though `pooled` idle bytes were given back.
+    /// The error of an allocation that failed after `pooled` idle bytes were returned to the driver.
     pub fn out_of_memory(&self, requested: u64, pooled: u64) -> Error {
         let (allocated, idle) = (&self.allocated, &self.idle);
         Error::OutOfMemory {
@@ -122,8 +121,8 @@ impl Pool {
         }
     }
 
-    /// Counts a block that is about to be made, unless it goes beyond the budget.
-    fn count(&self, size: u64) -> bool {
+    /// Adds a new block to `allocated`; `false` if it exceeds the budget.
+    fn reserve(&self, size: u64) -> bool {
         let most = self.budget.unwrap_or(u64::MAX);
         let counted = self
             .allocated
@@ -134,7 +133,7 @@ impl Pool {
     }
 
     fn create(&self, size: u64) -> Option<Block> {
-        if !self.count(size) {
+        if !self.reserve(size) {
             return None;
         }
         let make = || {
@@ -166,7 +165,7 @@ impl Pool {
         lock(&self.free).entry(block.size).or_default().push(block);
     }
 
-    /// Gives all idle memory back to the driver; tells how much.
+    /// Returns all idle memory to the driver; gives the number of bytes.
     pub fn trim(&self) -> u64 {
         let idle = std::mem::take(&mut *lock(&self.free));
         let bytes: u64 = idle.values().flatten().map(|b| b.size).sum();

@@ -1,5 +1,4 @@
-//! Cutting an op whose operands are larger than one binding: its loops are halved until the part of each
-//! operand fits in a window.
+//! Splits an op whose operands exceed one binding: halves its loops until the part of each operand fits.
 
 use smallvec::SmallVec;
 
@@ -20,8 +19,8 @@ pub(crate) fn contiguous_strides(dims: &[usize]) -> Dims {
     strides
 }
 
-/// A view with dims and strides of its own. As an operand of an op that is cut, its first dims are the op's
-/// loops: the stride is 0 along one that the operand does not move in.
+/// A view that owns its dims and strides. As an operand of a split op its first dims are the op's loops, with stride 0 along a loop that
+/// does not move the operand.
 #[derive(Debug, Clone)]
 pub(crate) struct Part<'a> {
     pub value: &'a Value,
@@ -71,21 +70,21 @@ impl<'a> Part<'a> {
         self
     }
 
-    /// Takes a place in a loop that it does not move in.
+    /// Inserts a loop that does not move the operand.
     pub fn repeat(mut self, dim: usize, size: usize) -> Self {
         self.dims.insert(dim, size);
         self.strides.insert(dim, 0);
         self
     }
 
-    /// Leaves a loop that it does not move in.
+    /// Removes a loop that does not move the operand.
     pub fn without(mut self, dim: usize) -> Self {
         self.dims.remove(dim);
         self.strides.remove(dim);
         self
     }
 
-    /// The last two dims change places.
+    /// Swaps the last two dims.
     pub fn transpose(mut self) -> Self {
         let rank = self.dims.len();
         self.dims.swap(rank - 2, rank - 1);
@@ -93,14 +92,14 @@ impl<'a> Part<'a> {
         self
     }
 
-    /// The way from the first to the last element along a dim, in bytes.
+    /// Bytes from the first to the last element along a dim.
     pub fn reach(&self, dim: usize) -> usize {
         let steps = (self.dims[dim].saturating_sub(1)).saturating_mul(self.strides[dim]);
         steps.saturating_mul(self.dtype.size())
     }
 
-    /// Row-major parts without gaps are lines: nothing is lost by seeing one dim.
-    pub fn line(self) -> Self {
+    /// A contiguous part as one dim.
+    pub fn flatten(self) -> Self {
         let dims = [self.dims.iter().product()];
         Part {
             dims: dims[..].into(),
@@ -110,16 +109,16 @@ impl<'a> Part<'a> {
     }
 }
 
-/// What an op may be cut along.
+/// The loops along which an op may be split.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Loops {
-    /// Each element is on its own, whatever the dims.
+    /// Any: the op is elementwise.
     Elements,
     /// The first dims.
     First(usize),
 }
 
-/// An op in two, with the loop that was cut.
+/// An op split in two along one loop.
 pub(crate) struct Halves<'a> {
     pub dim: usize,
     /// Size of the first half along it.
@@ -143,15 +142,15 @@ impl<'a> Halves<'a> {
 }
 
 impl Pool {
-    /// Cuts in two what does not fit, along the widest of the first `loops` dims, which all parts share.
+    /// Halves an op that does not fit, along the dim of largest reach among the first `loops`, which all parts share.
     pub(crate) fn halve<'a>(
         &self,
         op: &'static str,
         parts: &[Part<'a>],
         loops: usize,
     ) -> Result<Halves<'a>> {
-        let wide = parts.iter().filter(|part| !self.fits(part.view()));
-        let reaches = wide.flat_map(|part| (0..loops).map(|d| (part.reach(d), d)));
+        let too_large = parts.iter().filter(|part| !self.fits(part.view()));
+        let reaches = too_large.flat_map(|part| (0..loops).map(|d| (part.reach(d), d)));
         let Some((1.., dim)) = reaches.max_by_key(|(reach, d)| (*reach, loops - d)) else {
             let bytes = parts.iter().map(|part| {
                 let reach: usize = (0..part.dims.len()).map(|d| part.reach(d)).sum();
@@ -160,7 +159,7 @@ impl Pool {
             return Err(self.too_wide(op, bytes.max().unwrap_or(0)));
         };
         let size = parts[0].dims[dim];
-        // Pieces of a line start where a window may.
+        // Parts of a contiguous operand start where a binding may.
         let mut mid = size / 2;
         if mid >= GRAIN as usize {
             mid -= mid % GRAIN as usize;
@@ -168,8 +167,8 @@ impl Pool {
         Ok(Halves::new(parts, dim, mid))
     }
 
-    /// Runs of a dim, as `(from, size)`, that each fit in a window, if one index does. One where there is no index: a kernel has to
-    /// see the ids that ask for some.
+    /// Splits a dim into ranges `(from, size)` that each fit in one binding, provided that one index does. An empty dim gives one empty
+    /// range, so that a kernel still checks its ids.
     pub(crate) fn ranges(
         &self,
         part: &Part<'_>,

@@ -1,10 +1,10 @@
-//! Views of values, and the layouts that kernels see: adjacent dims merged, at most eight left.
+//! Strided views of values, and their layouts as kernels get them: adjacent dims merged into at most eight.
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::memory::buffer::Value;
 
-/// Dims that a kernel's parameters hold. Candle tensors may have more as long as they merge.
+/// The most dims of a layout in a kernel's parameters. A Candle tensor may have more if they merge.
 pub const MAX_RANK: usize = 8;
 
 /// A strided view of a value. `dims`, `strides` and `offset` count elements; stride 0 repeats.
@@ -18,8 +18,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// What `dims` and `strides` show of a value from `offset` on. All of it has to be there, since kernels run without
-    /// bounds checks; `op` is for the error.
+    /// A view of a value. An error that names `op` if it reaches past the value's end: kernels run without bounds checks.
     pub fn new(
         op: &'static str,
         value: &'a Value,
@@ -34,7 +33,7 @@ impl<'a> View<'a> {
             strides,
             offset: if empty { 0 } else { offset },
         };
-        // No product of some of the dims is too large either.
+        // Counting zeros as ones: the product of any subset of the dims must not overflow.
         let mut sizes = dims.iter().map(|d| (*d).max(1));
         let counted = sizes.try_fold(1usize, |n, d| n.checked_mul(d)).is_some();
         if counted && dims.len() == strides.len() && view.span().1 <= value.bytes() {
@@ -57,7 +56,7 @@ impl<'a> View<'a> {
         self.dims
     }
 
-    /// The stride along a dim; 0 along one of a single index, where it may be anything.
+    /// The stride along a dim, or 0 for a dim of size 0 or 1, whose stride is arbitrary.
     pub(crate) fn step(&self, dim: usize) -> usize {
         match self.dims[dim] {
             0 | 1 => 0,
@@ -65,7 +64,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Number of elements that the view shows.
+    /// The number of elements.
     pub fn count(&self) -> usize {
         self.dims.iter().product()
     }
@@ -82,14 +81,14 @@ impl<'a> View<'a> {
         true
     }
 
-    /// The same view seen as elements of another dtype of the same size.
+    /// The same bytes as another dtype of the same size.
     pub fn with_dtype(mut self, dtype: DType) -> Self {
         self.dtype = dtype;
         self
     }
 }
 
-/// Dims shared by `N` operands and each operand's strides, as a kernel's parameters hold them.
+/// The dims shared by `N` operands and the strides of each, as in a kernel's parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Merged<const N: usize> {
     pub rank: usize,
@@ -97,7 +96,7 @@ pub struct Merged<const N: usize> {
     pub strides: [[u32; MAX_RANK]; N],
 }
 
-/// Drops dims of size 1 and merges neighbours that every operand walks in one stride.
+/// Drops dims of size 1 and merges adjacent dims that are contiguous in every operand.
 pub fn merge<const N: usize>(
     op: &'static str,
     dims: &[usize],
@@ -138,10 +137,10 @@ pub fn merge<const N: usize>(
     Ok(out)
 }
 
-/// Kernels address with 32 bits.
+/// An element count as `u32`; kernels index with 32 bits.
 pub fn to_u32(op: &'static str, n: usize) -> Result<u32> {
     u32::try_from(n).map_err(|_| Error::Invalid {
         op,
-        message: format!("{n} elements are more than a kernel can address"),
+        message: format!("{n} elements exceed the 32-bit index of a kernel"),
     })
 }

@@ -1,4 +1,4 @@
-//! Ops that wait to be handed over, and how many go at a time.
+//! Recorded ops, and the sizes of the batches in which the executor gets them.
 
 use std::sync::atomic::Ordering;
 
@@ -6,23 +6,23 @@ use crate::memory::buffer::Value;
 use crate::memory::pool::Pool;
 use crate::recorder::op::{NewOp, Ops};
 
-/// Ops that are handed over first after a readback: few, so that the GPU starts to work.
+/// Ops in the first batch after a readback: few, so that the GPU starts early.
 const FIRST_BATCH: usize = 8;
-/// By how much the next batch is longer, up to the longest. A GPU idles for some 20 us between two submits (NVIDIA H200), but the longer a
-/// batch is, the longer the wait for the last one.
+/// Each batch is 3/2 times as long as the one before, up to `MAX_BATCH`. A GPU idles for some 20 us between two submits (NVIDIA H200),
+/// but a longer batch delays the readback that waits for it.
 const GROWTH: (usize, usize) = (3, 2);
-const LONGEST: usize = 80;
-/// Ops of the last batch before a readback, where as many are recorded as before the readback before: the caller waits for them.
+const MAX_BATCH: usize = 80;
+/// Ops in the last batch before a readback, predicted from the two readbacks before: few, since the caller waits for them.
 const LAST_BATCH: usize = 16;
-/// The newest ops stay recorded when a batch is rewritten: tensors still hold what they made, since Rust's variables live to the end of
-/// their function, and what follows may fuse with them.
-pub(crate) const HELD_BACK: usize = 32;
-/// Recycled ops that are kept.
-const RECYCLED: usize = 2 * LONGEST;
-/// Ops that one submit may have. A rule may make two ops of one.
-pub(crate) const MOST_OPS: usize = 2 * (LONGEST + HELD_BACK);
+/// The newest ops are not encoded with their batch. The tensors that they made are often still alive, since Rust's variables live to the
+/// end of their function, and later ops may fuse with them.
+pub(crate) const DEFERRED_OPS: usize = 32;
+/// Finished ops kept for recycling.
+const MAX_RECYCLED: usize = 2 * MAX_BATCH;
+/// The most ops in one submit; a rule may replace one op by two.
+pub(crate) const MOST_OPS: usize = 2 * (MAX_BATCH + DEFERRED_OPS);
 
-/// A copy from a value to a staging buffer, at the end of a submit.
+/// A copy from a value to a staging buffer at the end of a submit.
 pub(crate) struct Copy {
     pub source: Value,
     pub from: u64,
@@ -31,26 +31,27 @@ pub(crate) struct Copy {
     pub to: u64,
 }
 
-/// Ops recorded one after the other, as they are handed over to be rewritten.
+/// Consecutive ops, as the recorder passes them to the executor.
 pub(crate) struct Batch {
     pub ops: Ops,
-    /// What to read back after them, if nothing is to be held back.
+    /// `Some` for a flush, which defers no ops: the readbacks that follow.
     pub end: Option<Vec<Copy>>,
-    /// Batches are counted; a value knows in which batch's time tensors let go of it.
+    /// Counts batches; a value notes it when its last tensor is dropped.
     pub number: u64,
 }
 
-/// What is recorded and not handed over yet.
+/// Ops recorded since the last batch.
 pub(crate) struct Pending {
     ops: Ops,
-    /// Ops to be used again.
+    /// Finished ops, to be reused.
     recycled: Ops,
-    /// Ops of the next batch, beside those held back first.
+    /// Ops in the next batch, not counting deferred ones.
     next_batch: usize,
-    /// Ops recorded since the last readback, and between the two readbacks before.
-    since: usize,
-    before: usize,
-    /// Ops that may have reported a fault were recorded since the fault record was last read.
+    /// Ops recorded since the last readback.
+    since_readback: usize,
+    /// Ops recorded between the two readbacks before.
+    last_interval: usize,
+    /// Whether an op that may report a fault was recorded since the fault record was last read.
     pub faults: bool,
 }
 
@@ -60,8 +61,8 @@ impl Default for Pending {
             ops: Vec::with_capacity(MOST_OPS),
             recycled: Ops::new(),
             next_batch: FIRST_BATCH,
-            since: 0,
-            before: 0,
+            since_readback: 0,
+            last_interval: 0,
             faults: false,
         }
     }
@@ -69,18 +70,17 @@ impl Default for Pending {
 
 impl Pending {
     pub fn push(&mut self, new: NewOp<'_>) {
-        self.ops.push(new.recycle(&mut self.recycled));
-        self.since += 1;
+        self.ops.push(new.into_op(&mut self.recycled));
+        self.since_readback += 1;
     }
 
-    /// The op recorded last.
     pub fn last_mut(&mut self) -> Option<&mut crate::recorder::op::Op> {
         self.ops.last_mut().map(|op| &mut **op)
     }
 
-    /// Keeps ops that are done for the next ones.
+    /// Keeps finished ops for reuse.
     pub fn recycle(&mut self, ops: Ops) {
-        let room = RECYCLED.saturating_sub(self.recycled.len());
+        let room = MAX_RECYCLED.saturating_sub(self.recycled.len());
         self.recycled
             .extend(ops.into_iter().take(room).map(|mut op| {
                 op.operands.clear();
@@ -88,40 +88,40 @@ impl Pending {
             }));
     }
 
-    /// Whether it is time to hand over. The next copy may join the last op if that is a copy, so it waits a while.
+    /// Whether to pass on a batch. A copy as the last op doubles the limit, since the next copy may join it.
     fn is_full(&self) -> bool {
-        let joins = self.ops.last().is_some_and(|op| op.run.is_some());
-        let handed_over = self.since - self.ops.len();
-        let mark = self.before.saturating_sub(LAST_BATCH);
-        let ends = !joins && handed_over < mark && mark <= self.since;
-        let held_back = if handed_over == 0 { HELD_BACK } else { 0 };
-        ends || self.ops.len() >= (held_back + self.next_batch) * if joins { 2 } else { 1 }
+        let may_join = self.ops.last().is_some_and(|op| op.run.is_some());
+        let executed = self.since_readback - self.ops.len();
+        let last_start = self.last_interval.saturating_sub(LAST_BATCH);
+        let is_last = !may_join && executed < last_start && last_start <= self.since_readback;
+        let deferred = if executed == 0 { DEFERRED_OPS } else { 0 };
+        is_last || self.ops.len() >= (deferred + self.next_batch) * if may_join { 2 } else { 1 }
     }
 
-    /// A batch, if it is time for one. The next will be longer.
+    /// The recorded ops, if they are enough for a batch. The next batch will be longer.
     pub fn full_batch(&mut self, pool: &Pool) -> Option<Batch> {
         if !self.is_full() {
             return None;
         }
-        self.next_batch = (self.next_batch * GROWTH.0 / GROWTH.1).min(LONGEST);
+        self.next_batch = (self.next_batch * GROWTH.0 / GROWTH.1).min(MAX_BATCH);
         Some(self.batch(pool, None))
     }
 
-    /// Everything recorded, then `copies`.
-    pub fn last_batch(&mut self, pool: &Pool, copies: Vec<Copy>) -> Batch {
+    /// A flush: all recorded ops, then `copies`.
+    pub fn flush(&mut self, pool: &Pool, copies: Vec<Copy>) -> Batch {
         let reads = !copies.is_empty();
         let batch = self.batch(pool, Some(copies));
         if reads {
             self.next_batch = FIRST_BATCH;
-            self.before = std::mem::take(&mut self.since);
+            self.last_interval = std::mem::take(&mut self.since_readback);
         }
         batch
     }
 
-    /// What was recorded since the last batch.
+    /// The recorded ops; `end` is set for a flush.
     pub fn batch(&mut self, pool: &Pool, end: Option<Vec<Copy>>) -> Batch {
         Batch {
-            ops: std::mem::replace(&mut self.ops, Vec::with_capacity(LONGEST)),
+            ops: std::mem::replace(&mut self.ops, Vec::with_capacity(MAX_BATCH)),
             end,
             number: pool.batches.fetch_add(1, Ordering::Relaxed),
         }

@@ -1,4 +1,4 @@
-//! Copies that follow each other in equal steps become one while they are recorded: concatenations and repetitions of slices make many.
+//! Joins consecutive copies with equal steps into one op while they are recorded. `cat` and `repeat` make many of them.
 
 use smallvec::SmallVec;
 
@@ -10,15 +10,15 @@ use crate::recorder::op::Op;
 
 const OP: &str = "copy";
 
-/// A copy from a view to another of the same dims, as the recorder keeps it: copies that follow each other in equal steps, as
-/// concatenations and repetitions of slices make them, become one.
+/// A strided copy between two views of the same dims, or several such copies with equal steps.
 #[derive(Debug, Clone)]
 pub(crate) struct CopyRun {
     pub dtype: DType,
     pub dims: Dims,
+    /// Of source and destination, in elements.
     pub strides: [Dims; 2],
     pub offsets: [usize; 2],
-    /// Whether the first dim counts copies.
+    /// Whether the first dim counts joined copies.
     joined: bool,
 }
 
@@ -33,8 +33,8 @@ impl CopyRun {
         }
     }
 
-    /// Does `next`, too, which is between the same values: if it is a step further than the last, no element is written twice, and
-    /// one kernel can do it.
+    /// Adds `next`, a copy between the same values, if it is one equal step further, writes no element twice, and one kernel can copy
+    /// both. Returns whether it was added.
     pub fn join(&mut self, next: &CopyRun) -> bool {
         let inner = usize::from(self.joined);
         let same = self.dtype.size() == next.dtype.size()
@@ -45,10 +45,10 @@ impl CopyRun {
         let (true, Some(x), Some(y)) = (same, step(0), step(1)) else {
             return false;
         };
-        let far = [x, y];
+        let steps = [x, y];
         if self.joined {
             let count = self.dims[0];
-            if (0..2).any(|i| far[i] != count * self.strides[i][0]) {
+            if (0..2).any(|i| steps[i] != count * self.strides[i][0]) {
                 return false;
             }
             self.dims[0] += 1;
@@ -57,7 +57,7 @@ impl CopyRun {
                 return false;
             }
             self.dims.insert(0, 2);
-            (0..2).for_each(|i| self.strides[i].insert(0, far[i]));
+            (0..2).for_each(|i| self.strides[i].insert(0, steps[i]));
         }
         let small = to_u32(OP, self.dims.iter().product()).is_ok();
         let joins = small && distinct(&self.dims, &self.strides[1]);
@@ -74,19 +74,19 @@ impl CopyRun {
         joins
     }
 
-    /// Whether it does several.
+    /// Whether it stands for several copies.
     pub fn is_joined(&self) -> bool {
         self.joined
     }
 
-    /// Dtype, sizes, strides of source and destination, and their offsets.
+    /// Dtype, dims, strides and offsets of source and destination.
     pub fn layout(&self) -> (DType, &[usize], [&[usize]; 2], [usize; 2]) {
         let [x, y] = &self.strides;
         (self.dtype, &self.dims, [x, y], self.offsets)
     }
 }
 
-/// Whether the elements of a layout certainly are different ones: each stride steps over all that smaller strides reach.
+/// Whether no two indices of a layout address the same element. Sufficient: each stride exceeds the reach of all smaller ones.
 fn distinct(dims: &[usize], strides: &[usize]) -> bool {
     let mut steps: SmallVec<[(usize, usize); 8]> = strides
         .iter()
@@ -103,8 +103,7 @@ fn distinct(dims: &[usize], strides: &[usize]) -> bool {
     })
 }
 
-/// Takes a copy into the op before it, if both are between the same values and make one loop. The op keeps its kernel and parameters until it
-/// is handed over.
+/// Joins a copy to the op before it if both are between the same values. The executor chooses the joined copy's kernel.
 pub(crate) fn join(last: &mut Op, next: &CopyRun, operands: &[BindingRange<'_>]) -> bool {
     let same = |((a, from), b): (&(_, u64), &BindingRange<'_>)| b.value.same(a) && *from == b.start;
     match &mut last.run {
@@ -128,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_steps_join() {
+    fn copies_with_equal_steps_join() {
         let mut three = run([4, 8]);
         assert!(three.join(&run([4, 12])) && three.join(&run([4, 16])));
         assert_eq!(three.dims.as_slice(), [3, 2, 4]);
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_stays_apart() {
+    fn overlapping_copies_do_not_join() {
         assert!(!run([0, 0]).join(&run([4, 2])), "half of a row");
         assert!(!run([0, 0]).join(&run([4, 0])), "the same place");
         assert!(!run([0, 0]).join(&run([4, 40])), "its second row");

@@ -1,4 +1,4 @@
-//! The GPU as kernels see it: what it can do, its memory, and where kernels report faults.
+//! The GPU as kernels see it: its limits and features, its memory, and the fault record.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -12,7 +12,7 @@ use crate::recorder::op::Grid;
 use crate::shader::{Kernel, Specialization};
 use crate::util::lock;
 
-/// Facts of a GPU, its memory and its fault record. Kernels are chosen by nothing else.
+/// Limits, features, memory and fault record of a GPU: all that the choice of a kernel depends on.
 pub struct Gpu {
     /// The adapter's name, for errors.
     pub(crate) name: String,
@@ -21,13 +21,13 @@ pub struct Gpu {
     pub(crate) subgroup: Option<(u32, u32)>,
     pub(crate) dot4: bool,
     pub(crate) software: bool,
-    /// Names of kernels, or of their variants, in `CANDLE_WEBGPU_DENY`.
+    /// Kernels and kernel variants named in `CANDLE_WEBGPU_DENY`.
     pub(crate) denied: Vec<String>,
-    /// Which configuration of cooperative matrices passed its self-test, by its place among those of `gemm_coop`.
+    /// The cooperative matrix configuration that passed its self-test: an index into `gemm_coop::TILES`.
     pub(crate) cooperative: OnceLock<usize>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) fault: Value,
-    /// The ops that the fault record names by their places here.
+    /// The fault record names an op by its index here.
     pub(crate) fault_ops: Mutex<Vec<&'static str>>,
 }
 
@@ -36,28 +36,28 @@ impl Gpu {
         &self.limits
     }
 
-    /// The optional features in use.
+    /// The optional features that the device was created with.
     pub fn features(&self) -> wgpu::Features {
         self.features
     }
 
-    /// Whether integer dot products of packed bytes are fast here, and not disabled.
+    /// Whether `dot4I8Packed` is fast on this adapter and not disabled.
     pub fn dot4(&self) -> bool {
         self.dot4
     }
 
-    /// Whether the adapter computes in software: it runs the threads of a workgroup one after the other, so a barrier costs more than the work
-    /// between two of them.
+    /// Whether the adapter computes on the CPU. It runs the threads of a workgroup one after the other, so a barrier costs more than the
+    /// work between two barriers.
     pub fn software(&self) -> bool {
         self.software
     }
 
-    /// Smallest and largest subgroup, where subgroup operations may be used.
+    /// Smallest and largest subgroup size; `None` if subgroup operations are not available.
     pub fn subgroup(&self) -> Option<(u32, u32)> {
         self.subgroup
     }
 
-    /// Bytes of a value that one binding shows. Ops on larger tensors run part by part.
+    /// The most bytes of one binding. Ops on larger tensors are split.
     pub fn binding_limit(&self) -> u64 {
         self.pool.binding
     }
@@ -67,17 +67,17 @@ impl Gpu {
         self.denied.iter().any(|name| name == kernel.name)
     }
 
-    /// Whether it forbids a kernel, or this variant of it.
+    /// Whether `CANDLE_WEBGPU_DENY` forbids a kernel or this variant of it.
     pub(crate) fn denies_variant(&self, spec: &Specialization) -> bool {
         self.denied.iter().any(|name| spec.is_named(name))
     }
 
-    /// Whether one binding shows all of a view, wherever it starts.
+    /// Whether a view fits in one binding, wherever it starts.
     pub(crate) fn fits(&self, v: View<'_>) -> bool {
         self.pool.fits(v)
     }
 
-    /// What to bind for a view, and the view as seen from there.
+    /// The range to bind for a view, and the view relative to it.
     pub(crate) fn binding_range<'a>(
         &self,
         op: &'static str,
@@ -86,19 +86,19 @@ impl Gpu {
         self.pool.binding_range(op, v)
     }
 
-    /// A fresh value for `count` elements. Its contents are undefined until an op writes them.
+    /// A fresh value for `count` elements, undefined until an op writes them. An error if it exceeds the largest buffer.
     pub fn output(&self, op: &'static str, count: usize, dtype: DType) -> Result<Value> {
         let bytes = (count as u64).saturating_mul(dtype.size() as u64);
         self.pool.check(op, bytes)?;
         Ok(Value::logical(&self.pool, bytes))
     }
 
-    /// The fault record, where kernels report an index that is out of range. Bind it as a `Raw` operand.
+    /// The fault record, to which kernels write an index that is out of range. Bind it as a `Raw` operand.
     pub fn fault(&self) -> &Value {
         &self.fault
     }
 
-    /// The code that names `op` in the fault record. Call it before recording.
+    /// The code of `op` in the fault record.
     pub fn note_fault(&self, op: &'static str) -> u32 {
         let mut ops = lock(&self.fault_ops);
         if let Some(i) = ops.iter().position(|o| *o == op) {

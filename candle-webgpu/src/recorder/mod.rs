@@ -1,4 +1,4 @@
-//! What callers record: ops as plain data, handed over in batches to whoever encodes and submits them.
+//! Records ops as plain data and passes them to the executor in batches.
 
 pub(crate) mod batch;
 pub(crate) mod copy_run;
@@ -21,19 +21,19 @@ use crate::recorder::op::{Grid, NewOp, Ops};
 use crate::shader::{Specialization, PARAMS_SLOT};
 use crate::util::lock;
 
-/// What becomes of recorded ops.
+/// The executor as the recorder sees it.
 pub(crate) trait Execute: Send + Sync {
-    /// The error for which the device takes no more work, if there is one.
-    fn check(&self) -> Result<()>;
-    /// Has a batch rewritten, encoded and submitted, now or later. Gives ops that are done with.
-    fn hand_over(&self, batch: Batch) -> Ops;
-    /// Waits until all that was handed over is submitted, but for what is held back.
-    fn settle(&self);
-    /// What went wrong since it was asked last.
-    fn take_error(&self) -> Option<Error>;
-    /// Keeps an error for the next call that can return it.
-    fn keep_error(&self, error: Error);
-    /// Copies host bytes to a fresh value. Where memory is short it waits for what is submitted if it `may_wait`.
+    /// An error if the device accepts no more work.
+    fn check_lost(&self) -> Result<()>;
+    /// Rewrites, encodes and submits a batch, now or later. Returns finished ops to recycle.
+    fn execute(&self, batch: Batch) -> Ops;
+    /// Waits until every op that is not deferred is submitted.
+    fn wait_idle(&self);
+    /// Takes the error of an earlier op.
+    fn take_stored_error(&self) -> Option<Error>;
+    /// Stores an error for the next call that can return it.
+    fn store_error(&self, error: Error);
+    /// Copies host bytes to a fresh value. `may_wait` allows a wait for the device if memory is short.
     fn upload(&self, bytes: &[u8], may_wait: bool) -> Result<Value>;
 }
 
@@ -47,11 +47,11 @@ pub struct Recorder {
     gpu: Arc<Gpu>,
     executor: Arc<dyn Execute>,
     pub(crate) pending: CachePadded<Mutex<Pending>>,
-    /// Copies are joined as they are recorded (the rule `coalesce_copies`), and how many were.
+    /// The rule `coalesce_copies` is on.
     pub(crate) joins_copies: AtomicBool,
     pub(crate) joined_copies: AtomicU64,
-    /// Every op may report a fault, since all are checked for NaN.
-    checks: bool,
+    /// Every op is checked for NaN, so every op may report a fault.
+    check_nan: bool,
     rng: Mutex<Rng>,
 }
 
@@ -64,14 +64,14 @@ impl Deref for Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn new(gpu: Arc<Gpu>, executor: Arc<dyn Execute>, checks: bool) -> Self {
+    pub(crate) fn new(gpu: Arc<Gpu>, executor: Arc<dyn Execute>, check_nan: bool) -> Self {
         Recorder {
             gpu,
             executor,
             pending: CachePadded::default(),
             joins_copies: AtomicBool::new(true),
             joined_copies: AtomicU64::new(0),
-            checks,
+            check_nan,
             rng: Mutex::new(Rng {
                 seed: 299_792_458,
                 counter: 0,
@@ -79,8 +79,8 @@ impl Recorder {
         }
     }
 
-    /// Records one dispatch. Operands are in binding order, from binding 1; a value must not be bound twice if one of the bindings
-    /// writes, not even by different ranges.
+    /// Records one dispatch. Operands are in binding order, from binding 1. A value that one binding writes must not be bound a second
+    /// time, not even by another range.
     pub fn record(
         &self,
         spec: Specialization,
@@ -88,17 +88,24 @@ impl Recorder {
         params: &impl bytemuck::NoUninit,
         grid: Grid,
     ) -> Result<()> {
-        self.record_op(spec, operands, bytemuck::bytes_of(params), grid, None)
+        let grid = self.split(&spec, grid)?;
+        self.record_op(NewOp {
+            spec,
+            operands,
+            params: bytemuck::bytes_of(params),
+            grid,
+            run: None,
+        })
     }
 
-    /// Records a copy, or joins it to the copy before. `dispatch` chooses its kernel, parameters and grid.
+    /// Records a copy, or joins it to the copy before. `dispatch` chooses kernel, parameters and grid.
     pub(crate) fn record_copy<P: bytemuck::NoUninit>(
         &self,
         run: CopyRun,
         operands: &[BindingRange<'_>],
         dispatch: impl FnOnce(&CopyRun) -> Result<(Specialization, P, Grid)>,
     ) -> Result<()> {
-        self.executor.check()?;
+        self.executor.check_lost()?;
         if self.joins_copies.load(Ordering::Relaxed) {
             let mut pending = lock(&self.pending);
             if pending
@@ -110,48 +117,40 @@ impl Recorder {
             }
         }
         let (spec, params, grid) = dispatch(&run)?;
-        let params = bytemuck::bytes_of(&params);
-        self.record_op(spec, operands, params, grid, Some(run))
+        let grid = self.split(&spec, grid)?;
+        self.record_op(NewOp {
+            spec,
+            operands,
+            params: bytemuck::bytes_of(&params),
+            grid,
+            run: Some(run),
+        })
     }
 
-    fn record_op(
-        &self,
-        spec: Specialization,
-        operands: &[BindingRange<'_>],
-        params: &[u8],
-        grid: Grid,
-        run: Option<CopyRun>,
-    ) -> Result<()> {
-        self.executor.check()?;
-        self.check_operands(&spec, operands)?;
-        if self.denies_variant(&spec) {
+    fn record_op(&self, new: NewOp<'_>) -> Result<()> {
+        self.executor.check_lost()?;
+        let spec = &new.spec;
+        self.check_operands(spec, new.operands)?;
+        if self.denies_variant(spec) {
             return Err(Error::Denied {
                 kernel: spec.kernel.name,
             });
         }
-        let grid = self.split(&spec, grid)?;
-        if grid.contains(&0) {
+        if new.grid.contains(&0) {
             return Ok(());
         }
-        if params.len() > PARAMS_SLOT as usize {
-            let bytes = params.len() as u64;
-            return Err(self.over_limit(&spec, "bytes of parameters", bytes, PARAMS_SLOT));
+        let bytes = new.params.len() as u64;
+        if bytes > PARAMS_SLOT {
+            return Err(self.over_limit(spec, "bytes of parameters", bytes, PARAMS_SLOT));
         }
-        let faults = self.checks || spec.binds("fault");
-        let new = NewOp {
-            spec,
-            operands,
-            params,
-            grid,
-            run,
-        };
+        let faults = self.check_nan || spec.binds("fault");
         let mut pending = lock(&self.pending);
         pending.push(new);
         pending.faults |= faults;
         if let Some(batch) = pending.full_batch(&self.pool) {
-            let done = self.executor.hand_over(batch);
-            pending.recycle(done);
-            return self.executor.take_error().map_or(Ok(()), Err);
+            let finished = self.executor.execute(batch);
+            pending.recycle(finished);
+            return self.executor.take_stored_error().map_or(Ok(()), Err);
         }
         Ok(())
     }
@@ -165,7 +164,7 @@ impl Recorder {
             if binding.write && !binding.read_only && twice {
                 return Err(Error::Invalid {
                     op: spec.kernel.name,
-                    message: "one operand is both read and written".into(),
+                    message: "the output is also an input".into(),
                 });
             }
             a.check(spec.kernel.name, &self.pool)?;
@@ -173,28 +172,28 @@ impl Recorder {
         Ok(())
     }
 
-    /// Submits everything recorded, then `copies`, and waits until that is done.
+    /// Submits all recorded ops, then `copies`. Returns once they are submitted, with the error of an earlier op if there is one.
     pub(crate) fn flush(&self, pending: &mut Pending, copies: Vec<Copy>) -> Result<()> {
-        let batch = pending.last_batch(&self.pool, copies);
-        let done = self.executor.hand_over(batch);
-        pending.recycle(done);
-        self.executor.settle();
-        self.executor.check()?;
-        self.executor.take_error().map_or(Ok(()), Err)
+        let batch = pending.flush(&self.pool, copies);
+        let finished = self.executor.execute(batch);
+        pending.recycle(finished);
+        self.executor.wait_idle();
+        self.executor.check_lost()?;
+        self.executor.take_stored_error().map_or(Ok(()), Err)
     }
 
-    /// Submits everything recorded.
+    /// Submits all recorded ops.
     pub(crate) fn submit_recorded(&self) -> Result<()> {
         self.flush(&mut lock(&self.pending), Vec::new())
     }
 
-    /// Copies host bytes to a fresh value. Does not wait, unless memory is short.
+    /// Copies host bytes to a fresh value. Waits for the device only if memory is short.
     pub fn upload(&self, bytes: &[u8]) -> Result<Value> {
         match self.executor.upload(bytes, false) {
             Err(Error::OutOfMemory { .. }) => {
-                // What is recorded holds memory until it has been done.
+                // Recorded ops hold memory until they have run.
                 if let Err(error) = self.submit_recorded() {
-                    self.executor.keep_error(error);
+                    self.executor.store_error(error);
                 }
                 self.executor.upload(bytes, true)
             }
@@ -202,7 +201,7 @@ impl Recorder {
         }
     }
 
-    /// Reserves `blocks` counter values of the random generator; gives the seed and the first of them.
+    /// Reserves `blocks` counter values of the random generator; returns the seed and the first counter.
     pub fn rng_next(&self, blocks: u64) -> (u64, u64) {
         let mut rng = lock(&self.rng);
         let first = rng.counter;

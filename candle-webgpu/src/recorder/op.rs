@@ -1,4 +1,4 @@
-//! What is recorded of an op. It is plain data until it is encoded.
+//! A recorded op: plain data until it is encoded.
 
 use smallvec::SmallVec;
 
@@ -7,27 +7,26 @@ use crate::memory::buffer::Value;
 use crate::recorder::copy_run::CopyRun;
 use crate::shader::{Kernel, Specialization, PARAMS_SLOT};
 
-/// How many workgroups.
+/// The number of workgroups.
 #[derive(Debug, Clone, Copy)]
 pub enum Grid {
-    /// Split into x and y: a kernel numbers its workgroups `wid.y * num_workgroups.x + wid.x` and
-    /// guards, since the split rounds up.
+    /// Split into x and y. A workgroup's index is `wid.y * num_workgroups.x + wid.x`; the kernel checks it, since the split rounds up.
     Linear(u64),
     Xyz([u32; 3]),
 }
 
-/// Values, and the byte from which each is bound. As many as most ops have lie in place.
+/// Bound values and the first byte of each binding; stored inline for most ops.
 pub(crate) type Operands = SmallVec<[(Value, u64); 7]>;
 
-/// A recorded op: plain data.
+/// A recorded dispatch.
 pub(crate) struct Op {
     pub spec: Specialization,
     pub operands: Operands,
-    /// The first `filled` bytes count, the others are zeros to its kernel.
+    /// The first `filled` bytes; the kernel reads zeros behind them.
     params: [u8; PARAMS_SLOT as usize],
     filled: usize,
     pub grid: [u32; 3],
-    /// What it copies, if a copy is all that it does.
+    /// Set if the op is a copy that others may join.
     pub run: Option<CopyRun>,
 }
 
@@ -41,9 +40,9 @@ pub(crate) struct NewOp<'a> {
 }
 
 impl NewOp<'_> {
-    /// Reuses a recycled op if one is available, and writes no more of it than it must: another thread touched it last, so its cache lines are
-    /// far away.
-    pub fn recycle(self, recycled: &mut Ops) -> Box<Op> {
+    /// Reuses a recycled op if one is available. Writes as little of it as possible: another thread touched it last, so its cache lines
+    /// are remote.
+    pub fn into_op(self, recycled: &mut Ops) -> Box<Op> {
         let mut op = match recycled.pop() {
             Some(mut op) => {
                 op.spec = self.spec;
@@ -61,15 +60,15 @@ impl NewOp<'_> {
     }
 }
 
-/// Boxed, since they are large, and moved often while they are rewritten.
+/// Boxed: an op is large, and rewriting moves it often.
 pub(crate) type Ops = Vec<Box<Op>>;
 
-/// Reuses a recycled `Box` if one is available: allocators are slow where one thread frees what another allocated.
+/// Reuses a recycled `Box` if one is available: allocators are slow if one thread frees what another allocated.
 pub(crate) fn boxed(op: Op, recycled: &mut Ops) -> Box<Op> {
     match recycled.pop() {
-        Some(mut place) => {
-            *place = op;
-            place
+        Some(mut reused) => {
+            *reused = op;
+            reused
         }
         None => Box::new(op),
     }
@@ -99,7 +98,7 @@ impl Op {
         self.filled = bytes.len();
     }
 
-    /// Sets the first of them; the others stay.
+    /// Overwrites the first parameters; the others stay.
     pub fn set_first(&mut self, params: &impl bytemuck::NoUninit) {
         let bytes = bytemuck::bytes_of(params);
         self.params[..bytes.len()].copy_from_slice(bytes);
@@ -113,7 +112,7 @@ impl Op {
         slot
     }
 
-    /// The first of them.
+    /// The first parameters.
     pub fn params<P: bytemuck::Pod>(&self) -> P {
         let mut params = P::zeroed();
         let filled = self.filled.min(size_of::<P>());

@@ -1,4 +1,4 @@
-//! From a specialisation to a pipeline: its text, its layout, and the limits that are checked before. Any thread may do it.
+//! Compiles a specialisation to a pipeline: checks limits, links the text, makes the layout. Works on any thread.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use crate::shader::{link_for, Specialization, Target, Traits, PARAMS_SLOT};
 use crate::util::lock;
 use crate::util::scoped;
 
-/// Number of storage buffers, and which of them are written: one bind group layout each.
+/// The number of storage buffers and a mask of the written ones: the key of a bind group layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Signature {
     pub count: u8,
@@ -34,7 +34,7 @@ pub(crate) struct Pipeline {
     pub signature: Signature,
 }
 
-/// What pipelines of a signature share.
+/// The layouts shared by all pipelines of a signature.
 #[derive(Clone)]
 pub(crate) struct Layout {
     pub bind_group: wgpu::BindGroupLayout,
@@ -45,16 +45,15 @@ pub(crate) struct Compiler {
     device: wgpu::Device,
     adapter: String,
     checked: bool,
-    /// Shaders pack f16 by `pack2x16float`.
+    /// Whether shaders pack f16 by `pack2x16float`.
     packs: AtomicBool,
-    /// Parameters come with the dispatch, not in a buffer.
+    /// Whether parameters are immediates instead of a uniform buffer.
     immediates: bool,
     layouts: Mutex<HashMap<Signature, Layout>>,
     cache: Option<wgpu::PipelineCache>,
 }
 
 impl Compiler {
-    /// A compiler that keeps what it makes in `cache`, too.
     pub fn new(
         device: wgpu::Device,
         adapter: String,
@@ -72,7 +71,7 @@ impl Compiler {
         }
     }
 
-    /// Whether shaders pack f16 by `pack2x16float` from now on; gives what it was.
+    /// Sets whether shaders pack f16 by `pack2x16float`; returns the old value.
     pub fn pack_f16(&self, packs: bool) -> bool {
         self.packs.swap(packs, Ordering::Relaxed)
     }
@@ -91,8 +90,8 @@ impl Compiler {
             .clone()
     }
 
-    /// wgpu does not check workgroup storage before it hands a kernel to the driver, and a kernel over
-    /// the limit hung an NVIDIA H200 (driver 580, Vulkan): check here.
+    /// Checks a kernel against the adapter's limits. wgpu does not check workgroup storage before it calls the driver, and a kernel over
+    /// the limit hung an NVIDIA H200 (driver 580, Vulkan).
     fn check(&self, spec: &Specialization) -> Result<()> {
         let limits = self.device.limits();
         let over = |what, needed: u64, limit: u64| {
@@ -139,8 +138,8 @@ impl Compiler {
         let mut constants: Vec<(&str, f64)> = vec![("WORKGROUP", f64::from(spec.workgroup))];
         constants.extend(spec.overrides.iter().map(|(k, v)| (*k, f64::from(*v))));
         let make = || {
-            // SAFETY: kernels guard their grids and every index that comes from a tensor, and their loops
-            // end; the suite also runs with all checks on (CANDLE_WEBGPU_CHECKED=1).
+            // SAFETY: kernels check their grids and every index read from a tensor, and their loops terminate; the test suite also runs with
+            // all runtime checks on (CANDLE_WEBGPU_CHECKED=1).
             let module = unsafe {
                 device.create_shader_module_trusted(
                     wgpu::ShaderModuleDescriptor {
@@ -176,8 +175,8 @@ impl Compiler {
     }
 }
 
-/// Whether all parameters of any kernel come with its dispatch: where the device holds as many bytes for it. A buffer of them would
-/// have to be written before each submit, which keeps the device from working on.
+/// Whether parameters are immediates: if the device has room for a full slot. A uniform buffer must be written before each submit, which
+/// stalls the device.
 pub(crate) fn immediates(device: &wgpu::Device) -> bool {
     let there = device.features().contains(wgpu::Features::IMMEDIATES);
     there && u64::from(device.limits().max_immediate_size) >= PARAMS_SLOT
@@ -223,8 +222,7 @@ fn layout(device: &wgpu::Device, signature: Signature, immediates: bool) -> Layo
     }
 }
 
-/// Who reads shader text on this target. In a browser it is the browser, whose reader is taken to be
-/// as strict as Tint.
+/// The compiler of the WGSL text: naga natively; in a browser its own, assumed to be as strict as Tint.
 const TARGET: Target = if cfg!(target_arch = "wasm32") {
     Target::Tint
 } else {

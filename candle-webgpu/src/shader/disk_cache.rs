@@ -1,21 +1,21 @@
-//! Compiled pipelines on disk, where the adapter can hand them out. A kernel of unrolled matrix code takes
-//! the driver up to half a second; the second run of a program should not pay again.
+//! Compiled pipelines on disk, if the adapter supports pipeline caches. A driver takes up to half a second for an unrolled matmul kernel,
+//! which the second run of a program saves.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Pipelines come in bursts; write once a burst is over.
+/// Pipelines are compiled in bursts; write the file after a burst.
 const QUIET: Duration = Duration::from_millis(300);
 
-pub(crate) struct Disk {
+pub(crate) struct DiskCache {
     cache: wgpu::PipelineCache,
     path: PathBuf,
-    /// When the last pipeline was compiled that the file does not have.
+    /// When the last pipeline missing from the file was compiled.
     dirty: Option<Instant>,
 }
 
-impl Disk {
-    /// `None` where the device has no pipeline cache or there is no folder for it.
+impl DiskCache {
+    /// `None` if the device has no pipeline cache or there is no folder for it.
     pub fn open(device: &wgpu::Device, folder: Option<PathBuf>) -> Option<Self> {
         if !device.features().contains(wgpu::Features::PIPELINE_CACHE) {
             return None;
@@ -23,8 +23,8 @@ impl Disk {
         let key = wgpu::util::pipeline_cache_key(&device.adapter_info())?;
         let path = folder?.join(key);
         let data = std::fs::read(&path).ok();
-        // SAFETY: the data, if any, is what `get_data` gave for an adapter with the same key; wgpu checks
-        // its header, and `fallback` starts empty if it does not fit.
+        // SAFETY: the data, if any, came from `get_data` for an adapter with the same key; wgpu checks its header, and `fallback` starts
+        // an empty cache if it does not fit.
         let cache = unsafe {
             device.create_pipeline_cache(&wgpu::PipelineCacheDescriptor {
                 label: None,
@@ -32,7 +32,7 @@ impl Disk {
                 fallback: true,
             })
         };
-        Some(Disk {
+        Some(DiskCache {
             cache,
             path,
             dirty: None,
@@ -43,18 +43,19 @@ impl Disk {
         &self.cache
     }
 
-    pub fn compiled(&mut self) {
+    /// Notes that a pipeline was compiled.
+    pub fn mark_dirty(&mut self) {
         self.dirty = Some(Instant::now());
     }
 
-    /// Writes the file if pipelines were compiled and a moment has passed.
+    /// Writes the file if the last burst of compilation is over.
     pub fn save_when_quiet(&mut self) {
         if self.dirty.is_some_and(|since| since.elapsed() > QUIET) {
             self.save();
         }
     }
 
-    /// Writes the file if pipelines were compiled. A folder that cannot be written is no error: the cache is only a shortcut.
+    /// Writes the file if it lacks pipelines. Failing to write it is no error: the cache is optional.
     pub fn save(&mut self) {
         if self.dirty.take().is_none() {
             return;

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::shader::operand::{operand, quantized, strided_at};
 use crate::shader::{Access, Binding, Specialization};
 
-/// Who reads the text: naga refuses headers that Tint requires.
+/// The WGSL compiler: naga rejects `enable` directives that Tint requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     Naga,
@@ -18,16 +18,16 @@ pub enum Target {
 const F16: &str = wgsl!("dtype/f16.wgsl");
 const F16_PACKS: &str = wgsl!("dtype/f16_packs.wgsl");
 
-/// What the shaders of an adapter may use beside what all have.
+/// Optional abilities of an adapter that change shader text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traits {
-    /// `pack2x16float` is known to round to f16 as it should.
+    /// `pack2x16float` rounds to nearest even (tested on the device).
     pub packs: bool,
-    /// Parameters come with the dispatch, not in a buffer.
+    /// Parameters are immediates instead of a uniform buffer.
     pub immediates: bool,
 }
 
-/// How a kernel's file declares its parameters, and how it does where they are immediates.
+/// The declaration of parameters in a kernel's file, and its replacement for immediates.
 const PARAMS: [&str; 2] = [
     "@group(0) @binding(0) var<uniform> p: Params;",
     "var<immediate> p: Params;",
@@ -59,19 +59,19 @@ impl Text {
         }
     }
 
-    /// Links a file of functions once more, for another operand: with other names.
+    /// Links a file of functions once more for another operand, with identifiers renamed by `(old, new)` pairs.
     pub fn file_of(&mut self, source: &str, names: &[(&str, &str)]) {
         self.renamed.push(renamed(&without_slots(source), names));
     }
 
-    /// Declares the operands from one on, for a kernel whose file does not.
+    /// Declares the operands from index `first` on, for a kernel whose file does not.
     pub fn bindings(&mut self, spec: &Specialization, first: usize) {
         for (at, binding) in (1..).zip(spec.bindings()).skip(first) {
             self.binding(at, binding);
         }
     }
 
-    /// Declares one of them.
+    /// Declares one operand at binding `at`.
     pub fn binding(&mut self, at: usize, binding: &Binding) {
         let (n, up) = (binding.name, binding.name.to_uppercase());
         let access = if binding.write { "read_write" } else { "read" };
@@ -80,7 +80,7 @@ impl Text {
         ));
     }
 
-    /// Adds `{n}_at(i)` for an operand that does its own stores.
+    /// Adds `{n}_at(i)` for an operand that the kernel stores to itself.
     pub fn strided_at(&mut self, n: &str) {
         strided_at(self, n);
     }
@@ -91,12 +91,12 @@ impl Text {
     }
 }
 
-/// The text of a specialisation, for any adapter.
+/// The shader text of a specialisation, for any adapter.
 pub fn link(spec: &Specialization, target: Target) -> Result<String> {
     link_for(spec, target, Traits::default())
 }
 
-/// The same for an adapter with these traits.
+/// [`link`] for an adapter with these traits.
 pub fn link_for(spec: &Specialization, target: Target, traits: Traits) -> Result<String> {
     let kernel = spec.kernel;
     let mut text = Text {
@@ -155,7 +155,7 @@ pub fn link_for(spec: &Specialization, target: Target, traits: Traits) -> Result
     Ok(out)
 }
 
-/// Text with other identifiers in the place of some.
+/// Text with identifiers renamed by `(old, new)` pairs.
 pub(crate) fn renamed(text: &str, names: &[(&str, &str)]) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut out = String::with_capacity(text.len());
@@ -170,7 +170,7 @@ pub(crate) fn renamed(text: &str, names: &[(&str, &str)]) -> String {
     out
 }
 
-/// One function of a file, which ends with the first brace at the start of a line or with its only line.
+/// The text of one function of a file. It ends at the first `}` that begins a line, unless it is one line long.
 pub(crate) fn function<'a>(file: &'a str, name: &str) -> &'a str {
     let Some(start) = file.find(&format!("fn {name}(")) else {
         return "";
@@ -184,7 +184,7 @@ pub(crate) fn function<'a>(file: &'a str, name: &str) -> &'a str {
     &rest[..end]
 }
 
-/// A linked file without its slot block, which stands for what its user brings.
+/// A linked file without its slot block, whose declarations the kernel provides.
 fn without_slots(file: &str) -> Cow<'_, str> {
     match file.split_once("// slots:") {
         Some((head, rest)) => match rest.split_once("// end slots") {

@@ -1,4 +1,4 @@
-//! Shader text, and the pipelines that are made of it.
+//! Links shader text and compiles it to pipelines.
 
 pub(crate) mod compile;
 pub(crate) mod disk_cache;

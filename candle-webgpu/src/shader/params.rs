@@ -1,11 +1,10 @@
-//! The parameters of kernels: one declaration gives the struct that is uploaded and its layout, which a test compares with the
-//! layout of the WGSL struct.
+//! Kernel parameters: one declaration gives the uploaded struct and its layout, which a test compares with the WGSL struct.
 
-/// Bytes of parameters an op may have: one slot of the uniform buffer, and the largest dynamic-offset alignment that WebGPU allows an adapter to
-/// ask for.
+/// The most bytes of an op's parameters: one slot of the uniform buffer, which is the largest dynamic offset alignment that WebGPU lets an
+/// adapter require.
 pub(crate) const PARAMS_SLOT: u64 = 256;
 
-/// A field of the parameters, in bytes from their start.
+/// A field of the parameters; offset and size in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
     pub name: &'static str,
@@ -13,7 +12,7 @@ pub struct Field {
     pub size: usize,
 }
 
-/// How the parameters of a kernel lie in memory: the fields of its `Params` in declaration order.
+/// The layout of a kernel's `Params`: its fields in declaration order.
 #[derive(Debug, Clone, Copy)]
 pub struct ParamsLayout {
     pub fields: &'static [Field],
@@ -21,15 +20,15 @@ pub struct ParamsLayout {
 }
 
 impl ParamsLayout {
-    /// Of a kernel whose struct is not declared by [`params`](crate::shader::params).
+    /// For a kernel whose struct is not declared by [`params`](crate::shader::params).
     pub const UNKNOWN: ParamsLayout = ParamsLayout {
         fields: &[],
         size: 0,
     };
 }
 
-/// Declares parameters as a kernel's file declares them in WGSL: `repr(C)`, plain old data, and `LAYOUT` for the kernel's row. Fields
-/// whose names begin with `pad` stand for the padding that WGSL inserts.
+/// Declares a kernel's parameters as a `repr(C)`, `Pod` struct with the field names of the WGSL struct, and `LAYOUT` for the kernel's row.
+/// Fields whose names begin with `pad` are the padding that WGSL inserts.
 macro_rules! params {
     ($(#[$meta:meta])* $vis:vis struct $name:ident { $($(#[$field_meta:meta])* $field_vis:vis $field:ident: $ty:ty),+ $(,)? }) => {
         $(#[$meta])*
@@ -39,7 +38,7 @@ macro_rules! params {
 
         impl $name {
             /// Compared with the WGSL struct by a test.
-            #[allow(dead_code, reason = "parts of other parameters have no row of their own")]
+            #[allow(dead_code, reason = "a struct nested in other parameters has no row")]
             pub(crate) const LAYOUT: $crate::shader::ParamsLayout = $crate::shader::ParamsLayout {
                 fields: &[$($crate::shader::Field {
                     name: stringify!($field),

@@ -1,21 +1,21 @@
-//! Pipelines, kept by specialisation. Shapes are never part of the key.
+//! Compiled pipelines by specialisation. Shapes are never part of the key.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::Result;
 use crate::shader::compile::{Compiler, Pipeline, Signature};
-use crate::shader::disk_cache::Disk;
-use crate::shader::precompile::Ahead;
+use crate::shader::disk_cache::DiskCache;
+use crate::shader::precompile::Precompiler;
 use crate::shader::Specialization;
 use rustc_hash::FxHashMap;
 
-/// What the encoder looks pipelines up in. What it lacks is compiled by [`Ahead`].
+/// The encoder's pipelines. The [`Precompiler`] compiles missing ones.
 pub(crate) struct Pipelines {
     compiled: FxHashMap<Specialization, Arc<Pipeline>>,
-    ahead: Arc<Ahead>,
-    disk: Option<Disk>,
-    /// An op of this submit needed one that was not there.
+    precompiler: Arc<Precompiler>,
+    disk: Option<DiskCache>,
+    /// An op of this submit needed a pipeline that was missing.
     missed: bool,
 }
 
@@ -26,23 +26,25 @@ impl Pipelines {
         checked: bool,
         folder: Option<PathBuf>,
     ) -> Self {
-        let disk = Disk::open(&device, folder);
+        let disk = DiskCache::open(&device, folder);
         let cache = disk.as_ref().map(|disk| disk.cache().clone());
         Pipelines {
             compiled: FxHashMap::default(),
-            ahead: Arc::new(Ahead::new(Compiler::new(device, adapter, checked, cache))),
+            precompiler: Arc::new(Precompiler::new(Compiler::new(
+                device, adapter, checked, cache,
+            ))),
             disk,
             missed: false,
         }
     }
 
-    pub fn ahead(&self) -> &Arc<Ahead> {
-        &self.ahead
+    pub fn precompiler(&self) -> &Arc<Precompiler> {
+        &self.precompiler
     }
 
-    /// Whether shaders pack f16 by `pack2x16float`. What has been compiled otherwise is forgotten.
+    /// Sets whether shaders pack f16 by `pack2x16float`. A change forgets all pipelines.
     pub fn pack_f16(&mut self, packs: bool) {
-        if self.ahead.pack_f16(packs) != packs {
+        if self.precompiler.pack_f16(packs) != packs {
             self.compiled.clear();
         }
     }
@@ -51,45 +53,45 @@ impl Pipelines {
         self.compiled.len()
     }
 
-    /// Called now and then: keeps what was compiled for the next run.
+    /// Writes the disk cache if nothing was compiled for a moment. Call it regularly.
     pub fn save_when_quiet(&mut self) {
         if let Some(disk) = &mut self.disk {
             disk.save_when_quiet();
         }
     }
 
-    /// The same at once.
+    /// Writes the disk cache at once.
     pub fn save(&mut self) {
         if let Some(disk) = &mut self.disk {
             disk.save();
         }
     }
 
-    /// The pipeline of an op. If it has to be compiled, those of the ops `behind` it are, too, meanwhile.
+    /// The pipeline of an op. If it is missing, those of the `next` ops are compiled in parallel.
     pub fn get<'a>(
         &mut self,
         spec: &Specialization,
-        behind: impl Iterator<Item = &'a Specialization>,
+        next: impl Iterator<Item = &'a Specialization>,
     ) -> Result<Arc<Pipeline>> {
         if let Some(pipeline) = self.compiled.get(spec) {
             return Ok(pipeline.clone());
         }
         self.missed = true;
-        self.ahead.want(behind);
-        let pipeline = self.ahead.get(spec)?;
+        self.precompiler.request(next);
+        let pipeline = self.precompiler.get(spec)?;
         self.compiled.insert(spec.clone(), pipeline.clone());
         if let Some(disk) = &mut self.disk {
-            disk.compiled();
+            disk.mark_dirty();
         }
         Ok(pipeline)
     }
 
-    /// All ops of a submit are encoded.
-    pub fn encoded(&mut self) {
-        self.ahead.set_cold(std::mem::take(&mut self.missed));
+    /// Call it after the last op of a submit.
+    pub fn end_submit(&mut self) {
+        self.precompiler.set_cold(std::mem::take(&mut self.missed));
     }
 
     pub fn bind_group_layout(&self, signature: Signature) -> wgpu::BindGroupLayout {
-        self.ahead.compiler().layout(signature).bind_group
+        self.precompiler.compiler().layout(signature).bind_group
     }
 }

@@ -1,6 +1,5 @@
-//! Compiling ahead: some threads make the pipelines of ops that were sent, or stand behind the one that is being encoded, before
-//! the encoder asks for them. A driver takes 5 to 500 ms for one, and a model's first pass needs some ten at once. Where there are no
-//! threads (browsers) the encoder makes one after the other.
+//! Compiles pipelines in parallel before the encoder needs them. A driver takes 5 to 500 ms for one, and a model's first pass needs some
+//! ten at once. Without threads (browsers) the encoder compiles one after the other.
 
 use std::collections::VecDeque;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -14,50 +13,50 @@ use crate::shader::Specialization;
 use crate::util::{join, lock};
 use rustc_hash::FxHashMap;
 
-/// More threads would hold much memory, and a driver's compilers get into each other's way.
-const THREADS: usize = 8;
+/// More threads take much memory, and a driver's compilers slow each other down.
+const MAX_THREADS: usize = 8;
 
-pub(crate) struct Ahead {
+pub(crate) struct Precompiler {
     shared: Arc<Shared>,
-    /// The last ops that were encoded needed pipelines that were not there.
+    /// The last submit needed pipelines that were not compiled.
     cold: AtomicBool,
 }
 
 struct Shared {
     compiler: Compiler,
-    /// Threads at once; 0 where there are none.
-    most: usize,
+    /// The most compile threads; 0 without threads.
+    max_threads: usize,
     state: Mutex<State>,
-    /// A pipeline was made.
-    made: Condvar,
+    /// Signals a finished pipeline.
+    compiled: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    /// What no thread has begun yet, in the order in which it will be asked for.
-    line: VecDeque<Specialization>,
+    /// Pipelines to compile, in the order of their use.
+    queue: VecDeque<Specialization>,
     stages: FxHashMap<Specialization, Stage>,
-    /// How many look at the line.
+    /// Threads that take from the queue.
     threads: usize,
-    /// All that may not have ended yet.
+    /// Threads that may still run.
     started: Vec<JoinHandle<()>>,
 }
 
 enum Stage {
-    InLine,
-    UnderWay,
-    Made(Result<Arc<Pipeline>>),
+    Queued,
+    InProgress,
+    Done(Result<Arc<Pipeline>>),
 }
 
-impl Ahead {
+impl Precompiler {
     pub fn new(compiler: Compiler) -> Self {
         let cores = std::thread::available_parallelism();
-        Ahead {
+        Precompiler {
             shared: Arc::new(Shared {
                 compiler,
-                most: cores.map_or(0, |cores| cores.get().min(THREADS)),
+                max_threads: cores.map_or(0, |cores| cores.get().min(MAX_THREADS)),
                 state: Mutex::default(),
-                made: Condvar::new(),
+                compiled: Condvar::new(),
             }),
             cold: AtomicBool::new(true),
         }
@@ -67,8 +66,8 @@ impl Ahead {
         &self.shared.compiler
     }
 
-    /// Whether shaders pack f16 by `pack2x16float` from now on; gives what it was. What was made otherwise is forgotten, so nothing
-    /// may be under way.
+    /// Sets whether shaders pack f16 by `pack2x16float`; returns the old value. A change forgets all pipelines, so none may be in
+    /// progress.
     pub fn pack_f16(&self, packs: bool) -> bool {
         let was = self.compiler().pack_f16(packs);
         if was != packs {
@@ -77,7 +76,7 @@ impl Ahead {
         was
     }
 
-    /// Whether it is worth while to say what will be wanted: a program that has all its pipelines should not pay for it.
+    /// Whether requests are worthwhile: a program that has all its pipelines should not pay for them.
     pub fn is_cold(&self) -> bool {
         self.cold.load(Ordering::Relaxed)
     }
@@ -89,23 +88,23 @@ impl Ahead {
         }
     }
 
-    /// Has threads begin what nobody has begun yet. Each has to be asked for some time.
-    pub fn want<'a>(&self, specs: impl Iterator<Item = &'a Specialization>) {
+    /// Starts to compile pipelines that are not there yet. Every request must be followed by a [`get`](Self::get).
+    pub fn request<'a>(&self, specs: impl Iterator<Item = &'a Specialization>) {
         let shared = &self.shared;
-        if shared.most == 0 {
+        if shared.max_threads == 0 {
             return;
         }
         let mut state = lock(&shared.state);
         for spec in specs {
             if !state.stages.contains_key(spec) {
-                state.stages.insert(spec.clone(), Stage::InLine);
-                state.line.push_back(spec.clone());
+                state.stages.insert(spec.clone(), Stage::Queued);
+                state.queue.push_back(spec.clone());
             }
         }
-        for _ in state.threads..shared.most.min(state.threads + state.line.len()) {
+        for _ in state.threads..shared.max_threads.min(state.threads + state.queue.len()) {
             let shared = shared.clone();
             let thread = std::thread::Builder::new().name("candle-webgpu-compile".into());
-            // Where no thread can be had the encoder will do it.
+            // If no thread can be started the encoder compiles it.
             if let Ok(started) = thread.spawn(move || shared.work()) {
                 state.threads += 1;
                 state.started.retain(|thread| !thread.is_finished());
@@ -114,28 +113,28 @@ impl Ahead {
         }
     }
 
-    /// The pipeline of a specialisation: waits for the thread that makes it, or makes it. What failed is tried again the next time.
+    /// The pipeline of a specialisation: waits for the thread that compiles it, or compiles it. A failure is tried again by the next call.
     pub fn get(&self, spec: &Specialization) -> Result<Arc<Pipeline>> {
         let shared = &self.shared;
         let mut state = lock(&shared.state);
         loop {
             match state.stages.get(spec) {
-                Some(Stage::Made(made)) => {
+                Some(Stage::Done(made)) => {
                     let made = made.clone();
                     if made.is_err() {
                         state.stages.remove(spec);
                     }
                     return made;
                 }
-                Some(Stage::UnderWay) => {
-                    let waited = shared.made.wait(state);
+                Some(Stage::InProgress) => {
+                    let waited = shared.compiled.wait(state);
                     state = waited.unwrap_or_else(PoisonError::into_inner);
                 }
-                Some(Stage::InLine) | None => {
-                    state.line.retain(|other| other != spec);
-                    state.stages.insert(spec.clone(), Stage::UnderWay);
+                Some(Stage::Queued) | None => {
+                    state.queue.retain(|other| other != spec);
+                    state.stages.insert(spec.clone(), Stage::InProgress);
                     drop(state);
-                    shared.make(spec);
+                    shared.compile(spec);
                     state = lock(&shared.state);
                 }
             }
@@ -143,11 +142,11 @@ impl Ahead {
     }
 }
 
-impl Drop for Ahead {
-    /// No thread is to be in a driver when the program ends, nor to be the last one to let go of the device.
+impl Drop for Precompiler {
+    /// Joins the threads: none may be inside a driver when the program ends, nor drop the device last.
     fn drop(&mut self) {
         let mut state = lock(&self.shared.state);
-        state.line.clear();
+        state.queue.clear();
         let started = std::mem::take(&mut state.started);
         drop(state);
         join(started);
@@ -155,28 +154,28 @@ impl Drop for Ahead {
 }
 
 impl Shared {
-    /// Makes what stands in line, until nothing does.
+    /// Compiles what is queued, until nothing is.
     fn work(&self) {
         loop {
             let mut state = lock(&self.state);
-            let Some(spec) = state.line.pop_front() else {
+            let Some(spec) = state.queue.pop_front() else {
                 state.threads -= 1;
                 return;
             };
-            state.stages.insert(spec.clone(), Stage::UnderWay);
+            state.stages.insert(spec.clone(), Stage::InProgress);
             drop(state);
-            self.make(&spec);
+            self.compile(&spec);
         }
     }
 
-    /// Makes a pipeline that is under way. Whatever happens, whoever waits for it goes on.
-    fn make(&self, spec: &Specialization) {
+    /// Compiles a pipeline that is marked as in progress, and wakes the threads that wait for it, also after a panic.
+    fn compile(&self, spec: &Specialization) {
         let compiled = catch_unwind(AssertUnwindSafe(|| self.compiler.compile(spec)));
         let made = compiled.unwrap_or_else(|panic| Err(Error::of_panic(panic)));
         let mut state = lock(&self.state);
-        let made = Stage::Made(made.map(Arc::new));
+        let made = Stage::Done(made.map(Arc::new));
         state.stages.insert(spec.clone(), made);
-        self.made.notify_all();
+        self.compiled.notify_all();
     }
 }
 
@@ -190,40 +189,43 @@ mod tests {
 
     const F32: [(DType, Access); 2] = [(DType::F32, Access::Flat), (DType::F32, Access::Put)];
 
-    fn ahead(b: &Bench) -> Ahead {
+    fn precompiler(b: &Bench) -> Precompiler {
         let device = b.device.executor().device.clone();
-        Ahead::new(Compiler::new(device, String::new(), false, None))
+        Precompiler::new(Compiler::new(device, String::new(), false, None))
     }
 
     #[test]
-    fn each_is_made_once_whoever_asks() {
+    fn each_pipeline_is_compiled_once() {
         let b = Bench::new("");
-        let ahead = ahead(&b);
+        let precompiler = precompiler(&b);
         let specs = ["uexp", "uneg", "usin", "ucos", "uabs"]
             .map(|op| Specialization::new(&UNARY, op, &F32));
-        ahead.want(specs.iter());
-        ahead.want(specs.iter().rev());
-        assert_eq!(lock(&ahead.shared.state).stages.len(), specs.len());
-        let first: Vec<_> = specs.iter().map(|s| ahead.get(s).expect("one")).collect();
+        precompiler.request(specs.iter());
+        precompiler.request(specs.iter().rev());
+        assert_eq!(lock(&precompiler.shared.state).stages.len(), specs.len());
+        let first: Vec<_> = specs
+            .iter()
+            .map(|s| precompiler.get(s).expect("one"))
+            .collect();
         for (spec, first) in specs.iter().zip(&first) {
-            assert!(Arc::ptr_eq(first, &ahead.get(spec).expect("one")));
+            assert!(Arc::ptr_eq(first, &precompiler.get(spec).expect("one")));
         }
-        assert!(lock(&ahead.shared.state).line.is_empty());
+        assert!(lock(&precompiler.shared.state).queue.is_empty());
     }
 
-    /// Also where a thread found it: the error comes to who asks for the pipeline, and only for that.
+    /// An error found by a compile thread is returned to the caller that needs the pipeline, and to no other.
     #[test]
-    fn what_fails_says_so_to_who_asks() {
+    fn a_failure_is_returned_for_its_pipeline_only() {
         let b = Bench::new("");
-        let ahead = ahead(&b);
+        let precompiler = precompiler(&b);
         let (bad, good) = (
             Specialization::new(&UNARY, "no such op", &F32),
             Specialization::new(&UNARY, "uexp", &F32),
         );
-        ahead.want([&bad, &good].into_iter());
+        precompiler.request([&bad, &good].into_iter());
         for _ in 0..2 {
-            assert!(ahead.get(&bad).is_err());
-            assert!(ahead.get(&good).is_ok());
+            assert!(precompiler.get(&bad).is_err());
+            assert!(precompiler.get(&good).is_ok());
         }
     }
 
@@ -235,7 +237,7 @@ mod tests {
             b.unary("uexp", &x);
             b.device.synchronize().expect("no error");
             let executor = b.device.executor();
-            assert_eq!(executor.ahead.is_cold(), cold);
+            assert_eq!(executor.precompiler.is_cold(), cold);
         }
     }
 }

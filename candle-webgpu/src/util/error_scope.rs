@@ -1,7 +1,7 @@
-//! wgpu's error scopes, where errors are known at once.
+//! wgpu's error scopes.
 
-/// Runs `make` in an error scope of wgpu, and gives what it made and the error, if there was one. In browsers the error is known later and
-/// comes back from the next readback, so there it is always `None`.
+/// Runs `make` in an error scope and returns its result and the error. Always `None` in a browser, which reports errors later: the next
+/// readback returns them.
 pub(crate) fn scoped<T>(
     device: &wgpu::Device,
     filter: wgpu::ErrorFilter,

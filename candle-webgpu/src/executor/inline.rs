@@ -1,0 +1,37 @@
+//! The inline schedule: every stage runs at once, on the thread that calls it. Browsers have no other.
+
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::executor::schedule::{EncodeJob, Schedule};
+use crate::executor::submit::Commands;
+use crate::executor::Executor;
+use crate::recorder::batch::Batch;
+use crate::recorder::op::Ops;
+use crate::util::lock;
+
+pub(crate) struct Inline;
+
+impl Schedule for Inline {
+    fn rewrite(&self, executor: &Executor, mut batch: Batch) -> Ops {
+        executor.rewrite_batch(&mut batch);
+        batch.ops
+    }
+
+    fn encode(&self, executor: &Executor, mut job: EncodeJob) -> Ops {
+        executor.encode_job(&mut job);
+        job.ops
+    }
+
+    fn submit(&self, executor: &Executor, commands: Commands) -> Result<()> {
+        executor.submit_commands(&mut lock(&executor.submitter), commands)
+    }
+
+    fn wait_submitted(&self) {}
+
+    fn wait_idle(&self) {}
+
+    fn spin(&self) -> Duration {
+        Duration::ZERO
+    }
+}

@@ -1,0 +1,110 @@
+//! The three stages of a batch - rewrite, encode, submit - and the [`Schedule`] that says which thread runs each.
+
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::executor::submit::Commands;
+use crate::executor::Executor;
+use crate::fusion::coalesce_copies;
+use crate::fusion::graph::Graph;
+use crate::recorder::batch::{Batch, Copy, DEFERRED_OPS};
+use crate::recorder::op::Ops;
+use crate::util::lock;
+
+/// Rewritten ops to encode, and the readbacks that follow them.
+pub(crate) struct EncodeJob {
+    pub ops: Ops,
+    copies: Vec<Copy>,
+}
+
+/// Where the stages run: [`Inline`](crate::executor::inline::Inline) or [`Threaded`](crate::executor::threaded::Threaded).
+///
+/// `rewrite` and `encode` return finished ops, for the recorder to recycle.
+pub(crate) trait Schedule: Send + Sync {
+    fn rewrite(&self, executor: &Executor, batch: Batch) -> Ops;
+    fn encode(&self, executor: &Executor, job: EncodeJob) -> Ops;
+    fn submit(&self, executor: &Executor, commands: Commands) -> Result<()>;
+    /// Waits until every encoded command is submitted.
+    fn wait_submitted(&self);
+    /// Waits until no stage has work.
+    fn wait_idle(&self);
+    /// How long to poll for an event before blocking.
+    fn spin(&self) -> Duration;
+}
+
+impl Executor {
+    /// First stage: rewrites a batch and passes on the ops that are not deferred. Leaves finished ops in the batch.
+    pub(crate) fn rewrite_batch(&self, batch: &mut Batch) {
+        let end = batch.end.take();
+        let deferred = match end {
+            None if self.rules.rewrites_batches() => DEFERRED_OPS,
+            _ => 0,
+        };
+        let ops = self.apply_rules(batch, deferred);
+        // A flush goes on even without ops: there may be uploads to submit.
+        if ops.is_empty() && end.is_none() {
+            return;
+        }
+        // Compile missing pipelines while the encoder works on earlier ops.
+        if self.precompiler.is_cold() {
+            self.precompiler.request(ops.iter().map(|op| &op.spec));
+        }
+        let job = EncodeJob {
+            ops,
+            copies: end.unwrap_or_default(),
+        };
+        batch.ops.append(&mut self.schedule.encode(self, job));
+    }
+
+    /// Applies the fusion rules to the deferred ops and the batch, keeps the newest `deferred` ops for the next batch and returns the
+    /// others. Leaves replaced ops in the batch.
+    fn apply_rules(&self, batch: &mut Batch, deferred: usize) -> Ops {
+        let mut kept = lock(&self.deferred);
+        let mut ops = std::mem::take(&mut *kept);
+        for op in &mut batch.ops {
+            if let Err(error) = coalesce_copies::dispatch(&self.gpu, op) {
+                self.fail_outputs(op, &error);
+                self.store_error(error);
+            }
+        }
+        ops.append(&mut batch.ops);
+        let due = ops.len().saturating_sub(deferred);
+        let mut graph = Graph::new(ops, due, batch.number);
+        self.rules.apply(&self.gpu, &mut graph);
+        let [now, later, dead] = graph.into_ops();
+        (*kept, batch.ops) = (later, dead);
+        if self.log {
+            now.iter().for_each(|op| eprintln!("{}", op.spec.name()));
+        }
+        match &self.nan_check {
+            Some(check) => check.around(&self.gpu, now),
+            None => now,
+        }
+    }
+
+    /// Second stage: encodes ops and passes on their commands. Leaves finished ops in the job.
+    pub(crate) fn encode_job(&self, job: &mut EncodeJob) {
+        let encoder = &mut lock(&self.encoder);
+        let EncodeJob { ops, copies } = job;
+        if ops.is_empty() && copies.is_empty() && self.submitter().uploaded == 0 {
+            return;
+        }
+        let submit = |commands| self.schedule.submit(self, commands);
+        let encoded = self
+            .check_lost()
+            .and_then(|()| self.encode_all(encoder, ops, copies, submit));
+        if let Err(error) = encoded {
+            self.store_error(error);
+        }
+    }
+
+    /// Third stage, on a thread of its own: a later call returns its errors.
+    pub(crate) fn submit_job(&self, job: &mut Option<Commands>) {
+        let Some(commands) = job.take() else {
+            return;
+        };
+        if let Err(error) = self.submit_commands(&mut lock(&self.submitter), commands) {
+            self.store_error(error);
+        }
+    }
+}
