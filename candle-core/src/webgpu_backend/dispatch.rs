@@ -1,6 +1,6 @@
-//! The entry points of Candle: [`BackendStorage`], custom ops, attention and quantized matrices. Each runs the op in `storage.rs`,
-//! `nn.rs` or `quantized/webgpu.rs` and describes it by a [`Call`]. With `CANDLE_WEBGPU_VERIFY=1` the call compares the result with the
-//! CPU's; otherwise it does nothing.
+//! The entry points of Candle: [`BackendStorage`], custom ops, attention and quantized matrices. Each runs the op in
+//! `storage.rs`, `nn.rs` or `quantized/webgpu.rs` and describes it by a [`Call`]. With `CANDLE_WEBGPU_VERIFY=1` the call
+//! compares the result with the CPU's; otherwise it does nothing.
 
 use candle_webgpu::kernel::attention::Attention;
 
