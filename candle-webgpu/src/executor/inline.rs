@@ -23,7 +23,7 @@ impl Schedule for Inline {
         job.ops
     }
 
-    fn submit(&self, executor: &Executor, commands: Commands) -> Result<()> {
+    fn pass_on(&self, executor: &Executor, commands: Commands) -> Result<()> {
         executor.submit_commands(&mut lock(&executor.submitter), commands)
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct EncodeJob {
 pub(crate) trait Schedule: Send + Sync {
     fn rewrite(&self, executor: &Executor, batch: Batch) -> Ops;
     fn encode(&self, executor: &Executor, job: EncodeJob) -> Ops;
-    fn submit(&self, executor: &Executor, commands: Commands) -> Result<()>;
+    fn pass_on(&self, executor: &Executor, commands: Commands) -> Result<()>;
     /// Waits until every encoded command is submitted.
     fn wait_submitted(&self);
     /// Waits until no stage has work.
@@ -89,7 +89,7 @@ impl Executor {
         if ops.is_empty() && copies.is_empty() && self.submitter().uploaded == 0 {
             return;
         }
-        let submit = |commands| self.schedule.submit(self, commands);
+        let submit = |commands| self.schedule.pass_on(self, commands);
         let encoded = self
             .check_lost()
             .and_then(|()| self.encode_all(encoder, ops, copies, submit));

@@ -59,7 +59,7 @@ impl Schedule for Threaded {
         finished.into_iter().flat_map(|job| job.ops).collect()
     }
 
-    fn submit(&self, _: &Executor, commands: Commands) -> Result<()> {
+    fn pass_on(&self, _: &Executor, commands: Commands) -> Result<()> {
         self.submitter.send(Some(commands));
         Ok(())
     }

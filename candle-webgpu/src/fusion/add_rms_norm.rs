@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::fusion::graph::{Graph, Rewrite};
-use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
+use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::elementwise::binary::BINARY;
 use crate::kernel::matmul::epilogue;
 use crate::kernel::norm::{add_norm_spec, AddNormParams, NormParams, RMS_NORM};

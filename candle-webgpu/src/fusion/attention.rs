@@ -5,8 +5,8 @@ use smallvec::SmallVec;
 
 use crate::dtype::DType;
 use crate::fusion::graph::{Graph, Places, Rewrite};
+use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::fusion::trace::{common_dims, stride, Axis, CopyMap, OperandView};
-use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::attention::plan::{plan, Mask, Params, MAX_HEAD_DIM};
 use crate::kernel::elementwise::binary::BINARY;
 use crate::kernel::elementwise::unary::{CAST_OP, UNARY};

@@ -2,7 +2,7 @@
 //! the kernel.
 
 use crate::error::Result;
-use crate::fusion::{Apply, Enabled, Exact, Rule};
+use crate::fusion::rule::{Apply, Enabled, Exact, Rule};
 use crate::kernel::copy;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;

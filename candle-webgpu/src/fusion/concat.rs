@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::fusion::graph::{Graph, Rewrite};
-use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
+use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::copy::concat::{spec, Params, Part, PARTS, RANK};
 use crate::kernel::copy::COPY_QUADS;
 use crate::kernel::{Strided, WORKGROUP};

@@ -1,7 +1,7 @@
 //! Removes ops whose results are never read.
 
 use crate::fusion::graph::{Graph, Rewrite};
-use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
+use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::recorder::gpu::Gpu;
 
 pub(crate) const RULE: Rule = Rule {

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use crate::dtype::DType;
 use crate::fusion::expr::{Expr, Read};
 use crate::fusion::graph::{Graph, Rewrite};
-use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
+use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::elementwise::fused::{MAX_READS, MAX_SCALARS, MAX_VIEWS};
 use crate::recorder::gpu::Gpu;
 use crate::shader::Arg;

@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 
 use crate::fusion::graph::{Graph, Rewrite};
-use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
+use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::matmul::gemv_projections;
 use crate::kernel::matmul::gemv_projections::MOST;
 use crate::kernel::matmul::problem::Params as Product;

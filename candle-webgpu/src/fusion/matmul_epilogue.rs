@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use crate::dtype::DType;
 use crate::fusion::expr::{Expr, Read};
 use crate::fusion::graph::{writes, Graph, Rewrite};
-use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
+use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::epilogue::{Epilogue, Params, MAX_READS, MAX_SCALARS};
 use crate::kernel::matmul::gemv_projections;

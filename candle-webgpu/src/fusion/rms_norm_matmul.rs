@@ -6,7 +6,7 @@
 use smallvec::SmallVec;
 
 use crate::fusion::graph::{Graph, Places, Rewrite};
-use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
+use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::matmul::problem::Params as Product;
 use crate::kernel::matmul::rms_norm_gemv::{params, spec};
 use crate::kernel::norm::{NormParams, RMS_NORM};

@@ -4,7 +4,8 @@
 use smallvec::SmallVec;
 
 use crate::fusion::graph::{Graph, Rewrite};
-use crate::fusion::{concat, rope_qk, Apply, Enabled, Exact, Rule, Scan};
+use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
+use crate::fusion::{concat, rope_qk};
 use crate::kernel::copy::concat::{destinations, Params as Copies, Part as Copy};
 use crate::kernel::rope::kv_cache::{spec, PARTS};
 use crate::kernel::rope::{Part, QkParams, ROPE_QK};

@@ -1,7 +1,7 @@
 //! RoPE of queries and of keys by the same angles becomes one kernel. Bit for bit.
 
 use crate::fusion::graph::{Graph, Rewrite};
-use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
+use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::rope::{qk_spec, Params, QkParams, Side, ROPE};
 use crate::kernel::threads;
 use crate::recorder::gpu::Gpu;

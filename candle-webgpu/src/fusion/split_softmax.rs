@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 
 use crate::fusion::graph::{Graph, Rewrite};
-use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
+use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::softmax::split::Chunks;
 use crate::kernel::softmax::{SoftmaxParams, SOFTMAX};
 use crate::memory::buffer::Value;

@@ -1,7 +1,7 @@
 //! A transposing copy goes through tiles in workgroup memory. The last of rules, since others know it as it is recorded.
 
 use crate::fusion::graph::{Graph, Rewrite};
-use crate::fusion::{Apply, Enabled, Exact, Rule, Scan};
+use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::copy::transpose::plan;
 use crate::kernel::copy::COPY_ELEMS;
 use crate::kernel::elementwise::unary::{COPY, UNARY};
