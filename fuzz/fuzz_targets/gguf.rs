@@ -1,4 +1,5 @@
 #![no_main]
+//! A libFuzzer target: reading GGUF files.
 
 use candle_webgpu_fuzz::{init, run, targets::gguf};
 

@@ -1,4 +1,5 @@
 #![no_main]
+//! A libFuzzer target: kernels on layouts of every kind.
 
 use candle_webgpu_fuzz::{init, run, targets::layouts};
 

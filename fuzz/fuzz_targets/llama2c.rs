@@ -1,4 +1,5 @@
 #![no_main]
+//! A libFuzzer target: reading llama2.c checkpoints.
 
 use candle_webgpu_fuzz::{init, run, targets::llama2c};
 

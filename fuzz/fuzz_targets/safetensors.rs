@@ -1,4 +1,5 @@
 #![no_main]
+//! A libFuzzer target: reading safetensors.
 
 use candle_webgpu_fuzz::{init, run, targets::safetensors};
 

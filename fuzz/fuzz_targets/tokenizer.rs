@@ -1,4 +1,5 @@
 #![no_main]
+//! A libFuzzer target: reading tokenizers.
 
 use candle_webgpu_fuzz::{init, run, targets::tokenizer};
 

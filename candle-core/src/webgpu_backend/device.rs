@@ -1,3 +1,5 @@
+//! The device as Candle sees it: `BackendDevice`.
+
 use candle_webgpu::{AdapterReport, Device as Runtime, Stats};
 
 use super::{webgpu_dtype, WebGpuStorage};

@@ -1,3 +1,5 @@
+//! Storage on the device, and the ops of `BackendStorage` as methods; `dispatch.rs` calls them.
+
 use std::future::Future;
 
 use candle_webgpu::kernel::conv::ConvParams;

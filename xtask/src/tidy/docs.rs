@@ -18,12 +18,12 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     lacking.collect()
 }
 
-/// Inner attributes may stand before the doc line.
+/// Inner attributes may stand before the doc line, and `enable` directives before the comment of a shader.
 fn says_something(text: &str, mark: &str) -> bool {
     let lines = text.lines().map(str::trim);
     let first = lines
         .into_iter()
-        .find(|line| !line.is_empty() && !line.starts_with("#!["));
+        .find(|line| !line.is_empty() && !line.starts_with("#![") && !line.starts_with("enable "));
     let said = first.and_then(|line| line.strip_prefix(mark));
     said.is_some_and(|said| said.contains(char::is_alphanumeric))
 }
