@@ -52,9 +52,9 @@ impl Text {
         self.line(without_slots(source).trim_end());
     }
 
-    /// Links a file of functions, once.
+    /// Links a file of functions, once. Files are compared by their text: the address of a constant differs between codegen units.
     pub fn file(&mut self, source: &'static str) {
-        if !self.files.iter().any(|f| std::ptr::eq(*f, source)) {
+        if !self.files.contains(&source) {
             self.files.push(source);
         }
     }
