@@ -7,7 +7,7 @@ use crate::kernel::matmul::gemm_coop::{
     all_tiles, tile, tile_slots, Tile, BY_OCTETS, FEATURES, ROUND,
 };
 use crate::kernel::matmul::plan;
-use crate::kernel::matmul::problem::Params as Product;
+use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::store::y_put;
 use crate::memory::buffer::Value;
 use crate::memory::view::{merge, to_u32};
@@ -39,7 +39,7 @@ const OCTET: usize = 8;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 struct Params {
-    product: Product,
+    product: MatmulParams,
     /// The shader's next field is aligned to 8 bytes.
     pad: u32,
     size: [u32; 2],
@@ -150,7 +150,7 @@ impl Problem<'_> {
         let rows = c_out.div_ceil(tile.m as usize) as u32;
         let groups = rows * n.div_ceil(tile.n as usize) as u32;
         let pair = |v: [usize; 2]| v.map(|v| v as u32);
-        let product = Product {
+        let product = MatmulParams {
             m: c_out as u32,
             n: to_u32(op, n)?,
             k: k / parts,
