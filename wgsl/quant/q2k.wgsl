@@ -2,7 +2,7 @@
 // 2 (v % 4) and up of bytes 32 (v / 4) .. + 32 of q, and bytes 2 v, 2 v + 1 of the scales (s low, t high).
 // A group of 4 blocks: (d, e) 4 x 4 bytes | scales 4 x 16 bytes | q 4 x 64 bytes.
 
-// slots: what a kernel with a quantized operand `w` brings, and lib/unit.wgsl.
+// slots: stand-ins for what a kernel with a quantized operand `w` and lib/unit.wgsl provide.
 struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn w_word(i: u32) -> u32 { return i; }
@@ -18,7 +18,7 @@ fn w_load(u: u32) -> Raw {
     return Raw(array(w_at(q), w_at(q + 1u)), w_at(base + 1u + block), w_word(base * 4u + block));
 }
 
-// Odd units are left where they lie, four times what they are; the scales of even ones make up for it.
+// q of odd units is not shifted down, which leaves four times its value; even units get four times the scale instead.
 fn w_unpack(r: Raw, u: u32, j: u32) -> Parts {
     let de = unpack2x16float(r.de);
     let words = select(r.scales.xy, r.scales.zw, u / 4u % 2u == 1u);

@@ -3,7 +3,7 @@
 // half in byte i % 8, high half of the byte for i > 7, and its upper two bits in byte 8 + i % 4, from bit 2 (i / 4) on.
 // A group of 8 blocks: d 8 x 2 bytes | scales 8 x 12 bytes | h 8 x 32 bytes | q 8 x 64 bytes.
 
-// slots: what a kernel with a quantized operand `w` brings, and lib/unit.wgsl.
+// slots: stand-ins for what a kernel with a quantized operand `w` and lib/unit.wgsl provide.
 struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn w_word(i: u32) -> u32 { return i; }
@@ -26,7 +26,7 @@ fn w_load(u: u32) -> Raw {
     );
 }
 
-// q is what is stored, four times that for odd units, which are left where they lie; the scales of even ones make up for it.
+// q of odd units is not shifted down, which leaves four times its value; even units get four times the scale instead.
 fn w_unpack(r: Raw, u: u32, j: u32) -> Parts {
     let four = u / 4u % 2u * 4u;
     // 4 (s - 32), signed.
@@ -48,7 +48,7 @@ fn w_unpack(r: Raw, u: u32, j: u32) -> Parts {
 fn three_bits(q: vec4<u32>, h: vec4<u32>, j: u32) -> vec4<u32> {
     let odd = j % 2u * 2u;
     let two = (q >> vec4<u32>(j / 2u * 4u)) & vec4<u32>(0x03030303u << odd);
-    // Bit j to bit 2 + odd.
+    // Moves bit j to bit 2 + odd.
     let third = h << vec4<u32>(2u - j / 2u * 2u + j % 2u);
     return two | (third & vec4<u32>(0x04040404u << odd));
 }

@@ -1,7 +1,7 @@
 // Q5_0: blocks of 32, d (n - 16) with n in five bits: the low four as in Q4_0, the fifth of element i is bit i of h.
 // A group of 8 blocks: d 8 x 2 bytes | h 8 x 4 bytes | n 8 x 16 bytes.
 
-// slots: what a kernel with a quantized operand `w` brings, and lib/unit.wgsl.
+// slots: stand-ins for what a kernel with a quantized operand `w` and lib/unit.wgsl provide.
 struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn w_word(i: u32) -> u32 { return i; }
@@ -17,7 +17,7 @@ fn w_load(u: u32) -> Raw {
     return Raw(array(w_at(n), w_at(n + 1u)), vec2<u32>(w_word(h), w_word(h + 1u)), w_word(base * 4u + u % 8u / 2u));
 }
 
-// q is 8 (n - 16).
+// The q returned here is 8 (n - 16).
 fn w_unpack(r: Raw, u: u32, j: u32) -> Parts {
     let n = r.n[j];
     let h = vec4<u32>(r.h[j]);

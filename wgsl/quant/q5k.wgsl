@@ -1,8 +1,8 @@
 // Q5_K: blocks of 256, d s n - e t with n in five bits and s, t in six, shared by 32 elements: the low four bits as
 // in Q4_K, the fifth from bit v of the bytes of h.
-// A block as it is: (d, e) 4 bytes | scales 12 bytes | h 32 bytes | n 128 bytes.
+// A block in its GGUF layout: (d, e) 4 bytes | scales 12 bytes | h 32 bytes | n 128 bytes.
 
-// slots: what a kernel with a quantized operand `w` brings, and lib/unit.wgsl.
+// slots: stand-ins for what a kernel with a quantized operand `w` and lib/unit.wgsl provide.
 struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn unit_scales_mins(head: vec4<u32>, late: bool) -> vec2<u32> { return head.xy; }
@@ -28,7 +28,7 @@ fn w_unpack(r: Raw, u: u32, j: u32) -> Parts {
     let n = j / 2u * 2u;
     let shift = vec4<u32>(j % 2u * 4u);
     let four = vec4<u32>(u % 8u);
-    // Bit j to bit 4.
+    // Moves bit j to bit 4.
     let fifth = vec4<u32>(4u - j);
     let bit = vec4<u32>(0x10101010u);
     return Parts(

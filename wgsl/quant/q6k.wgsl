@@ -3,7 +3,7 @@
 // 32 a .. + 32 of h, and scales 2 v, 2 v + 1.
 // A group of 8 blocks: d 8 x 2 bytes | scales 8 x 16 bytes | h 8 x 64 bytes | l 8 x 128 bytes.
 
-// slots: what a kernel with a quantized operand `w` brings, and lib/unit.wgsl.
+// slots: stand-ins for what a kernel with a quantized operand `w` and lib/unit.wgsl provide.
 struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn w_word(i: u32) -> u32 { return i; }
@@ -26,7 +26,7 @@ fn w_load(u: u32) -> Raw {
     );
 }
 
-// q is 4 (q - 32).
+// The q returned here is 4 (q - 32).
 fn w_unpack(r: Raw, u: u32, j: u32) -> Parts {
     let words = select(r.scales.xy, r.scales.zw, u / 4u % 2u == 1u);
     let at = j % 2u * 2u;

@@ -11,7 +11,7 @@ use crate::kernel::attention::plan::{plan, Mask, Params, MAX_HEAD_DIM};
 use crate::kernel::elementwise::binary::BINARY;
 use crate::kernel::elementwise::unary::{CAST_OP, UNARY};
 use crate::kernel::elementwise::where_cond::WHERE_COND;
-use crate::kernel::matmul::plan::is_product;
+use crate::kernel::matmul::plan::is_matmul;
 use crate::kernel::matmul::problem::Params as Matmul;
 use crate::kernel::matmul::store::FLOATS;
 use crate::kernel::softmax::{SoftmaxParams, SOFTMAX};
@@ -106,7 +106,7 @@ fn before(graph: &Graph, at: usize, members: &mut Places) -> Option<(usize, Scor
         members.push(producer);
         (reader, operand) = (producer, 0);
         let flat = op.spec.operands[0].1 == Access::Flat;
-        if is_product(&op.spec) {
+        if is_matmul(&op.spec) {
             // To the kernels a softcap of 1 means none.
             if capped == Some(1.0) {
                 return None;
@@ -180,7 +180,7 @@ fn after(graph: &Graph, at: usize, members: &mut Places) -> Option<usize> {
             return None;
         }
         members.push(next);
-        if is_product(&op.spec) {
+        if is_matmul(&op.spec) {
             return Some(next);
         }
         if !is_cast(op) {

@@ -1,5 +1,5 @@
-//! Products of the same few rows with two or three matrices (q, k, v; gate, up) become one kernel. Bit for bit: each is added up
-//! as its own kernel does it.
+//! Fuses matmuls of the same few rows with two or three matrices (q, k, v; gate, up) into one kernel. Bit for bit: each
+//! accumulates in the order of its own kernel.
 
 use smallvec::SmallVec;
 
@@ -7,11 +7,11 @@ use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::matmul::gemv_projections;
 use crate::kernel::matmul::gemv_projections::MOST;
-use crate::kernel::matmul::problem::Params as Product;
+use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::{Grid, Op};
 
-/// Places of products that share their rows.
+/// Positions of matmuls that share their rows.
 type Projections = SmallVec<[usize; MOST]>;
 
 pub(crate) const RULE: Rule = Rule {
@@ -23,13 +23,13 @@ pub(crate) const RULE: Rule = Rule {
     apply: Apply::Batch(Scan::Due, find),
 };
 
-/// A product and those after it that can be computed with it, where, and by what.
+/// Fuses the matmul at a position with later ones that can be computed with it.
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let first = graph.op(at)?;
     if !gemv_projections::suits(&first.spec) {
         return None;
     }
-    let product: Product = first.params();
+    let matmul: MatmulParams = first.params();
     let mut members = Projections::from_slice(&[at]);
     let mut to = at;
     let mut readers = SmallVec::<[usize; 8]>::from_slice(graph.readers(&first.operands.first()?.0));
@@ -39,12 +39,12 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     for next in readers {
         let same = graph
             .op(next)
-            .is_some_and(|op| are_projections((first, &product), op));
+            .is_some_and(|op| are_projections((first, &matmul), op));
         if !same {
             continue;
         }
         let with: Projections = members.iter().copied().chain([next]).collect();
-        // At the first of them, or else at the last.
+        // At the position of the first matmul, or else of the last.
         let Some(place) = [at, next].into_iter().find(|p| graph.can_move(&with, *p)) else {
             continue;
         };
@@ -60,8 +60,8 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     Some(Rewrite::new(&members, to, [op]))
 }
 
-/// Whether two products differ only in their matrix, the number of its columns, and where they go.
-fn are_projections((first, product): (&Op, &Product), op: &Op) -> bool {
+/// Whether two matmuls differ only in their matrix, its number of columns, and their result.
+fn are_projections((first, matmul): (&Op, &MatmulParams), op: &Op) -> bool {
     let ([a, b, y], [a1, b1, y1]) = (&first.operands[..], &op.operands[..]) else {
         return false;
     };
@@ -69,25 +69,25 @@ fn are_projections((first, product): (&Op, &Product), op: &Op) -> bool {
         && a.1 == a1.1
         && !y1.0.same(&y.0)
         && !y1.0.same(&b.0)
-        // The same product again is asked for by a benchmark.
+        // Benchmarks repeat the same matmul: keep those apart.
         && !b1.0.same(&b.0);
-    let rows = |p: &Product| (p.m, p.k, p.batch, p.blocks, p.a_offset, p.a_m, p.a_k, p.b_k);
+    let rows = |p: &MatmulParams| (p.m, p.k, p.batch, p.blocks, p.a_offset, p.a_m, p.a_k, p.b_k);
     apart
         && gemv_projections::together(&first.spec, &op.spec)
-        && product.batch == 1
-        && rows(product) == rows(&op.params())
+        && matmul.batch == 1
+        && rows(matmul) == rows(&op.params())
 }
 
 fn joined(device: &Gpu, graph: &Graph, members: &[usize]) -> Option<Op> {
     let first = graph.op(*members.first()?)?;
     let mut operands = SmallVec::from_iter([first.operands.first()?.clone()]);
-    let mut products = SmallVec::<[Product; MOST]>::new();
+    let mut matmuls = SmallVec::<[MatmulParams; MOST]>::new();
     for &member in members {
         let op = graph.op(member)?;
-        products.push(op.params());
+        matmuls.push(op.params());
         operands.extend(op.operands.iter().skip(1).cloned());
     }
-    let (spec, params, groups) = gemv_projections::joined(device, &first.spec, &products)?;
+    let (spec, params, groups) = gemv_projections::joined(device, &first.spec, &matmuls)?;
     let grid = device.split(&spec, Grid::Linear(groups.into())).ok()?;
     Some(Op::new(spec, operands, &params, grid))
 }
@@ -117,15 +117,15 @@ mod tests {
 
     #[test]
     fn quantized() {
-        // Columns that alone would have other forms: 4096 or more have one of their own.
+        // Alone, these matmuls would have different tiles: 4096 or more columns have their own.
         for quant in [Quant::Q4_0, Quant::Q6K, Quant::Q8_0] {
             for (dtype, m) in [(DType::F32, 1), (DType::F16, 1), (DType::F32, 3)] {
                 for columns in [&[64, 16, 16][..], &[40, 7], &[4200, 300, 300]] {
                     let (with, without) = same_bits(|b| {
                         let k = 512;
                         let x = b.of(dtype, &[m, k]);
-                        let product = |n: &usize| b.by_blocks(&x, quant, &b.blocks(quant, *n, k));
-                        columns.iter().map(product).collect()
+                        let matmul = |n: &usize| b.by_blocks(&x, quant, &b.blocks(quant, *n, k));
+                        columns.iter().map(matmul).collect()
                     });
                     let expected = columns.len() as u64 - 1;
                     assert_eq!(
@@ -146,7 +146,7 @@ mod tests {
             let gate = b.unary("usilu", &b.linear(&x, &gate));
             vec![b.binary("bmul", &gate, &b.linear(&x, &up))]
         });
-        assert_eq!(counts, (1, 4), "what reads both is in it as well");
+        assert_eq!(counts, (1, 4), "the op that reads both is fused as well");
     }
 
     #[test]
@@ -166,12 +166,12 @@ mod tests {
                 let x = b.floats(&[1, 64]);
                 let (v, w) = (b.floats(&[8, 64]), b.floats(&[64, 64]));
                 let first = b.linear(&x, &v);
-                // w is made of what the first product gives.
+                // w is made of the result of the first matmul.
                 let row = w.shown(&[1, 8], &[8, 1], 0);
                 b.device.copy_into(first.v(), row.v()).expect("copy");
                 vec![b.linear(&x, &w), first]
             })),
-            "what one needs comes of the other"
+            "one depends on the result of the other"
         );
         assert_eq!(
             0,
@@ -184,7 +184,7 @@ mod tests {
                     .expect("copy");
                 vec![b.linear(&x, &w), first]
             })),
-            "x is another by then"
+            "x has changed by then"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! A product and the elementwise ops that alone read it become one kernel, as do two products of projections and what reads both. Bit
-//! for bit: products are rounded to their dtype as if they had been stored.
+//! Fuses a matmul, or two fused projections, with the elementwise op that is its only reader. Bit for bit: the result is rounded to
+//! the matmul's dtype as if it had been stored.
 
 use smallvec::SmallVec;
 
@@ -8,9 +8,9 @@ use crate::fusion::expr::{Expr, Read};
 use crate::fusion::graph::{writes, Graph, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::matmul::epilogue;
-use crate::kernel::matmul::epilogue::{Epilogue, Params, MAX_READS, MAX_SCALARS};
+use crate::kernel::matmul::epilogue::{Epilogue, Params, MAX_READS};
 use crate::kernel::matmul::gemv_projections;
-use crate::kernel::matmul::problem::Params as Product;
+use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::memory::buffer::Value;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::{Grid, Op};
@@ -25,7 +25,7 @@ pub(crate) const RULE: Rule = Rule {
     apply: Apply::Batch(Scan::All, find),
 };
 
-/// The product that the elementwise op at a place reads, where both go, and what does both.
+/// Fuses the elementwise op at a position with a matmul that it reads.
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let last = graph.op(at).filter(|op| Expr::is(op))?;
     let (_, reads) = last.operands.split_last()?;
@@ -34,39 +34,40 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
         .filter_map(|read| graph.sole_producer(Some(read), at))
         .filter(|producer| graph.due().contains(producer))
         .collect();
-    // The last one: all else is there by then.
+    // The last producer first: all other operands exist by then.
     producers.sort_unstable_by(|a, b| b.cmp(a));
     producers.dedup();
     producers.iter().find_map(|&producer| {
         let takes = |op: &&Op| epilogue::suits(&op.spec) || gemv_projections::is_two(&op.spec);
-        let product = graph.op(producer).filter(takes)?;
-        // Of projections, both: none of them will be stored.
-        let mut made = product.operands.iter().enumerate();
+        let matmul = graph.op(producer).filter(takes)?;
+        // No other op may read a result of the matmul or projections: none will be stored.
+        let mut made = matmul.operands.iter().enumerate();
         let only = made.all(|(i, y)| {
-            !writes(&product.spec, i) || graph.sole_producer(Some(y), at) == Some(producer)
+            !writes(&matmul.spec, i) || graph.sole_producer(Some(y), at) == Some(producer)
         });
         if !only {
             return None;
         }
-        let mut places = [at, producer].into_iter();
-        let to = places.find(|to| graph.can_move(&[producer, at], *to))?;
-        let op = joined(device, product, Expr::lift(last)?)?;
+        let to = [at, producer]
+            .into_iter()
+            .find(|to| graph.can_move(&[producer, at], *to))?;
+        let op = joined(device, matmul, Expr::lift(last)?)?;
         Some(Rewrite::new(&[producer, at], to, [op]))
     })
 }
 
-fn joined(device: &Gpu, product: &Op, chain: Expr) -> Option<Op> {
-    let bound = |value: &Value| product.operands.iter().any(|(other, _)| other.same(value));
-    if chain.steps.is_empty() || !of_floats(&chain.steps) || bound(&chain.y.0) {
+fn joined(device: &Gpu, matmul: &Op, expr: Expr) -> Option<Op> {
+    let bound = |value: &Value| matmul.operands.iter().any(|(other, _)| other.same(value));
+    if expr.steps.is_empty() || !of_floats(&expr.steps) || bound(&expr.y.0) {
         return None;
     }
-    match epilogue::suits(&product.spec) {
-        true => one(product, chain),
-        false => pair(device, product, chain),
+    match epilogue::suits(&matmul.spec) {
+        true => one(matmul, expr),
+        false => pair(device, matmul, expr),
     }
 }
 
-/// Whether steps see nothing but floats as such.
+/// Whether all operands and results of the steps are f32, f16 or bf16.
 fn of_floats(steps: &[Step]) -> bool {
     let float = |dtype: DType| [DType::F32, DType::F16, DType::Bf16].contains(&dtype);
     steps
@@ -74,22 +75,22 @@ fn of_floats(steps: &[Step]) -> bool {
         .all(|step| float(step.out) && step.args.iter().all(|(_, dtype)| float(*dtype)))
 }
 
-/// Steps behind one product, with up to [`MAX_READS`] operands besides.
-fn one(product: &Op, chain: Expr) -> Option<Op> {
-    let mut params = Params::new(product.params());
-    let Product { m, n, batch, .. } = params.product;
-    let (y, dtype) = (product.operands.get(2)?, product.spec.dtype(2));
+/// One matmul with an epilogue that reads up to [`MAX_READS`] further operands.
+fn one(matmul: &Op, expr: Expr) -> Option<Op> {
+    let mut params = Params::new(matmul.params());
+    let MatmulParams { m, n, batch, .. } = params.matmul;
+    let (y, dtype) = (matmul.operands.get(2)?, matmul.spec.dtype(2));
     let count = m.checked_mul(n)?.checked_mul(batch)?;
-    let chain = chain.in_front(&[&y.0])?;
-    let (made, rest) = chain.reads.split_first()?;
-    if chain.n != count || !is_whole(made, dtype) || rest.len() > MAX_READS {
+    let expr = expr.in_front(&[&y.0])?;
+    let (made, rest) = expr.reads.split_first()?;
+    if expr.n != count || !is_whole(made, dtype) || rest.len() > MAX_READS {
         return None;
     }
-    let quads = product.spec.operands[2].1 == Access::Put;
+    let quads = matmul.spec.operands[2].1 == Access::Put;
     let mut reads = SmallVec::<[(DType, Access); MAX_READS]>::new();
     for (read, place) in rest.iter().zip(&mut params.epilogue.reads) {
         let period = period(read, count)?;
-        if period > n && !epilogue::reads_whole(&product.spec) {
+        if period > n && !epilogue::reads_whole(&matmul.spec) {
             return None;
         }
         *place = [read.offset, period, count - 1, 0];
@@ -99,44 +100,39 @@ fn one(product: &Op, chain: Expr) -> Option<Op> {
         };
         reads.push((read.dtype, access));
     }
-    scalars(&chain, &mut params.epilogue)?;
-    let spec = epilogue::spec(
-        &product.spec,
-        &reads,
-        chain.steps.to_vec().into(),
-        chain.out,
-    )?;
-    let mut operands = product.operands.clone();
-    operands[2] = chain.y.clone();
+    scalars(&expr, &mut params.epilogue)?;
+    let spec = epilogue::spec(&matmul.spec, &reads, expr.steps.to_vec().into(), expr.out)?;
+    let mut operands = matmul.operands.clone();
+    operands[2] = expr.y.clone();
     operands.extend(rest.iter().map(|read| (read.value.clone(), read.start)));
-    Some(Op::new(spec, operands, &params, product.grid))
+    Some(Op::new(spec, operands, &params, matmul.grid))
 }
 
-/// Steps that read both of two projections, and nothing else.
-fn pair(device: &Gpu, projections: &Op, chain: Expr) -> Option<Op> {
+/// Two projections with an epilogue that reads both, and nothing else.
+fn pair(device: &Gpu, projections: &Op, expr: Expr) -> Option<Op> {
     let (one, mut params, groups) = gemv_projections::pair(projections)?;
     let [a, b, y, c, z] = &projections.operands[..] else {
         return None;
     };
     let dtype = projections.spec.dtype(2);
-    let chain = chain.in_front(&[&y.0, &z.0])?;
-    let whole = chain.reads.len() == 2 && chain.reads.iter().all(|read| is_whole(read, dtype));
-    if !whole || chain.n != params.product.m.checked_mul(params.product.n)? {
+    let expr = expr.in_front(&[&y.0, &z.0])?;
+    let whole = expr.reads.len() == 2 && expr.reads.iter().all(|read| is_whole(read, dtype));
+    if !whole || expr.n != params.matmul.m.checked_mul(params.matmul.n)? {
         return None;
     }
-    scalars(&chain, &mut params.epilogue)?;
-    let spec = epilogue::pair_spec(&one, chain.steps.to_vec().into(), chain.out);
-    let operands = [a, b, &chain.y, c].into_iter().cloned().collect();
+    scalars(&expr, &mut params.epilogue)?;
+    let spec = epilogue::pair_spec(&one, expr.steps.to_vec().into(), expr.out);
+    let operands = [a, b, &expr.y, c].into_iter().cloned().collect();
     let grid = device.split(&spec, Grid::Linear(groups.into())).ok()?;
     Some(Op::new(spec, operands, &params, grid))
 }
 
-/// Whether a product is read as it lies.
+/// Whether a result is read whole, in its own layout and dtype.
 fn is_whole(read: &Read, dtype: DType) -> bool {
     read.view.is_none() && (read.start, read.offset, read.dtype) == (0, 0, dtype)
 }
 
-/// After how many elements of `count` an operand repeats, if its elements follow each other until then.
+/// The number of contiguous elements after which an operand repeats; `count` if it does not, `None` for other layouts.
 fn period(read: &Read, count: u32) -> Option<u32> {
     let Some(view) = read.view else {
         return Some(count);
@@ -154,14 +150,12 @@ fn period(read: &Read, count: u32) -> Option<u32> {
     Some(period)
 }
 
-fn scalars(chain: &Expr, to: &mut Epilogue) -> Option<()> {
-    let of_steps = chain.steps.iter().zip(&chain.scalars);
-    let from = of_steps.filter(|(step, _)| step.has_scalars());
-    if from.clone().count() > MAX_SCALARS {
-        return None;
-    }
-    for ((_, from), to) in from.zip(&mut to.scalars) {
-        *to = *from;
+/// Stores the scalars of the steps that have some; `None` if they do not fit.
+fn scalars(expr: &Expr, to: &mut Epilogue) -> Option<()> {
+    let mut slots = to.scalars.iter_mut();
+    let steps = expr.steps.iter().zip(&expr.scalars);
+    for (_, scalars) in steps.filter(|(step, _)| step.has_scalars()) {
+        *slots.next()? = *scalars;
     }
     Some(())
 }
@@ -186,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_dense_products() {
+    fn behind_dense_matmuls() {
         for dtype in FLOATS {
             for (m, n, k) in [
                 (1, 64, 256),
@@ -216,19 +210,16 @@ mod tests {
     }
 
     #[test]
-    fn behind_quantized_products() {
+    fn behind_quantized_matmuls() {
         for quant in [Quant::Q4_0, Quant::Q6K, Quant::Q8_0] {
             for (dtype, m) in [(DType::F32, 1), (DType::F16, 3), (DType::Bf16, 30)] {
                 let counts = same_bits(|b| {
                     let x = b.of(dtype, &[m, 512]);
                     let bias = b.of(dtype, &[40]);
-                    vec![biased(
-                        b,
-                        &b.by_blocks(&x, quant, &b.blocks(quant, 40, 512)),
-                        &bias,
-                    )]
+                    let y = b.by_blocks(&x, quant, &b.blocks(quant, 40, 512));
+                    vec![biased(b, &y, &bias)]
                 });
-                // Thirty rows are cut along k; behind the kernel that adds up the parts there is a chain.
+                // Thirty rows use split-K, whose second kernel takes no epilogue: only the elementwise ops are fused.
                 let expected = if m == 30 { 1 } else { 2 };
                 assert_eq!(saved(counts), expected, "{quant:?} {dtype} {m}");
             }
@@ -282,7 +273,7 @@ mod tests {
             let gate = b.unary("usilu", &b.product(&x, &gate));
             vec![b.binary("bmul", &gate, &b.product(&x, &up))]
         });
-        assert_eq!(saved(counts), 2, "steps go behind one of them");
+        assert_eq!(saved(counts), 2, "the epilogue is fused with one of them");
     }
 
     #[test]
@@ -294,17 +285,14 @@ mod tests {
                 (DType::F32, 2),
                 (DType::Bf16, 11),
             ] {
-                // More columns have other forms.
+                // Many columns have other tiles.
                 for n in [40, 33, 2100] {
                     let counts = same_bits(|b| {
                         let x = b.of(dtype, &[m, 512]);
                         let gate =
                             b.unary("usilu", &b.by_blocks(&x, quant, &b.blocks(quant, n, 512)));
-                        vec![b.binary(
-                            "bmul",
-                            &gate,
-                            &b.by_blocks(&x, quant, &b.blocks(quant, n, 512)),
-                        )]
+                        let up = b.by_blocks(&x, quant, &b.blocks(quant, n, 512));
+                        vec![b.binary("bmul", &gate, &up)]
                     });
                     assert_eq!(saved(counts), 3, "{quant:?} {dtype} {m} {n}");
                 }
@@ -322,7 +310,7 @@ mod tests {
                 let y = b.linear(&x, &w);
                 vec![b.unary("uexp", &y), y]
             }),
-            "a tensor holds the product",
+            "a tensor holds the result",
         );
         plain(
             same_bits(|b| {
@@ -366,7 +354,7 @@ mod tests {
                 let y = b.linear(&b.floats(&[8, 64]), &b.floats(&[8, 64]));
                 vec![b.unary("uexp", &y.shown(&[8, 8], &[1, 8], 0))]
             }),
-            "it is read across",
+            "it is read transposed",
         );
         plain(
             same_bits(|b| {
@@ -374,14 +362,14 @@ mod tests {
                 let column = b.floats(&[3]).shown(&[3, 8], &[1, 0], 0);
                 vec![b.binary("badd", &y, &column)]
             }),
-            "each element of an operand belongs to several in a row",
+            "an operand is broadcast along rows",
         );
         plain(
             same_bits(|b| {
                 let y = b.linear(&b.floats(&[40, 64]), &b.floats(&[8, 64]));
                 vec![b.binary("badd", &y, &b.floats(&[40, 8]))]
             }),
-            "a GEMM would wait for as much as it writes",
+            "a GEMM cannot hide the loads of an operand as large as its result",
         );
         plain(
             same_bits(|b| {
@@ -399,7 +387,7 @@ mod tests {
                     .expect("copy");
                 vec![b.binary("badd", &y, &x.shown(&[1, 8], &[64, 1], 0))]
             }),
-            "the product needs what x was, the sum what it is",
+            "the matmul reads the old x, the sum the new one",
         );
     }
 }

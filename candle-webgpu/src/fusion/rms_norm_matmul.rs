@@ -1,13 +1,14 @@
-//! The rms_norm of one row goes into the products that read it: what it divides by is a factor of their sums, and each workgroup of
-//! a product reads all of the row. Behind `projections` and `epilogues`, of whose kernels there are such twins as well.
+//! Fuses the rms_norm of one row into the matmuls that read it: each workgroup of a matmul reads the whole row, and the norm's
+//! factor can scale the accumulators. Runs after `fused_projections` and `matmul_epilogue`, whose kernels also have variants
+//! with a norm.
 //!
-//! Not bit for bit: what is multiplied is x alpha, which is not rounded to the dtype, and the factor comes last.
+//! Not bit for bit: x * alpha is not rounded to the dtype before the matmul, and the norm's factor is applied last.
 
 use smallvec::SmallVec;
 
 use crate::fusion::graph::{Graph, Places, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
-use crate::kernel::matmul::problem::Params as Product;
+use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::rms_norm_gemv::{params, spec};
 use crate::kernel::norm::{NormParams, RMS_NORM};
 use crate::recorder::gpu::Gpu;
@@ -23,7 +24,7 @@ pub(crate) const RULE: Rule = Rule {
     apply: Apply::Batch(Scan::Due, find),
 };
 
-/// The norm at a place, and the products that read it, if the norm can go into all of them.
+/// Fuses the norm at a position into the matmuls that read it, if all of them can take it.
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let norm = graph.op(at).filter(|op| op.is_of(&RMS_NORM))?;
     let (y, _) = norm.operands.get(2)?;
@@ -34,34 +35,34 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     members.extend_from_slice(graph.readers(y));
     members.sort_unstable();
     members.dedup();
-    // Each product computes the norm at its own place.
-    let products = members.iter().filter(|member| **member != at);
-    let fused = products.map(|&product| {
-        let fits = graph.due().contains(&product) && graph.can_move_one(at, product, &members);
-        let op = normed(device, graph, at, product).filter(|_| fits)?;
-        Some((product, op))
+    // Each matmul computes the norm at its own position.
+    let matmuls = members.iter().filter(|member| **member != at);
+    let fused = matmuls.map(|&matmul| {
+        let fits = graph.due().contains(&matmul) && graph.can_move_one(at, matmul, &members);
+        let op = normed(device, graph, at, matmul).filter(|_| fits)?;
+        Some((matmul, op))
     });
     let ops = fused.collect::<Option<SmallVec<_>>>()?;
     (!ops.is_empty()).then(|| Rewrite::to_places(&members, ops))
 }
 
-/// The product at a place with the norm at another in front of it.
-fn normed(device: &Gpu, graph: &Graph, at: usize, product: usize) -> Option<Op> {
-    let (norm, op) = (graph.op(at)?, graph.op(product)?);
+/// The matmul at one position with the norm at another fused in front.
+fn normed(device: &Gpu, graph: &Graph, at: usize, matmul: usize) -> Option<Op> {
+    let (norm, op) = (graph.op(at)?, graph.op(matmul)?);
     let [x, alpha, (y, start)] = &norm.operands[..] else {
         return None;
     };
     let ((a, a_start), others) = op.operands.split_first()?;
-    let (row, of): (NormParams, Product) = (norm.params(), op.params());
+    let (row, of): (NormParams, MatmulParams) = (norm.params(), op.params());
     let dtype = norm.spec.dtype(0);
-    let twin = spec(&op.spec)?;
-    // By 16 bytes, or by quads.
-    let step = match twin.dtype(0).size() {
-        2 if twin.operands[0].1 == Access::Raw => 8,
+    let fused = spec(&op.spec)?;
+    // The alignment of 16-byte loads, or of quads.
+    let step = match fused.dtype(0).size() {
+        2 if fused.operands[0].1 == Access::Raw => 8,
         _ => 4,
     };
     let limit = device.limits.max_compute_workgroup_storage_size;
-    let fits = (twin.kernel.shared)(&twin) <= limit
+    let fits = (fused.kernel.shared)(&fused) <= limit
         && (row.rows, row.n) == (of.m, of.k)
         && (of.m, of.batch, of.a_offset) == (1, 1, 0)
         && (a.same(y) && a_start == start && *start == 0)
@@ -77,10 +78,10 @@ fn normed(device: &Gpu, graph: &Graph, at: usize, product: usize) -> Option<Op> 
     let mut operands = op.operands.clone();
     operands[0] = x.clone();
     operands.push(alpha.clone());
-    let mut both = Op::new(twin, operands, &(), op.grid);
-    both.set_params(&op.slot());
-    both.set_first(&params(of, &row));
-    Some(both)
+    let mut op_with_norm = Op::new(fused, operands, &(), op.grid);
+    op_with_norm.set_params(&op.slot());
+    op_with_norm.set_first(&params(of, &row));
+    Some(op_with_norm)
 }
 
 #[cfg(test)]
@@ -92,8 +93,8 @@ mod tests {
 
     const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 
-    /// n rows of k weights up to 1 / (2 sqrt(k)). Squares of a norm's results h add up to 4 k at most, since its parameter has values up
-    /// to 2, and to 4 / 3 k on average; a product of both has a standard deviation of 1 / 3.
+    /// n rows of k weights up to 1 / (2 sqrt(k)). The squares of a norm's results h sum to at most 4 k, since alpha is at most 2, and to
+    /// 4 / 3 k on average; an element of the matmul has a standard deviation of 1 / 3.
     fn weights(b: &Bench, dtype: DType, n: usize, k: usize) -> T {
         let w = b.scaled(&b.floats(&[n, k]), 0.25 / (k as f64).sqrt());
         b.device.synchronize().expect("no error");
@@ -102,10 +103,10 @@ mod tests {
         w
     }
 
-    /// How far apart such products may be, which are within 2, six deviations. With rules off h is rounded: by u h / sqrt(3), a
-    /// standard deviation, and six of all of them are 6 u / sqrt(3) 2 sqrt(k) / (2 sqrt(k)) = 3.5 u. Each product is rounded to its
-    /// dtype, by 2 u. In f32 these are the least: the sums have other orders and other terms, of which some hundred are added
-    /// one after the other, and two roots and quotients are up to 2.5 units off: 32 u.
+    /// The tolerance of such matmuls, whose elements are within 2 (six standard deviations). With rules off, h is rounded, with a
+    /// standard deviation of u h / sqrt(3): six of them are 6 u / sqrt(3) 2 sqrt(k) / (2 sqrt(k)) = 3.5 u in the result. The result
+    /// is rounded to its dtype, by 2 u. In f32 other errors are larger: the terms and their order differ, some hundred are
+    /// accumulated in sequence, and two square roots and quotients are up to 2.5 units off: 32 u.
     fn bound(dtype: DType) -> f32 {
         match dtype {
             DType::F16 => 8. / 2048.,
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn one_to_four_products() {
+    fn one_to_four_matmuls() {
         for dtype in FLOATS {
             for k in [64, 72, 520, 2048, 4096] {
                 for columns in [&[40][..], &[40, 7], &[64, 16, 16], &[5, 6, 7, 8]] {
@@ -141,8 +142,8 @@ mod tests {
                         let x = row(b, dtype, 1, k);
                         w.iter().map(|w| b.linear(&x, w)).collect()
                     });
-                    let products = columns.len() as u64;
-                    let saved = products + 1 - products.div_ceil(3);
+                    let matmuls = columns.len() as u64;
+                    let saved = matmuls + 1 - matmuls.div_ceil(3);
                     assert_eq!(counts.1 - counts.0, saved, "{dtype} {k} {columns:?}");
                 }
             }
@@ -161,8 +162,8 @@ mod tests {
         }
     }
 
-    /// With products within 2 that are off by a bound, silu(gate) up is off by 1.1 * 2 + 2 of them, and three results within 4
-    /// are rounded: 4 u each.
+    /// If gate and up are within 2 and off by the bound, silu(gate) up is off by 1.1 * 2 + 2 bounds; three results within 4 are
+    /// rounded, by 4 u each.
     #[test]
     fn gate_and_up() {
         for dtype in FLOATS {
@@ -180,7 +181,7 @@ mod tests {
     #[test]
     fn with_steps_and_operands() {
         for dtype in FLOATS {
-            // Two sums more, within 6.
+            // Two more additions, with results within 6.
             let counts = near(3. * bound(dtype), |b| {
                 let (w, x) = (weights(b, dtype, 48, 256), b.of(dtype, &[1, 256]));
                 let [bias, other] = [0; 2].map(|_| b.of(dtype, &[1, 48]));
@@ -193,7 +194,7 @@ mod tests {
         }
     }
 
-    /// As a layer has it: the sum goes behind the product before it.
+    /// As in a transformer layer: the residual sum becomes an epilogue of the matmul before it.
     #[test]
     fn behind_a_residual_sum() {
         for dtype in FLOATS {
@@ -227,7 +228,7 @@ mod tests {
         }
     }
 
-    /// Halves of one sign and the other, or one among numbers.
+    /// `special` with alternating signs if it is finite; otherwise numbers with one `special` among them.
     fn values(special: f32) -> Vec<f32> {
         let of = |i: usize| match (special.is_finite(), i) {
             (true, _) => special * [1., -1.][i % 2],
@@ -237,7 +238,7 @@ mod tests {
         (0..128).map(of).collect()
     }
 
-    /// Rows of zeros, of the greatest numbers, and with one that is none: NaN and infinities come out as they do without rules.
+    /// Rows of zeros, of the largest numbers, and with an infinity or a NaN: the results are those without rules.
     #[test]
     fn special_rows() {
         for (dtype, greatest) in [
@@ -259,7 +260,7 @@ mod tests {
         }
     }
 
-    /// The length of the longest of n rows of k in blocks.
+    /// The largest Euclidean norm of n quantized rows of k elements.
     fn longest(quant: Quant, n: usize, k: usize) -> f32 {
         let b = Bench::new("");
         let (value, count) = (b.blocks(quant, n, k).value, n * k);
@@ -274,9 +275,9 @@ mod tests {
         squares.fold(0f32, f32::max).sqrt()
     }
 
-    /// Elements h of the norm are up to 3.5. They are rounded to their dtype and then to 16 bits of a block, x alpha to those alone:
-    /// six standard deviations are 6 * 3.5 (u / sqrt(3) + sqrt(2) / (sqrt(12) 16320)) of the longest row of weights. What
-    /// comes out, up to 8 of it, is rounded twice.
+    /// Elements h of the norm are up to 3.5. Unfused, h is rounded to its dtype and then to 16 bits per block; fused, x * alpha is
+    /// rounded only to the latter: six standard deviations are 6 * 3.5 (u / sqrt(3) + sqrt(2) / (sqrt(12) 16320)) times the longest
+    /// row of weights. The result, up to 8 times that row, is rounded twice.
     #[test]
     fn quantized() {
         for quant in [Quant::Q4_0, Quant::Q6K, Quant::Q8_0, Quant::Q2K] {
@@ -304,7 +305,7 @@ mod tests {
         for quant in [Quant::Q4_0, Quant::Q4K] {
             for (dtype, n) in [(DType::F32, 40), (DType::F16, 33), (DType::Bf16, 4100)] {
                 let longest = longest(quant, n, 512);
-                // Two of them, and their sum of up to 16 times the longest.
+                // Two such errors, and the rounding of their sum, which is up to 16 times the longest row.
                 let off = longest * (2. * 5.3e-4 + 72. * bound(dtype) / 8.);
                 let counts = near(off, |b| {
                     let w = [0; 2].map(|_| b.blocks(quant, n, 512));
@@ -347,7 +348,7 @@ mod tests {
                     .matmul(row(b, DType::F32, 1, 64).v(), w.v(), (1, 1, 24, 64));
                 vec![T::new(y.expect("matmul"), DType::F32, &[1, 24])]
             }),
-            "a matrix that lies along n",
+            "a matrix contiguous along n",
         );
         plain(
             same_bits(|b| {
@@ -356,7 +357,7 @@ mod tests {
                 b.device.copy_into(y.v(), x.v()).expect("copy");
                 vec![b.linear(&normed, &w)]
             }),
-            "x is another by then",
+            "x has changed by then",
         );
         let (with, without) = same_bits(|b| {
             let (w, x, y) = (w(b), b.floats(&[1, 64]), b.floats(&[1, 64]));
@@ -364,6 +365,10 @@ mod tests {
             let normed = norm(b, &sum, &b.floats(&[64]));
             vec![b.linear(&normed, &w), normed, sum]
         });
-        assert_eq!(without - with, 1, "`add_rms_norm` takes it with its sum");
+        assert_eq!(
+            without - with,
+            1,
+            "`add_rms_norm` fuses the norm with its sum"
+        );
     }
 }

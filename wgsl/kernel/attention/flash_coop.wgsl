@@ -1,6 +1,3 @@
-enable f16;
-enable wgpu_cooperative_matrix;
-
 // Attention with grouped queries: y[i, c] = sum_j softmax_j(s[i, j]) v[j, c], where
 // s[i, j] = softcap tanh(scale / softcap q[i] . k[j]) + mask[i, j]. Rows i are the queries of all query heads that share a KV head.
 // In f16 with cooperative matrices. A workgroup of four subgroups owns 64 rows and a split of the keys, which it visits 32 at a time;
@@ -8,6 +5,9 @@ enable wgpu_cooperative_matrix;
 // second accumulates y, which therefore is never rescaled and stays in matrices.
 //
 // Read-only operands are bound read_write, see gemm_coop.
+
+enable f16;
+enable wgpu_cooperative_matrix;
 
 // slots: as it stands this file is the case of up to 64 columns.
 alias MASK = f32;

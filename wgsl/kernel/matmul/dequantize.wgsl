@@ -1,4 +1,4 @@
-// y[i] = scale q[i] + shift for quantized x. A thread owns a unit of 32 elements.
+// y[i] = scale q[i] + shift: dequantizes x. A thread owns a unit of 32 elements.
 
 // slots: as it stands this file is the case of eight-bit q with one scale, to f32.
 alias X = vec4<u32>;

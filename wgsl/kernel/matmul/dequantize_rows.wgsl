@@ -1,5 +1,4 @@
-// y[i, :] = scale q[ids[i], :] + shift for rows of a quantized x. A thread owns a unit of 32
-// elements. This is how embeddings are looked up in quantized models.
+// y[i, :] = scale q[ids[i], :] + shift: the embedding lookup in a quantized matrix x. A thread owns a unit of 32 elements.
 
 // slots: as it stands this file is the case of eight-bit q with one scale, to f32.
 alias X = vec4<u32>;
@@ -12,14 +11,14 @@ fn y_quad_put(q: u32, v: YL) { y[q] = v; }
 // end slots
 
 struct Params {
-    units: u32, // of y
-    row: u32,   // units of a row
+    units: u32, // units of y
+    row: u32,   // units per row
     ids_offset: u32,
     ids_step: u32,
     size: u32,
     op: u32,
-    first: u32, // row that x shows
-    run: u32,   // of rows: other ids are another dispatch's
+    first: u32, // the first row in the binding of x
+    run: u32,   // rows in the binding of x; other dispatches handle the other ids
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> x: array<X>;
@@ -28,7 +27,7 @@ struct Params {
 @group(0) @binding(4) var<storage, read_write> fault: Fault;
 override WORKGROUP: u32 = 128u;
 
-// The first index out of range is kept for the host.
+// The report of the first index out of range, which the host reads.
 struct Fault { count: atomic<u32>, op: u32, index_low: u32, index_high: u32, size: u32 }
 
 fn report(id: u32) {

@@ -1,7 +1,7 @@
-// The matrix that each product of a batch takes of a stack of `p.rows` of them: a mixture of experts. An id out of range
-// takes the first matrix and is reported.
+// Mixture of experts: selects a row's matrix from a stack of `p.rows` by its expert id. An id out of range selects the first
+// matrix and is reported.
 
-// slots: what gemv_k.wgsl brings.
+// slots: stand-ins for what gemv_k.wgsl provides.
 struct Params { n: u32, k: u32, rows: u32, op: u32 }
 @group(0) @binding(0) var<uniform> p: Params;
 // end slots
@@ -9,7 +9,7 @@ struct Params { n: u32, k: u32, rows: u32, op: u32 }
 @group(0) @binding(4) var<storage, read> ids: array<u32>;
 @group(0) @binding(5) var<storage, read_write> fault: Fault;
 
-// The first index out of range is kept for the host.
+// The report of the first index out of range, which the host reads.
 struct Fault { count: atomic<u32>, op: u32, index_low: u32, index_high: u32, size: u32 }
 
 fn b_start(batch: u32) -> u32 {

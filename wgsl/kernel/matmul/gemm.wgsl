@@ -1,12 +1,12 @@
-// y[b, m, n] = sum over k of a[b, m, k] b[b, k, n]. A workgroup owns a tile of BM rows and BN columns of y, a thread TM rows of TQ
-// times four columns; ACROSS threads lie side by side.
+// y[b, m, n] = sum over k of a[b, m, k] b[b, k, n]. A workgroup owns a tile of BM x BN elements of y; a thread owns TM rows of TQ
+// quads of columns, with ACROSS threads side by side along n.
 
 // Overrides come first: naga 30 fails if one is used after an array whose size another decides.
 override WORKGROUP: u32 = 256u; // THREADS
-override A_ALONG_K: u32 = 1u;   // quads of a run along k, else along m
-override B_ALONG_K: u32 = 0u;   // quads of b run along k, else along n
+override A_ALONG_K: u32 = 1u;   // quads of a are contiguous along k, else along m
+override B_ALONG_K: u32 = 0u;   // quads of b are contiguous along k, else along n
 override WHOLE_K: u32 = 0u;     // k is a multiple of BK
-override PAD: u32 = 4u;         // keeps stores that run along k off one memory bank
+override PAD: u32 = 4u;         // spreads stores along k over the memory banks
 
 // slots: as it stands this file is the f32 case with both operands aligned and y of whole quads.
 alias A = vec4<f32>;
@@ -17,8 +17,8 @@ const ACROSS = 16u;
 const TM = 4u;
 const TQ = 1u;
 const BK = 16u;
-const A_UNIT = 4u; // elements between the places that a_from counts
-fn a_four(start: u32, at: vec2<u32>) -> vec4<f32> { return a[start]; } // at: row and k
+const A_UNIT = 4u; // elements per unit of a_from
+fn a_four(start: u32, at: vec2<u32>) -> vec4<f32> { return a[start]; } // at: row, k
 var<private> b_from: vec2<u32>;
 fn b_start(thread: u32, n0: u32, base: u32) { b_from = vec2<u32>(n0, base); }
 var<private> b_k: u32;
@@ -31,7 +31,7 @@ fn b_stage(thread: u32) {
     }
 }
 fn y_put(at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
-// Written out by the linker: compilers keep sums in registers only where no loop indexes them.
+// Unrolled by the linker: compilers keep accumulators in registers only if no loop indexes them.
 fn multiply(row: u32, col: u32) {
     for (var k = 0u; k < BK; k++) {
         for (var i = 0u; i < TM * TQ; i++) {
@@ -45,19 +45,19 @@ fn keep(m: u32, n: u32, above: u32) {
 fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
 // end slots
 
-// What a rule puts in for steps behind the product; zero without.
+// The parameters of a fused epilogue; all zero without one.
 struct Epilogue {
     zero: u32,
-    step: u32, // of a pair, elements from where b starts to where c starts
+    step: u32, // of a pair: offset of c minus offset of b, in elements
     scalars: array<vec4<u32>, 2>,
-    reads: array<vec4<u32>, 2>, // of an operand: where it starts, after how many elements it repeats, the last element of y
+    reads: array<vec4<u32>, 2>, // of each operand: offset, period in elements, index of the last element of y
 }
 struct Params {
     m: u32,
     n: u32,
     k: u32,
     batch: u32,
-    groups: u32, // workgroups of one matrix
+    groups: u32, // workgroups per matrix
     rows: u32,   // tiles along m
     a_offset: u32,
     b_offset: u32,
@@ -65,7 +65,7 @@ struct Params {
     a_k: u32,
     b_k: u32,
     b_n: u32,
-    dims: vec4<u32>, // of the batch
+    dims: vec4<u32>, // batch dims, innermost first
     a_batch: vec4<u32>,
     b_batch: vec4<u32>,
     op: u32,
@@ -84,16 +84,16 @@ const A_HOLD = (BM * BK / 4u + THREADS - 1u) / THREADS;
 var<workgroup> a_tile: array<f32, BK * (BM + PAD)>;
 var<workgroup> b_tile: array<f32, BK * (BN + PAD)>;
 var<private> a_hold: array<vec4<f32>, A_HOLD>;
-var<private> a_from: array<u32, A_HOLD>; // the next quads to fetch
+var<private> a_from: array<u32, A_HOLD>; // the next quads to fetch, in units
 var<private> acc: array<vec4<f32>, TM * TQ>;
 
-// Row or column, and k, of quad q of a tile with `size` rows or columns.
+// The row or column, and the k, of quad q in a tile of `size` rows or columns.
 fn place(q: u32, along_k: u32, size: u32) -> vec2<u32> {
     if along_k == 1u { return vec2<u32>(q / (BK / 4u), q % (BK / 4u) * 4u); }
     return vec2<u32>(q % (size / 4u) * 4u, q / (size / 4u));
 }
 
-// The nearest quad of the matrix: what is computed past its edges is not stored. Single elements are guarded one by one.
+// Clamps to the last quad of the matrix, since results past its edges are not stored. Single elements are checked one by one.
 fn inside(at: u32, size: u32, along_k: u32, unit: u32) -> u32 {
     return select(at, min(at, size - select(4u, 1u, along_k == 1u)), unit == 4u);
 }
@@ -105,7 +105,7 @@ fn a_start(thread: u32, m0: u32, base: u32) {
     }
 }
 
-// Fetches the thread's share of the next tile of a, at k0, into registers; zero past the edges. `b_fetch` does it for b.
+// Fetches the thread's part of the tile of a at k0 into registers, with zeros past the end of k. `b_fetch` is its counterpart for b.
 fn a_fetch(thread: u32, m0: u32, k0: u32) {
     for (var i = 0u; i < A_HOLD; i++) {
         let at = place(thread + i * THREADS, A_ALONG_K, BM) + vec2<u32>(m0, k0);

@@ -1,6 +1,6 @@
-// How gemm brings a dense b into workgroup memory: by quads.
+// Loads a dense b of gemm into workgroup memory by quads.
 
-// slots: what gemm.wgsl and its linker bring.
+// slots: stand-ins for what gemm.wgsl and its linker provide.
 const THREADS = 256u;
 const BK = 16u;
 const BN = 64u;

@@ -1,6 +1,6 @@
-// How gemm brings a quantized b into workgroup memory: a thread unpacks half a unit, 16 steps along k of one column.
+// Dequantizes b of gemm into workgroup memory: a thread owns half a unit, 16 elements along k of one column.
 
-// slots: what gemm.wgsl and its linker bring.
+// slots: stand-ins for what gemm.wgsl and its linker provide.
 const BK = 32u;
 const BN = 64u;
 const PAD = 4u;

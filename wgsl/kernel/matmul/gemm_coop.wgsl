@@ -1,16 +1,16 @@
+// y[b, m, n] = sum over k of a[b, m, k] b[b, k, n] with cooperative matrices. A workgroup owns a tile of BM x BN elements of y, a
+// subgroup WM x WN of them, in matrices of SIDE x SIDE.
+//
+// A round covers 64 elements along k, fetched by octets: a line is 128 bytes, a whole cache line. Its quads alternate between two
+// halves: k 0 to 3, 8 to 11, ... go to the first. The order of accumulation is free, so the two quads of an octet along k take
+// the same slot of both halves. The large tile holds one half at a time.
+//
+// `a` and `b` are read-only but bound as read_write: NVIDIA's compiler (driver 580) otherwise sinks the loads of the next round
+// below the multiplications of this one, where nothing hides their latency. On that compiler, interleaved loads of `b` and `a` are
+// 2 to 5 percent faster than one operand after the other.
+
 enable f16;
 enable wgpu_cooperative_matrix;
-
-// y[b, m, n] = sum over k of a[b, m, k] b[b, k, n] with cooperative matrices. A workgroup owns a tile of BM rows and BN
-// columns of y, a subgroup WM rows and WN columns in pieces of SIDE x SIDE.
-//
-// A round takes 64 steps along k, which are fetched together by octets: lines of 128 bytes, of which the cache reads whole ones.
-// Their quads go to two halves by turns: 0 to 3, 8 to 11, ... to the first. The order of the terms of a sum is nobody's concern,
-// and so an octet along k goes to the same place of both halves. The large tile holds one half at a time.
-//
-// `a` and `b` are only read, but bound as if they were written: NVIDIA's compiler (driver 580) otherwise moves the loads of the
-// next round behind the products of this one, where nothing hides their latency. Loads of `b` and `a` by turns are 2 to 5 percent
-// faster there than one after the other.
 
 // slots: as it stands this file is the case of 128 x 128 and y of whole quads of f32.
 alias Y = vec4<f32>;
@@ -19,8 +19,8 @@ const BN = 128u;
 const WM = 64u;
 const WN = 64u;
 const BK = 32u;
-const SIDE = 16u;  // of a cooperative matrix
-const LANES = 32u; // of a subgroup
+const SIDE = 16u;  // rows and columns of a cooperative matrix
+const LANES = 32u; // invocations of a subgroup
 alias Left = coop_mat16x16<f16, A>;
 alias Right = coop_mat16x16<f16, B>;
 alias Sum = coop_mat16x16<f32, C>;
@@ -32,8 +32,8 @@ fn b_put(at: u32, v: vec4<f16>) { b_tile[at] = v; }
 fn y_quad(at: u32) -> vec4<f32> { return y_tile[at]; }
 fn y_put(at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
 fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> { return v; }
-// Written out by the linker: compilers keep sums in registers only where no loop indexes them, and loads of pieces overlap
-// products only in one block.
+// Unrolled by the linker: compilers keep accumulators in registers only if no loop indexes them, and loads of matrices
+// overlap multiplications only within one block.
 fn multiply(row: u32, col: u32) {
     for (var k = 0u; k < BK; k += SIDE) {
         for (var j = 0u; j < JS; j++) {
@@ -48,13 +48,13 @@ fn keep(at: Piece) {
     }
 }
 fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
-// How the octets of b are found, and where four values of a row of y go: lib/gemm_coop_dense.wgsl, lib/gemm_coop_image.wgsl.
+// The loads of octets of b and the stores of y: gemm_coop_dense.wgsl for a matmul, gemm_coop_image.wgsl for a convolution.
 alias BUnit = Unit;
 alias More = u32;
 fn b_start(i: u32, n: u32, k: u32, base: u32, batch: u32) { b_from[i] = (base + n * p.b_n + k * p.b_k) / UNIT; }
 fn b_next(i: u32, live: bool, more: bool) -> Octet { return b_octet(b_from[i]); }
 fn store(row: u32, n: u32, v: vec4<f32>) { y_put(row * p.n + n, 4u, v); }
-// An operand whose octets all start at 16 bytes is read by them, else by quads.
+// Operands are read by octets if all of these are aligned to 16 bytes, else by quads.
 alias Unit = vec4<u32>;
 alias Octet = vec4<u32>;
 const UNIT = 8u;
@@ -72,7 +72,7 @@ struct Params {
     n: u32,
     k: u32,
     batch: u32,
-    groups: u32, // workgroups of one matrix
+    groups: u32, // workgroups per matrix
     rows: u32,   // tiles along m
     a_offset: u32,
     b_offset: u32,
@@ -80,7 +80,7 @@ struct Params {
     a_k: u32,
     b_k: u32,
     b_n: u32,
-    dims: vec4<u32>, // of the batch
+    dims: vec4<u32>, // batch dims, innermost first
     a_batch: vec4<u32>,
     b_batch: vec4<u32>,
     op: u32,
@@ -93,16 +93,16 @@ struct Params {
 @group(0) @binding(2) var<storage, read_write> b: array<BUnit>;
 @group(0) @binding(3) var<storage, read_write> y: array<Y>;
 override WORKGROUP: u32 = 128u;
-override A_ALONG_K: u32 = 1u; // octets of a run along k, else along m
-override B_ALONG_K: u32 = 1u; // octets of b run along k, else along n
+override A_ALONG_K: u32 = 1u; // octets of a are contiguous along k, else along m
+override B_ALONG_K: u32 = 1u; // octets of b are contiguous along k, else along n
 override WHOLE_K: u32 = 1u;   // k is a multiple of ROUND
 
 const ROUND = 64u;
 const HALF = 32u;
-const PAD = 8u;      // elements between the lines of a tile, so that the rows of a piece lie on different banks
-const BAND = 8u;     // tiles along m that go along n together, so that they share columns of b in the cache
+const PAD = 8u;      // elements between the lines of a tile: puts the rows of a matrix on different banks
+const BAND = 8u;     // tiles along m that advance along n together, to share columns of b in the cache
 const THREADS = 128u;
-const HOLD = BM * ROUND / 8u / THREADS; // octets of a thread; BN is BM
+const HOLD = BM * ROUND / 8u / THREADS; // octets per thread; BN equals BM
 const IS = WM / SIDE;
 const JS = WN / SIDE;
 var<workgroup> a_tile: array<Cell, max(BM * (BK + PAD), BK * (BM + PAD)) / CELL>;
@@ -114,8 +114,8 @@ var<private> a_from: array<u32, HOLD>; // the next octets to fetch
 var<private> b_from: array<u32, HOLD>;
 var<private> sums: array<Sum, IS * JS>;
 
-// The row or column, and the step along k, of a thread's octet i of a round. Lines along k are taken in an order that keeps the two
-// of half a subgroup on different banks.
+// The row or column, and the k, of a thread's octet i of a round. The order of lines along k puts the two lines of half a subgroup
+// on different banks.
 fn octet_at(thread: u32, i: u32, along_k: u32, size: u32) -> vec2<u32> {
     if along_k == 1u { return vec2<u32>(line_of(thread) + i * (THREADS / 8u), thread % 8u * 8u); }
     let line = row_of(thread, i % (HOLD / 2u), size);
@@ -127,15 +127,15 @@ fn line_of(thread: u32) -> u32 {
     return (line & 8u) | ((line & 1u) << 2u) | (line >> 1u & 3u);
 }
 
-// The row of a half, where lines run across k.
+// The row within a half, for octets across k.
 fn row_of(thread: u32, i: u32, size: u32) -> u32 { return thread / (size / 8u) + i * (THREADS / (size / 8u)); }
 
-// The nearest row or column of the matrix: what is computed past its edges is not stored.
+// Clamps to the last row or column of the matrix, since results past its edges are not stored.
 fn inside(at: u32, size: u32, along_k: u32) -> u32 {
     return min(at, size - select(UNIT, 1u, along_k == 1u));
 }
 
-// Fetches the thread's share of a round into registers. Past the end of k there are zeros.
+// Fetches the thread's part of a round into registers, with zeros past the end of k.
 fn fetch(thread: u32, k0: u32, more: bool) {
     let a_step = select(0u, ROUND * p.a_k / UNIT, more);
     for (var i = 0u; i < HOLD; i++) {
@@ -151,15 +151,15 @@ fn fetch(thread: u32, k0: u32, more: bool) {
     }
 }
 
-// Where a thread's first quad of a half lies in a tile of `size` rows or columns, in quads.
+// The offset of a thread's first quad of a half in a tile of `size` rows or columns, in quads.
 fn first_slot(thread: u32, half: u32, along_k: u32, size: u32) -> u32 {
     let past = select(0u, half * HALF, BK == ROUND);
     if along_k == 1u { return (line_of(thread) * (BK + PAD) + past) / 4u + thread % 8u; }
     return ((row_of(thread, 0u, size) + past) * (size + PAD) + thread % (size / 8u) * 8u) / 4u;
 }
 
-// Brings a half of a round into workgroup memory. Across k, neighbours of eight threads begin with different quads of their octets,
-// on different banks.
+// Stores a half of a round to workgroup memory. Across k, adjacent groups of eight threads start with different quads of their
+// octets, on different banks.
 fn stage(thread: u32, half: u32) {
     let turn = thread / 8u % 2u;
     let a_slot = first_slot(thread, half, A_ALONG_K, BM);
@@ -196,16 +196,16 @@ fn right(k: u32, n: u32) -> Right {
     return coopLoadT<Right>(&b_tile[(k * (BN + PAD) + n) / CELL], (BN + PAD) / CELL);
 }
 
-// Where the pieces of a subgroup go.
+// The position of the matrices of a subgroup.
 struct Piece {
     m: u32,
     n: u32,
-    above: u32, // rows of y in the matrices before
-    mine: u32,  // where the subgroup's part of y_tile begins
+    above: u32, // rows of y in the preceding matrices of the batch
+    mine: u32,  // offset of the subgroup's part of y_tile
     lane: u32,
 }
 
-// A subgroup turns a piece over to its lanes.
+// Stores an accumulator matrix through workgroup memory, by the lanes of its subgroup.
 fn keep_piece(sum: Sum, to: Piece, below: u32, beside: u32) {
     coopStoreT(sum, &y_tile[to.mine / CELL], SIDE / CELL);
     workgroupBarrier();
@@ -230,7 +230,7 @@ fn main(
 ) {
     let group = id.y * count.x + id.x;
     let batch = group / p.groups;
-    // Subgroups of another size would not share the tile out.
+    // Subgroups of any other size would not cover the tile.
     if batch >= p.batch || lanes != LANES { return; }
     let tile = group % p.groups;
     let band = BAND * (p.groups / p.rows);
@@ -248,7 +248,7 @@ fn main(
         a_from[i] = (base.x + inside(m0 + a_at.x, p.m, A_ALONG_K) * p.a_m + a_at.y * p.a_k) / UNIT;
         b_start(i, n0 + b_at.x, b_at.y, base.y, batch);
     }
-    // The last round fetches its own octets again, for nobody.
+    // The last round fetches its own octets again; they are not used.
     fetch(thread, 0u, ROUND < p.k);
     for (var k0 = 0u; k0 < p.k; k0 += ROUND) {
         stage(thread, 0u);

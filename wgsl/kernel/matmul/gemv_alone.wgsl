@@ -1,6 +1,6 @@
-// The entry point of a gemv kernel whose threads compute columns of their own: nothing is shared.
+// The entry point of GEMV kernels whose threads compute their own columns, without a reduction.
 
-// slots: what the kernel's file brings.
+// slots: stand-ins for what the kernel's file provides.
 override WORKGROUP: u32 = 64u;
 fn run(ids: Ids, group: u32) {}
 // end slots

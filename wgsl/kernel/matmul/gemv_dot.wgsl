@@ -1,11 +1,11 @@
-// y[b, m, n] = sum over k of a[b, m, k] w[n, k] for few rows m and a quantized w, in integers. A workgroup rounds its rows
-// of a to 16 bits a block of W_BLOCK units, as two bytes that dot4I8Packed takes, and keeps them. A thread_group of THREAD_GROUP threads owns
-// ROWS rows of OWN neighbouring columns of y at a time, p.rounds times; a thread adds up every THREAD_GROUP-th span of W_SPAN units
-// of 32.
+// y[b, m, n] = sum over k of a[b, m, k] w[n, k] for few rows m and a quantized w, in integer arithmetic. A workgroup rounds its
+// rows of a to 16 bits per block of W_BLOCK units, as the two bytes that dot4I8Packed takes, and holds them in workgroup memory. A
+// thread group of THREAD_GROUP threads owns ROWS rows of OWN adjacent columns of y at a time, in p.rounds rounds; a thread
+// accumulates every THREAD_GROUP-th span of W_SPAN units of 32.
 
 override WORKGROUP: u32 = 256u;
-override THREAD_GROUP: u32 = 32u; // a power of two; with subgroups at most as many as the smallest has
-override CHUNK: u32 = 192u; // units of a row that are kept, a multiple of THREAD_GROUP * W_SPAN
+override THREAD_GROUP: u32 = 32u; // a power of two; with subgroups, at most the smallest subgroup size
+override CHUNK: u32 = 192u; // units per row in workgroup memory, a multiple of THREAD_GROUP * W_SPAN
 
 // slots: as it stands this file is the f32 case of eight-bit q with one scale and no subgroups.
 alias A = vec4<f32>;
@@ -13,12 +13,12 @@ alias B = vec4<u32>;
 alias Y = f32;
 const ROWS = 1u;
 const COLS = 2u;
-const OWN = 2u; // columns of y; of a pair half of COLS, the first of b and the others of c
-const W_SPAN = 1u; // neighbours that are loaded together
+const OWN = 2u; // columns of y; for a pair, half of COLS: columns of b, followed by columns of c
+const W_SPAN = 1u; // adjacent units that are loaded together
 const TREE = true;
 const W_SHIFTED = false;
-const W_HALVES = false; // each has a scale of its own
-const W_WHOLE = false;  // sums over a span are integers
+const W_HALVES = false; // each half of a unit has its own scale
+const W_WHOLE = false;  // accumulators of a span are integers
 struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
 struct Raw { q: array<vec4<u32>, 2> }
 fn thread_group_sum(v: vec4<f32>, lane: u32) -> vec4<f32> { return v; }
@@ -53,35 +53,35 @@ fn y_put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {
 }
 // end slots
 
-// What a rule puts in for steps behind the product; zero without.
+// The parameters of a fused epilogue; all zero without one.
 struct Epilogue {
     zero: u32,
-    step: u32, // of a pair, elements from where b starts to where c starts
+    step: u32, // of a pair: offset of c minus offset of b, in elements
     scalars: array<vec4<u32>, 2>,
-    reads: array<vec4<u32>, 2>, // of an operand: where it starts, after how many elements it repeats, the last element of y
+    reads: array<vec4<u32>, 2>, // of each operand: offset, period in elements, index of the last element of y
 }
 struct Params {
     m: u32,
     n: u32,
     k: u32,
     batch: u32,
-    groups: u32, // workgroups of one matrix
-    rows: u32, // of experts, matrices of b
+    groups: u32, // workgroups per block of rows
+    rows: u32, // in a mixture of experts, the number of matrices in b
     a_offset: u32,
     b_offset: u32,
     a_m: u32,
     a_k: u32,
     b_k: u32,
     b_n: u32,
-    dims: vec4<u32>, // of the batch
+    dims: vec4<u32>, // batch dims, innermost first
     a_batch: vec4<u32>,
     b_batch: vec4<u32>,
     op: u32,
-    blocks: u32, // of ROWS rows
-    rounds: u32, // of a workgroup
+    blocks: u32, // blocks of ROWS rows
+    rounds: u32, // column blocks of a workgroup, one after the other
     epilogue: Epilogue,
-    // Of projections, products with the same a: the first workgroup of each, and how many there are; of each the workgroups of a
-    // block, n, b_offset and b_n.
+    // For projections, which are matmuls with the same a: the first workgroup of each, then the number of workgroups; for each,
+    // the workgroups per block of rows, n, b_offset and b_n.
     starts: vec4<u32>,
     products: array<vec4<u32>, 3>,
 }
@@ -90,24 +90,24 @@ struct Params {
 @group(0) @binding(2) var<storage, read> b: array<B>;
 @group(0) @binding(3) var<storage, read_write> y: array<Y>;
 
-// A matrix of b: where it starts, its rows, and how far they are apart.
+// A matrix of b: its offset, its number of rows, and their stride.
 struct Matrix { start: u32, n: u32, stride: u32 }
-// What a workgroup owns: of product `which` of projections and `batch` of a batch, the rows of a from m0 on, and which of the
-// workgroups of those rows it is. `a` is where that product's a starts.
+// The part of y that a workgroup owns: `which` of the projections and `batch` of the batch, the rows from m0 on, and the index of
+// the workgroup among those of the same rows. `a` is the offset of the matmul's a.
 struct Place { which: u32, batch: u32, m0: u32, group: u32, a: u32, w: Matrix }
 
-const W_BLOCK = select(1u, W_SPAN, W_WHOLE); // units that are rounded to the same steps
+const W_BLOCK = select(1u, W_SPAN, W_WHOLE); // units that share a scale of a
 
-// Halves of units, high bytes then low bytes; the value of one step of the 16 bits; the sums of the halves, in steps.
+// The rounded activations: halves of units, high bytes then low bytes; the scale of a unit; the integer sums of the halves.
 var<workgroup> halves: array<vec4<u32>, 4u * ROWS * CHUNK>;
 var<workgroup> act_scale: array<f32, ROWS * CHUNK>;
 var<workgroup> totals: array<i32, 2u * ROWS * CHUNK>;
 var<workgroup> part: array<vec4<f32>, WORKGROUP>;
 
-// Where unit u of row r is kept: those that the threads of a thread_group take at the same time are neighbours.
+// The slot of unit u of row r: units that a thread group reads at the same time are adjacent.
 fn slot(r: u32, u: u32) -> u32 { return r * CHUNK + u % W_SPAN * (CHUNK / W_SPAN) + u / W_SPAN; }
 
-// Keeps half a unit of row r.
+// Stores half a unit of row r to workgroup memory.
 fn put(r: u32, u: u32, half: u32, q: array<vec4<i32>, 4>) {
     let at = half * ROWS * CHUNK + slot(r, u);
     halves[at] = vec4<u32>(high_bytes(q[0]), high_bytes(q[1]), high_bytes(q[2]), high_bytes(q[3]));
@@ -116,7 +116,7 @@ fn put(r: u32, u: u32, half: u32, q: array<vec4<i32>, 4>) {
     totals[at] = sum.x + sum.y + sum.z + sum.w;
 }
 
-// What is left without the low bytes, which are signed.
+// The high bytes that complement the signed low bytes.
 fn high_bytes(q: vec4<i32>) -> u32 { return pack4xI8((q + vec4<i32>(128i)) >> vec4<u32>(8u)); }
 
 fn dot_half(q: vec4<u32>, x: vec4<u32>) -> i32 {
@@ -125,15 +125,15 @@ fn dot_half(q: vec4<u32>, x: vec4<u32>) -> i32 {
 
 alias Spans = array<Raw, COLS>;
 
-// The first unit of span s of row n of b; rows past the last repeat it.
+// The first unit of span s of row n of b, clamped to the last row.
 fn unit_at(w: Matrix, n: u32, s: u32) -> u32 {
     return ((w.start + min(n, w.n - 1u) * w.stride) / (32u * W_SPAN) + s) * W_SPAN;
 }
 
-// Of COLS columns: products with high bytes, which count 256 times, and with low ones; shifts times sums of a.
+// Accumulators, with a lane per column: products with high bytes, which count 256 times, and with low bytes; shifts times sums of a.
 struct Sums { high: array<vec4<i32>, ROWS>, low: array<vec4<i32>, ROWS>, shift: array<vec4<i32>, ROWS> }
 
-// Adds unit j of span s of what is kept, span at_s of its rows of b; the factors of the columns.
+// Accumulates unit j of span s in workgroup memory with span at_s of the rows of b; returns the factors of the columns.
 fn add_unit(sums: ptr<function, Sums>, now: Spans, w: Matrix, n: u32, s: u32, at_s: u32, j: u32) -> array<vec2<f32>, COLS> {
     var right: array<Parts, COLS>;
     var factors: array<vec2<f32>, COLS>;
@@ -163,7 +163,7 @@ fn add_unit(sums: ptr<function, Sums>, now: Spans, w: Matrix, n: u32, s: u32, at
     return factors;
 }
 
-// Adds sums over a block of a that begins with unit u of what is kept.
+// Adds the accumulators of the block of a that starts with unit u in workgroup memory.
 fn add_sums(acc: ptr<function, array<vec4<f32>, ROWS>>, sums: Sums, factors: array<vec2<f32>, COLS>, u: u32) {
     for (var r = 0u; r < ROWS; r++) {
         let step = act_scale[slot(r, u)];
@@ -189,7 +189,7 @@ fn main(
 ) {
     let at = place(id.y * groups.x + id.x);
     if at.batch >= p.batch { return; }
-    // Rows and columns past the edge repeat the last one and are not written.
+    // Rows and columns past the edge repeat the last one; their results are not stored.
     var rows: array<u32, ROWS>;
     for (var r = 0u; r < ROWS; r++) { rows[r] = at.a + min(at.m0 + r, p.m - 1u) * p.a_m; }
 

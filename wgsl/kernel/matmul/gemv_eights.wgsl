@@ -1,6 +1,6 @@
-// The inner loop of gemv_k for a dense b: a thread adds up every SPAN-th eight of k.
+// The inner loop of gemv_k for a dense b: a thread accumulates every SPAN-th group of eight elements along k.
 
-// slots: what gemv_k.wgsl and its linker bring.
+// slots: stand-ins for what gemv_k.wgsl and its linker provide.
 const ROWS = 1u;
 const COLS = 2u;
 const SPAN = 64u;

@@ -1,5 +1,5 @@
 // y[b, m, n] = sum over k of a[b, m, k] b[b, k, n] for few rows m and b contiguous along k.
-// A thread_group of SPAN threads owns ROWS rows of COLS neighbouring columns of y; a thread adds up every SPAN-th piece of k.
+// A thread group of SPAN threads owns ROWS rows of COLS adjacent columns of y; a thread accumulates every SPAN-th part of k.
 
 // slots: as it stands this file is the f32 case with both operands aligned and no subgroups.
 alias A = vec4<f32>;
@@ -16,7 +16,7 @@ fn part_at(ids: Ids) -> u32 { return ids.thread; }
 fn parts(ids: Ids) -> u32 { return min(SPAN, 8u); }
 fn b_start(batch: u32) -> u32 { return 0u; }
 fn add_up(first: u32, rows: array<u32, ROWS>, cols: array<u32, COLS>) -> array<vec4<f32>, ROWS> {
-    var acc: array<vec4<f32>, ROWS>; // of COLS columns
+    var acc: array<vec4<f32>, ROWS>; // accumulators: a lane per column
     for (var q = first; q < p.k / 4u; q += SPAN) {
         for (var c = 0u; c < COLS; c++) { acc[0][c] += dot(a[rows[0] / 4u + q], b[cols[c] / 4u + q]); }
     }
@@ -36,31 +36,31 @@ fn main(
 }
 // end slots
 
-// What a rule puts in for steps behind the product; zero without.
+// The parameters of a fused epilogue; all zero without one.
 struct Epilogue {
     zero: u32,
-    step: u32, // of a pair, elements from where b starts to where c starts
+    step: u32, // of a pair: offset of c minus offset of b, in elements
     scalars: array<vec4<u32>, 2>,
-    reads: array<vec4<u32>, 2>, // of an operand: where it starts, after how many elements it repeats, the last element of y
+    reads: array<vec4<u32>, 2>, // of each operand: offset, period in elements, index of the last element of y
 }
 struct Params {
     m: u32,
     n: u32,
     k: u32,
     batch: u32,
-    groups: u32, // workgroups of one matrix
-    rows: u32, // of experts, matrices of b
+    groups: u32, // workgroups per block of rows
+    rows: u32, // in a mixture of experts, the number of matrices in b
     a_offset: u32,
     b_offset: u32,
     a_m: u32,
     a_k: u32,
     b_k: u32,
     b_n: u32,
-    dims: vec4<u32>, // of the batch
+    dims: vec4<u32>, // batch dims, innermost first
     a_batch: vec4<u32>,
     b_batch: vec4<u32>,
     op: u32,
-    blocks: u32, // of ROWS rows
+    blocks: u32, // blocks of ROWS rows
     rounds: u32,
     epilogue: Epilogue,
 }
@@ -69,7 +69,7 @@ struct Params {
 @group(0) @binding(2) var<storage, read> b: array<B>;
 @group(0) @binding(3) var<storage, read_write> y: array<Y>;
 override WORKGROUP: u32 = 64u;
-override SPAN: u32 = 64u; // a power of two; with subgroups the whole workgroup, 1 where nobody meets
+override SPAN: u32 = 64u; // threads of a thread group, a power of two: the workgroup with subgroups, 1 in variant `alone`
 
 var<workgroup> part: array<vec4<f32>, ROWS * WORKGROUP>;
 
@@ -79,9 +79,9 @@ fn run(ids: Ids, group: u32) {
     let m0 = group / p.groups % p.blocks * ROWS;
     let base = bases(batch) + vec2<u32>(0u, b_start(batch));
 
-    // Rows and columns past the edge repeat the last one and are not written.
-    let teams = WORKGROUP / SPAN;
-    let n_first = group % p.groups * teams * COLS;
+    // Rows and columns past the edge repeat the last one; their results are not stored.
+    let thread_groups = WORKGROUP / SPAN;
+    let n_first = group % p.groups * thread_groups * COLS;
     let n0 = n_first + ids.thread / SPAN * COLS;
     var cols: array<u32, COLS>;
     for (var c = 0u; c < COLS; c++) { cols[c] = base.y + min(n0 + c, p.n - 1u) * p.b_n; }
@@ -104,12 +104,12 @@ fn run(ids: Ids, group: u32) {
             meet();
         }
     }
-    for (var task = ids.thread; task < teams * ROWS; task += WORKGROUP) {
-        let thread_group = task % teams;
-        let m = m0 + task / teams;
+    for (var task = ids.thread; task < thread_groups * ROWS; task += WORKGROUP) {
+        let thread_group = task % thread_groups;
+        let m = m0 + task / thread_groups;
         let n = n_first + thread_group * COLS;
         if m < p.m && n < p.n {
-            let first = task / teams * WORKGROUP + thread_group * SPAN;
+            let first = task / thread_groups * WORKGROUP + thread_group * SPAN;
             var sum = part[first];
             for (var i = 1u; i < parts(ids); i++) { sum += part[first + i]; }
             y_put((batch * p.m + m) * p.n + n, min(COLS, p.n - n), sum);

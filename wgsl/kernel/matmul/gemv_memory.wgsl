@@ -1,6 +1,6 @@
-// The entry point of a gemv kernel whose threads add up in workgroup memory: a tree down to 8 partial sums, which one thread adds.
+// The entry point of GEMV kernels that reduce in workgroup memory: a tree down to 8 partial sums, which one thread adds.
 
-// slots: what the kernel's file brings.
+// slots: stand-ins for what the kernel's file provides.
 override WORKGROUP: u32 = 64u;
 override SPAN: u32 = 64u;
 fn run(ids: Ids, group: u32) {}

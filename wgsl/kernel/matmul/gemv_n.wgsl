@@ -1,5 +1,5 @@
-// y[b, m, n] = sum over k of a[b, m, k] b[b, k, n] for few rows m and b contiguous along n, or lying anyhow.
-// A workgroup owns ROWS rows and QUADS times four columns of y; a thread adds up every (WORKGROUP / QUADS)-th k of one quad.
+// y[b, m, n] = sum over k of a[b, m, k] b[b, k, n] for few rows m and b contiguous along n, or with any strides.
+// A workgroup owns ROWS rows and QUADS quads of columns of y; a thread accumulates every (WORKGROUP / QUADS)-th k of one quad.
 
 // slots: as it stands this file is the f32 case with b and y of whole quads.
 alias A = f32;
@@ -12,19 +12,19 @@ fn y_put(at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
 fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
 // end slots
 
-// What a rule puts in for steps behind the product; zero without.
+// The parameters of a fused epilogue; all zero without one.
 struct Epilogue {
     zero: u32,
-    step: u32, // of a pair, elements from where b starts to where c starts
+    step: u32, // of a pair: offset of c minus offset of b, in elements
     scalars: array<vec4<u32>, 2>,
-    reads: array<vec4<u32>, 2>, // of an operand: where it starts, after how many elements it repeats, the last element of y
+    reads: array<vec4<u32>, 2>, // of each operand: offset, period in elements, index of the last element of y
 }
 struct Params {
     m: u32,
     n: u32,
     k: u32,
     batch: u32,
-    groups: u32, // workgroups of one matrix
+    groups: u32, // workgroups per matrix
     rows: u32,
     a_offset: u32,
     b_offset: u32,
@@ -32,7 +32,7 @@ struct Params {
     a_k: u32,
     b_k: u32,
     b_n: u32,
-    dims: vec4<u32>, // of the batch
+    dims: vec4<u32>, // batch dims, innermost first
     a_batch: vec4<u32>,
     b_batch: vec4<u32>,
     op: u32,
@@ -60,7 +60,7 @@ fn main(
     if batch >= p.batch { return; }
     let base = bases(batch);
 
-    // A quad past the edge repeats the first one and is not written, as are rows past the last.
+    // A quad past the edge repeats the first one; its result is not stored, nor are those of rows past the last.
     let n = (group % p.groups * QUADS + thread % QUADS) * 4u;
     let n_read = select(0u, n, n < p.n);
     let slices = WORKGROUP / QUADS;

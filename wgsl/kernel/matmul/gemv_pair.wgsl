@@ -1,7 +1,7 @@
-// The inner loop of gemv_k for two dense matrices b and c: sums of COLS columns of b, and behind them those of the same
+// The inner loop of gemv_k for a pair of dense matrices b and c: accumulators of COLS columns of b, followed by those of the same
 // columns of c.
 
-// slots: what gemv_k.wgsl and its linker bring.
+// slots: stand-ins for what gemv_k.wgsl and its linker provide.
 const ROWS = 1u;
 const COLS = 2u;
 const SPAN = 64u;

@@ -1,7 +1,7 @@
 // y[m, n] = sum over k of a[m, k] b[k, n], and z = a c, w = a d likewise, for few rows m and matrices contiguous along k.
-// A thread_group of SPAN threads owns ROWS rows of COLS neighbouring columns of one product; a thread adds up every SPAN-th piece of k.
+// A thread group of SPAN threads owns ROWS rows of COLS adjacent columns of one result; a thread accumulates every SPAN-th part of k.
 
-// slots: as it stands this file is the f32 case of two products, with no subgroups.
+// slots: as it stands this file is the f32 case of two matrices, with no subgroups.
 alias A = vec4<f32>;
 alias B = vec4<f32>;
 alias C = vec4<f32>;
@@ -22,7 +22,7 @@ fn leads(ids: Ids) -> bool { return true; }
 fn part_at(ids: Ids) -> u32 { return ids.thread; }
 fn parts(ids: Ids) -> u32 { return min(SPAN, 8u); }
 fn add_up_of(which: u32, first: u32, rows: array<u32, ROWS>, cols: array<u32, COLS>) -> array<vec4<f32>, ROWS> {
-    var acc: array<vec4<f32>, ROWS>; // of COLS columns
+    var acc: array<vec4<f32>, ROWS>; // accumulators: a lane per column
     for (var q = first; q < p.k / 4u; q += SPAN) {
         for (var i = 0u; i < COLS; i++) {
             let at = cols[i] / 4u + q;
@@ -47,7 +47,7 @@ fn main(
 // end slots
 
 struct Params {
-    // Those of the first product: see gemv_k.
+    // The parameters of the first matmul, as in gemv_k.
     m: u32,
     n: u32,
     k: u32,
@@ -64,15 +64,15 @@ struct Params {
     a_batch: vec4<u32>,
     b_batch: vec4<u32>,
     op: u32,
-    blocks: u32, // of ROWS rows
+    blocks: u32, // blocks of ROWS rows
     rounds: u32,
-    epilogue: array<vec4<u32>, 5>, // none here
-    starts: vec4<u32>, // the first workgroup of each product; the last is their number
-    products: array<vec4<u32>, 3>, // workgroups of a block, n, offset of the matrix, its stride along n
+    epilogue: array<vec4<u32>, 5>, // unused
+    starts: vec4<u32>, // the first workgroup of each matmul, then the number of workgroups
+    products: array<vec4<u32>, 3>, // of each matmul: workgroups per block of rows, n, offset and n stride of its matrix
 }
 @group(0) @binding(0) var<uniform> p: Params;
 override WORKGROUP: u32 = 64u;
-override SPAN: u32 = 64u; // a power of two; with subgroups the whole workgroup, 1 where nobody meets
+override SPAN: u32 = 64u; // threads of a thread group, a power of two: the workgroup with subgroups, 1 in variant `alone`
 
 var<workgroup> part: array<vec4<f32>, ROWS * WORKGROUP>;
 
@@ -83,9 +83,9 @@ fn run(ids: Ids, group: u32) {
     let mine = group - p.starts[which];
     let m0 = mine / product.x * ROWS;
 
-    // Rows and columns past the edge repeat the last one and are not written.
-    let teams = WORKGROUP / SPAN;
-    let n_first = mine % product.x * teams * COLS;
+    // Rows and columns past the edge repeat the last one; their results are not stored.
+    let thread_groups = WORKGROUP / SPAN;
+    let n_first = mine % product.x * thread_groups * COLS;
     let n0 = n_first + ids.thread / SPAN * COLS;
     var cols: array<u32, COLS>;
     for (var i = 0u; i < COLS; i++) { cols[i] = product.z + min(n0 + i, product.y - 1u) * product.w; }
@@ -108,12 +108,12 @@ fn run(ids: Ids, group: u32) {
             meet();
         }
     }
-    for (var task = ids.thread; task < teams * ROWS; task += WORKGROUP) {
-        let thread_group = task % teams;
-        let m = m0 + task / teams;
+    for (var task = ids.thread; task < thread_groups * ROWS; task += WORKGROUP) {
+        let thread_group = task % thread_groups;
+        let m = m0 + task / thread_groups;
         let n = n_first + thread_group * COLS;
         if m < p.m && n < product.y {
-            let first = task / teams * WORKGROUP + thread_group * SPAN;
+            let first = task / thread_groups * WORKGROUP + thread_group * SPAN;
             var sum = part[first];
             for (var i = 1u; i < parts(ids); i++) { sum += part[first + i]; }
             put_of(which, m * product.y + n, min(COLS, product.y - n), sum);

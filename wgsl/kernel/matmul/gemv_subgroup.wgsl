@@ -1,8 +1,8 @@
-// The entry point of a gemv kernel whose threads add up by subgroups, and then one thread the sums of the subgroups. Subgroups of a
-// one-dimensional workgroup are runs of its threads on every adapter known. Subgroup builtins are arguments of `main` itself: naga's
-// HLSL writer does not find them in a struct.
+// The entry point of GEMV kernels that reduce by subgroups; one thread then adds the sums of the subgroups. On every known adapter, a
+// subgroup of a one-dimensional workgroup is a contiguous range of its threads. Subgroup builtins are arguments of `main` itself:
+// naga's HLSL writer does not find them in a struct.
 
-// slots: what the kernel's file brings.
+// slots: stand-ins for what the kernel's file provides.
 override WORKGROUP: u32 = 64u;
 fn run(ids: Ids, group: u32) {}
 // end slots

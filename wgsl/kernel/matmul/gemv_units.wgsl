@@ -1,7 +1,7 @@
-// The inner loop of gemv_k for a quantized b: a thread adds up every SPAN-th unit of 32 of k. Scales and shifts are
-// applied to sums over 16 elements.
+// The inner loop of gemv_k for a quantized b: a thread accumulates every SPAN-th unit of 32 elements along k. Scales and shifts
+// apply to sums over 16 elements.
 
-// slots: what gemv_k.wgsl and its linker bring.
+// slots: stand-ins for what gemv_k.wgsl and its linker provide.
 const ROWS = 1u;
 const COLS = 2u;
 const SPAN = 64u;

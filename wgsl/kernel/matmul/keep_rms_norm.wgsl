@@ -1,6 +1,6 @@
-// What gemv_dot does besides rounding x alpha where it norms its one row: the squares of x, and the factor of the sums.
+// gemv_dot with a fused rms_norm of its one row, beside the rounding of x * alpha: the squares of x, and the factor of the accumulators.
 
-// slots: what gemv_dot.wgsl and its linker bring.
+// slots: stand-ins for what gemv_dot.wgsl and its linker provide.
 const TREE = true;
 const WORKGROUP = 256u;
 const THREAD_GROUP = 32u;
@@ -11,10 +11,10 @@ fn one_of_thread_group(v: f32) -> f32 { return v; }
 fn keep_units(thread: u32, first: u32, count: u32, rows: array<u32, 1>) {}
 // end slots
 
-var<workgroup> square: array<f32, WORKGROUP>; // sums of teams; without subgroups of all in the first
+var<workgroup> square: array<f32, WORKGROUP>; // one sum per thread group; without subgroups, the first is the total
 
 fn keep(thread: u32, first: u32, count: u32, rows: array<u32, 1>) {
-    // Once: that of all of the row.
+    // The sum of squares covers the whole row, so the first call computes it.
     if first == 0u {
         var sum = vec4<f32>();
         for (var k = thread * 4u; k < p.k; k += WORKGROUP * 4u) {
@@ -36,7 +36,7 @@ fn keep(thread: u32, first: u32, count: u32, rows: array<u32, 1>) {
     keep_units(thread, first, count, rows);
 }
 
-// 1 / sqrt(mean x^2 + eps), behind the barrier that follows.
+// 1 / sqrt(mean x^2 + eps); valid after the barrier that follows `keep`.
 fn factor() -> f32 {
     var sum = square[0];
     if !TREE {

@@ -1,6 +1,6 @@
-// How gemv_dot rounds units first .. first + count of each row, through workgroup memory: a thread owns half a unit.
+// Rounds units first .. first + count of each row of gemv_dot, with reductions in workgroup memory. A thread owns half a unit.
 
-// slots: what gemv_dot.wgsl and its linker bring.
+// slots: stand-ins for what gemv_dot.wgsl and its linker provide.
 const ROWS = 1u;
 const CHUNK = 192u;
 const WORKGROUP = 256u;
@@ -14,7 +14,7 @@ fn scale_of(bits: u32) -> f32 { return f32(bits); }
 fn magnitude(v: vec4<f32>) -> u32 { return bitcast<u32>(v.x); }
 // end slots
 
-var<workgroup> greatest: array<atomic<u32>, ROWS * CHUNK>; // magnitude of a block
+var<workgroup> greatest: array<atomic<u32>, ROWS * CHUNK>; // largest magnitude of a block
 
 fn keep(thread: u32, first: u32, count: u32, rows: array<u32, ROWS>) {
     for (var i = thread; i < ROWS * CHUNK; i += WORKGROUP) { atomicStore(&greatest[i], 0u); }

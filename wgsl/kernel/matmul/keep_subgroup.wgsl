@@ -1,6 +1,6 @@
-// How gemv_dot rounds units first .. first + count of each row, by subgroup operations: a thread owns half a unit.
+// Rounds units first .. first + count of each row of gemv_dot, with subgroup reductions. A thread owns half a unit.
 
-// slots: what gemv_dot.wgsl and its linker bring.
+// slots: stand-ins for what gemv_dot.wgsl and its linker provide.
 const ROWS = 1u;
 const CHUNK = 192u;
 const WORKGROUP = 256u;
@@ -15,7 +15,7 @@ fn magnitude(v: vec4<f32>) -> u32 { return bitcast<u32>(v.x); }
 // end slots
 
 fn keep(thread: u32, first: u32, count: u32, rows: array<u32, ROWS>) {
-    // Every thread takes as many turns, so that neighbours meet in the shuffles.
+    // The number of iterations is uniform, so that all threads take part in the shuffles.
     for (var turn = 0u; turn < 2u * ROWS * CHUNK; turn += WORKGROUP) {
         let i = turn + thread;
         let r = min(i / (2u * CHUNK), ROWS - 1u);

@@ -1,4 +1,4 @@
-// y[b, m, n] = sum over k of a[b, m, k] b[b, k, n] for values that are no single word, whose sums and products are
+// y[b, m, n] = sum over k of a[b, m, k] b[b, k, n] for values of more than one word, whose addition and multiplication are
 // functions. A thread owns an element of y.
 
 // slots: as it stands this file is the f32 case.
@@ -27,7 +27,7 @@ struct Params {
     a_k: u32,
     b_k: u32,
     b_n: u32,
-    dims: vec4<u32>, // of the batch
+    dims: vec4<u32>, // batch dims, innermost first
     a_batch: vec4<u32>,
     b_batch: vec4<u32>,
 }

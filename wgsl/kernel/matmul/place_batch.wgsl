@@ -1,6 +1,6 @@
-// What a workgroup of gemv_dot owns: rows of one product of a batch.
+// The part of y that a workgroup of gemv_dot owns: rows of one matmul of a batch.
 
-// slots: what gemv_dot.wgsl and its linker bring.
+// slots: stand-ins for what gemv_dot.wgsl and its linker provide.
 const ROWS = 1u;
 struct Params {
     n: u32,
@@ -26,7 +26,7 @@ fn place(group: u32) -> Place {
         batch = group / p.groups / p.blocks;
         m0 = group / p.groups % p.blocks * ROWS;
         mine = group % p.groups;
-        // Past the end, where grids have two dims.
+        // A two-dimensional grid may have surplus workgroups.
         if batch >= p.batch { return Place(0u, batch, 0u, 0u, 0u, Matrix()); }
     }
     let base = bases(batch);

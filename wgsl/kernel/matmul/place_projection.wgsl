@@ -1,6 +1,6 @@
-// What a workgroup of gemv_dot owns: rows of one of up to three products with the same a.
+// The part of the results that a workgroup of gemv_dot owns: rows of one of up to three projections of the same a.
 
-// slots: what gemv_dot.wgsl and its linker bring.
+// slots: stand-ins for what gemv_dot.wgsl and its linker provide.
 const ROWS = 1u;
 struct Params { batch: u32, a_offset: u32, starts: vec4<u32>, products: array<vec4<u32>, 3> }
 @group(0) @binding(0) var<uniform> p: Params;
@@ -9,7 +9,7 @@ struct Place { which: u32, batch: u32, m0: u32, group: u32, a: u32, w: Matrix }
 // end slots
 
 fn place(group: u32) -> Place {
-    // Past the end, where grids have two dims.
+    // A two-dimensional grid may have surplus workgroups.
     if group >= p.starts.w { return Place(0u, p.batch, 0u, 0u, 0u, Matrix()); }
     let which = u32(group >= p.starts.y) + u32(group >= p.starts.z);
     let product = p.products[which];

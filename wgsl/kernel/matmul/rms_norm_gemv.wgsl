@@ -1,7 +1,7 @@
-// y[n] = s sum over k of x[k] alpha[k] b[k, n], where s = 1 / sqrt(mean_k x[k]^2 + eps): rms_norm and a product of one row; projections
-// z and w likewise. A thread_group of SPAN threads owns two neighbouring columns of y; a thread adds up every SPAN-th piece of k.
+// y[n] = s sum over k of x[k] alpha[k] b[k, n], where s = 1 / sqrt(mean_k x[k]^2 + eps): rms_norm and GEMV of one row; projections z
+// and w likewise. A thread group of SPAN threads owns two adjacent columns of y; a thread accumulates every SPAN-th part of k.
 
-// slots: as it stands this file is the f32 case of one product, with no subgroups.
+// slots: as it stands this file is the f32 case of one matmul, with no subgroups.
 alias A = vec4<f32>;
 alias B = vec4<f32>;
 alias ALPHA = vec4<f32>;
@@ -39,15 +39,15 @@ fn main(
 }
 // end slots
 
-// What a rule puts in for steps behind the product; zero without.
+// The parameters of a fused epilogue; all zero without one.
 struct Epilogue {
     zero: u32,
-    step: u32, // of a pair, elements from where b starts to where c starts
+    step: u32, // of a pair: offset of c minus offset of b, in elements
     scalars: array<vec4<u32>, 2>,
-    reads: array<vec4<u32>, 2>, // of an operand: where it starts, after how many elements it repeats, the last element of y
+    reads: array<vec4<u32>, 2>, // of each operand: offset, period in elements, index of the last element of y
 }
 struct Params {
-    // Those of a product, or of the first of projections: see gemv_k and gemv_projections.
+    // The parameters of a matmul, or of the first projection, as in gemv_k and gemv_projections.
     m: u32,
     n: u32,
     k: u32,
@@ -61,7 +61,7 @@ struct Params {
     b_k: u32,
     b_n: u32,
     dims: vec4<u32>,
-    norm: vec4<u32>, // where alpha starts, and the bits of eps and of 1 / k; one row has no batch whose strides were here
+    norm: vec4<u32>, // offset of alpha, bits of eps and of 1 / k; they replace the batch strides of a
     b_batch: vec4<u32>,
     op: u32,
     blocks: u32,
@@ -75,11 +75,12 @@ struct Params {
 @group(0) @binding(2) var<storage, read> b: array<B>;
 @group(0) @binding(3) var<storage, read_write> y: array<Y>;
 override WORKGROUP: u32 = 64u;
-override SPAN: u32 = 64u; // a power of two; with subgroups the whole workgroup, 1 where nobody meets
+override SPAN: u32 = 64u; // threads of a thread group, a power of two: the workgroup with subgroups, 1 in variant `alone`
 
-// What a workgroup owns: of product `which` the `group`-th of its workgroups' columns; its matrix has n rows from `start` on.
+// The part of the results that a workgroup owns: columns of matmul `which`, as its `group`-th workgroup. The matrix has n rows from
+// offset `start` on.
 struct Place { which: u32, group: u32, n: u32, start: u32, stride: u32 }
-// Of two columns of b; of a pair, behind them those of c. And of the squares of x.
+// Accumulators of two columns of b, followed by those of c for a pair; and of the squares of x.
 struct Sums { products: vec4<f32>, squares: f32 }
 
 var<workgroup> part: array<vec4<f32>, WORKGROUP>;
@@ -87,11 +88,11 @@ var<workgroup> square: array<f32, WORKGROUP>;
 
 fn run(ids: Ids, group: u32) {
     let at = place(group);
-    let teams = WORKGROUP / SPAN;
-    let n_first = at.group * teams * 2u;
+    let thread_groups = WORKGROUP / SPAN;
+    let n_first = at.group * thread_groups * 2u;
     if n_first >= at.n { return; }
 
-    // Columns past the edge repeat the last one and are not written.
+    // Columns past the edge repeat the last one; their results are not stored.
     let n0 = n_first + ids.thread / SPAN * 2u;
     let cols = at.start + min(vec2<u32>(n0, n0 + 1u), vec2<u32>(at.n - 1u)) * at.stride;
     let sums = add_up_of(at.which, ids.thread % SPAN, p.a_offset, cols);
@@ -111,7 +112,7 @@ fn run(ids: Ids, group: u32) {
             meet();
         }
     }
-    for (var thread_group = ids.thread; thread_group < teams; thread_group += WORKGROUP) {
+    for (var thread_group = ids.thread; thread_group < thread_groups; thread_group += WORKGROUP) {
         let n = n_first + thread_group * 2u;
         if n < at.n {
             let first = thread_group * SPAN;

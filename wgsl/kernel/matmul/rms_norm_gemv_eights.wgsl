@@ -1,6 +1,6 @@
-// The inner loop of rms_norm_gemv: a thread adds up every SPAN-th eight of k, and its squares.
+// The inner loop of rms_norm_gemv: a thread accumulates every SPAN-th group of eight elements along k, and their squares.
 
-// slots: what rms_norm_gemv.wgsl and its linker bring.
+// slots: stand-ins for what rms_norm_gemv.wgsl and its linker provide.
 const SPAN = 64u;
 struct Eight { low: vec4<f32>, high: vec4<f32> }
 struct Sums { products: vec4<f32>, squares: f32 }

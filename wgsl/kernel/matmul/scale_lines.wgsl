@@ -1,5 +1,5 @@
-// y[l, k] = x[l, k] / s[l] in f16, and s, where s[l] is the power of two that brings the greatest magnitude of line l to 2^14
-// and more. A workgroup owns TEAMS pieces of lines that lie side by side; its threads stride along k.
+// y[l, k] = x[l, k] / s[l] in f16, where the power of two s[l] scales the largest magnitude of line l to at least 2^14. Also
+// stores s. A workgroup owns TEAMS adjacent groups of WIDE lines; its threads stride along k.
 
 override WORKGROUP: u32 = 256u;
 
@@ -7,9 +7,9 @@ override WORKGROUP: u32 = 256u;
 alias X = vec4<f32>;
 alias Y = vec4<f32>;
 alias YL = vec4<f32>;
-const TEAMS = 1u; // pieces side by side
-const WIDE = 1u;  // lines of a piece: 1, or 4 where lines lie across
-const QUADS = 1u; // quads of a piece
+const TEAMS = 1u; // adjacent groups of lines
+const WIDE = 1u;  // lines of a group: 1 along k, 4 across
+const QUADS = 1u; // quads per load
 fn x_piece(at: u32) -> array<vec4<f32>, QUADS> { return array<vec4<f32>, QUADS>(x[at / 4u]); }
 fn y_quad_put(q: u32, v: YL) { y[q] = v; }
 // end slots
@@ -18,11 +18,11 @@ struct Params {
     lines: u32,
     k: u32,
     x_offset: u32,
-    x_line: u32, // strides of x and of y
+    x_line: u32, // strides of x and y
     x_k: u32,
     y_line: u32,
     y_k: u32,
-    first: u32, // where s begins in `line_scales`
+    first: u32, // offset of s in `line_scales`
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> x: array<X>;
@@ -30,7 +30,7 @@ struct Params {
 @group(0) @binding(3) var<storage, read_write> line_scales: array<f32>;
 var<workgroup> part: array<vec4<u32>, WORKGROUP>;
 
-// The bits of finite magnitudes: what is infinite or NaN stays so, whatever the others are divided by.
+// The bits of finite magnitudes, 0 for others: infinities and NaN survive any division.
 fn magnitudes(v: vec4<f32>) -> vec4<u32> {
     let bits = bitcast<vec4<u32>>(v) & vec4<u32>(0x7fffffffu);
     return select(bits, vec4<u32>(), bits >= vec4<u32>(0x7f800000u));

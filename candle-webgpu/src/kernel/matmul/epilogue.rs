@@ -1,6 +1,7 @@
-//! epilogue: elementwise steps that a kernel of products does with its sums before it stores them. Recorded by a rule.
+//! Epilogues: elementwise steps that a matmul kernel applies to its accumulators before it stores them. Recorded by the rule
+//! `matmul_epilogue`.
 //!
-//! The product is rounded to its dtype first, as if it had been stored: bit for bit what a kernel of products and a chain give.
+//! The result is first rounded to the matmul's dtype, as if it had been stored, so that the bits equal those of two kernels.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,48 +16,48 @@ use crate::kernel::matmul::gemm::GEMM;
 use crate::kernel::matmul::gemm_coop::GEMM_COOP;
 use crate::kernel::matmul::gemv::{GEMV_K, GEMV_N};
 use crate::kernel::matmul::gemv_dot::GEMV_DOT;
-use crate::kernel::matmul::problem::Params as Product;
+use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::store;
 use crate::kernel::matmul::{gemm, gemm_coop, gemv, gemv_dot, gemv_projections};
 use crate::shader::{read, Access, Arg, Kernel, Specialization, Step, Text};
 
-/// The most operands of the steps besides products, and the most steps that have scalars: what the parameters hold.
+/// The most operands of the steps besides the matmul, and the most steps with scalars: the room in the parameters.
 pub(crate) const MAX_READS: usize = 2;
 pub(crate) const MAX_SCALARS: usize = 2;
 
-/// What the parameters of a product have at their end.
+/// The tail of the matmul parameters.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, bytemuck::Pod, bytemuck::Zeroable)]
 pub(crate) struct Epilogue {
     pub zero: u32,
-    /// Of a pair, elements from where b starts to where c starts, each in its own binding. It may wrap.
+    /// For a pair, the offset of c minus that of b, in elements of their own bindings. It may wrap.
     pub step: u32,
     pub pad: [u32; 2],
     pub scalars: [[u32; 4]; MAX_SCALARS],
-    /// Of each operand: where it starts, after how many elements it repeats, and the last element of y.
+    /// For each operand: its offset, its period in elements, and the index of the last element of y.
     pub reads: [[u32; 4]; MAX_READS],
 }
 
 #[repr(C)]
 #[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 pub(crate) struct Params {
-    pub product: Product,
+    pub matmul: MatmulParams,
     /// The shader's next field is aligned to 16 bytes.
     pub pad: u32,
     pub epilogue: Epilogue,
 }
 
 impl Params {
-    pub fn new(product: Product) -> Self {
+    pub fn new(matmul: MatmulParams) -> Self {
         Params {
-            product,
+            matmul,
             pad: 0,
             epilogue: Epilogue::default(),
         }
     }
 }
 
-/// Kernels whose results an epilogue can take.
+/// Kernels that support an epilogue.
 const KERNELS: [&Kernel; 5] = [&GEMV_K, &GEMV_N, &GEMV_DOT, &GEMM, &GEMM_COOP];
 
 /// Whether a matmul has neither an epilogue nor bindings beyond its operands.
@@ -71,20 +72,20 @@ pub(crate) fn suits(spec: &Specialization) -> bool {
     known && spec.steps.is_none() && scaled
 }
 
-/// Whether steps may read as many elements as y has: in kernels of few rows. A GEMM has nothing else to do while it waits for them.
-/// With silu(b) y behind it, 512 x 5632 x 2048 in f16 took 89.6 us on an NVIDIA H200, and 81.1 by two kernels; with y + bias 74.3
-/// and 77.8.
+/// Whether an operand of the steps may be as large as y: only in GEMV kernels, since a GEMM cannot hide the latency of its loads.
+/// 512 x 5632 x 2048 in f16 on an NVIDIA H200: with y * silu(b), one kernel takes 89.6 us and two take 81.1 us; with y + bias,
+/// 74.3 us and 77.8 us.
 pub(crate) fn reads_whole(spec: &Specialization) -> bool {
     ![&GEMM, &GEMM_COOP].iter().any(|gemm| spec.is_of(gemm))
 }
 
-/// Whether steps read two products.
+/// Whether the steps read the results of two matmuls.
 pub(crate) fn is_pair(spec: &Specialization) -> bool {
-    // Projections have a second matrix, too, but no steps.
+    // Projections have a second matrix as well, but no steps.
     spec.steps.is_some() && spec.binds("c")
 }
 
-/// The matmul `one` with an epilogue. Its result is the steps' first operand; the others are `reads`, in words or quads.
+/// The matmul `one` with an epilogue, whose first operand is the matmul's result; the others are `reads`, in words or quads.
 pub(crate) fn spec(
     one: &Specialization,
     reads: &[(DType, Access)],
@@ -101,7 +102,7 @@ pub(crate) fn spec(
     Some(spec)
 }
 
-/// Two matmuls with an epilogue whose first two operands they are. `one` has half of its columns of each.
+/// A pair of matmuls with an epilogue that reads both. Half of the columns of a tile of `one` belong to each.
 pub(crate) fn pair_spec(one: &Specialization, steps: Arc<[Step]>, out: DType) -> Specialization {
     let (dtype, access) = one.operands[1];
     with_steps(one, steps, out).bind(read("c"), dtype, access)
@@ -114,20 +115,20 @@ fn with_steps(one: &Specialization, steps: Arc<[Step]>, out: DType) -> Specializ
     spec
 }
 
-/// The dtype in which steps see operand `at`.
+/// The dtype that the steps read operand `at` in.
 pub(crate) fn seen(steps: &[Step], at: u8) -> Option<DType> {
     let mut args = steps.iter().flat_map(|step| &step.args);
     args.find(|(arg, _)| *arg == Arg::Read(at))
         .map(|(_, dtype)| *dtype)
 }
 
-/// `y_put(at, count, v)` of [`edge`](crate::kernel::matmul::store), with the steps before it where there are some. Of a pair, v has `own`
-/// sums of the first product and behind them those of the second.
+/// `y_put(at, count, v)` of [`store`], which applies the steps first if there are any. For a pair, v has `own` accumulators of the
+/// first matmul, followed by those of the second.
 pub(crate) fn y_put(spec: &Specialization, own: u32, text: &mut Text) -> Result<()> {
     y_put_by(spec, own, "p.epilogue", text)
 }
 
-/// The same where the parameters have the epilogue elsewhere.
+/// [`y_put`] with the epilogue at `place` in the parameters.
 pub(crate) fn y_put_by(
     spec: &Specialization,
     own: u32,
@@ -180,7 +181,7 @@ pub(crate) fn y_put_by(
     Ok(())
 }
 
-/// `{n}_four(at)`: what belongs to elements at .. at + 4 of y; past its end, to the last.
+/// `{n}_four(at)`: the operand for elements at .. at + 4 of y, clamped to its last element.
 fn operand(spec: &Specialization, (at, n): (usize, &str), place: &str, text: &mut Text) {
     let up = n.to_uppercase();
     text.line(format!(
@@ -211,7 +212,7 @@ fn step(op: &'static str, args: &[(Arg, DType)], out: DType) -> Step {
     }
 }
 
-/// A product with steps on it, on it and one operand, and on it and two.
+/// A matmul with steps that read no, one and two further operands.
 fn samples(one: &Specialization) -> impl Iterator<Item = Specialization> {
     let (dtype, access) = one.operands[2];
     let other = match dtype {
@@ -248,7 +249,7 @@ fn samples(one: &Specialization) -> impl Iterator<Item = Specialization> {
     all.into_iter().flatten()
 }
 
-/// A sample of what the rule links: the kernels of products in each dtype, each with steps on so many operands, and pairs.
+/// A sample of what the rule links: the matmul kernels in each dtype, with each number of operands, and pairs.
 pub fn catalogue() -> Vec<Specialization> {
     let dense = [gemm::catalogue(), gemm_coop::catalogue(), gemv::catalogue()];
     let dot = gemv_dot::catalogue();
@@ -256,12 +257,12 @@ pub fn catalogue() -> Vec<Specialization> {
     let mut taken_pairs = HashSet::new();
     let mut all = Vec::new();
     for one in dense.concat().iter().chain(&dot).filter(|one| suits(one)) {
-        let ways = one.operands.iter().map(|(dtype, access)| match access {
+        let accesses = one.operands.iter().map(|(dtype, access)| match access {
             Access::Quant(_) => (None, std::mem::discriminant(access)),
             _ => (Some(*dtype), std::mem::discriminant(access)),
         });
         let kind = (one.kernel.name, one.variant, one.binds("line_scales"));
-        if taken.insert((kind, one.op, ways.collect::<Vec<_>>())) {
+        if taken.insert((kind, one.op, accesses.collect::<Vec<_>>())) {
             all.extend(samples(one));
         }
     }

@@ -1,5 +1,4 @@
-//! wide: what the kernels of products and fused ops compute in f32, for f64 and for rows that no window
-//! shows: a product of its own, the others by the elementwise kernels and reductions.
+//! f64, and rows larger than a binding: a matmul kernel for f64, and fused ops composed of elementwise kernels and reductions.
 
 use crate::dtype::DType;
 use crate::error::Result;
@@ -33,7 +32,7 @@ pub fn catalogue() -> Vec<Specialization> {
     vec![matmul_spec(DType::F64)]
 }
 
-/// Views of fresh values that hold rows of some length, or a number for each row or each column.
+/// Views of new values: rows of one length, or one number per row or per column.
 struct Rows {
     dtype: DType,
     dims: [usize; 2],
@@ -62,7 +61,7 @@ impl Rows {
         all(v, self.dtype, &self.dims, &[0, 1])
     }
 
-    /// The numbers of the rows on their own.
+    /// One number per row, as a vector.
     fn line<'a>(&'a self, v: &'a Value) -> View<'a> {
         all(v, self.dtype, &self.dims[..1], &[1])
     }
@@ -73,7 +72,7 @@ impl Rows {
     }
 }
 
-/// A view of all of a fresh value.
+/// A view of a whole new value.
 fn all<'a>(value: &'a Value, dtype: DType, dims: &'a [usize], strides: &'a [usize]) -> View<'a> {
     View {
         value,
@@ -85,7 +84,7 @@ fn all<'a>(value: &'a Value, dtype: DType, dims: &'a [usize], strides: &'a [usiz
 }
 
 impl Recorder {
-    /// Softmax over the last dim, in steps.
+    /// Softmax over the last dim, composed of elementwise ops and reductions.
     pub(crate) fn softmax_in_steps(&self, x: View<'_>) -> Result<Value> {
         let n = x.dims.last().copied().unwrap_or(1);
         let rows = x.count().checked_div(n).unwrap_or(0);
@@ -95,14 +94,14 @@ impl Recorder {
         let rows = Rows::new(x.dtype, rows, n);
         let flat = flat(self, x)?;
         let x = flat.view(x.dtype, &rows.dims, &rows.strides);
-        let top = self.reduce("max", x, &[1])?;
-        let below = self.binary("bsub", x, rows.per_row(&top))?;
-        let powers = self.unary("uexp", rows.all(&below), [0.0; 2])?;
-        let sum = self.reduce("sum", rows.all(&powers), &[1])?;
-        self.binary("bdiv", rows.all(&powers), rows.per_row(&sum))
+        let max = self.reduce("max", x, &[1])?;
+        let shifted = self.binary("bsub", x, rows.per_row(&max))?;
+        let exps = self.unary("uexp", rows.all(&shifted), [0.0; 2])?;
+        let sum = self.reduce("sum", rows.all(&exps), &[1])?;
+        self.binary("bdiv", rows.all(&exps), rows.per_row(&sum))
     }
 
-    /// rms_norm over the last dim, or with a beta layer_norm, in f32 and in steps.
+    /// rms_norm over the last dim, or layer_norm if there is a beta, in f32, composed of elementwise ops and reductions.
     pub(crate) fn norm_in_steps(
         &self,
         x: View<'_>,
@@ -130,8 +129,8 @@ impl Recorder {
         self.cast(rows.all(&y), x.dtype)
     }
 
-    /// Rotary embedding in steps: of x by the cosines and the sines, whose dims are those of x but for the
-    /// last, half as long. `halves` tells where a pair lies.
+    /// Rotary embedding of x, composed of elementwise ops. The dims of `cos` and `sin` are those of x with the last one halved.
+    /// `halves` pairs element i with i + d / 2; otherwise pairs are adjacent.
     pub(crate) fn rotate_in_steps(
         &self,
         [x, cos, sin]: [View<'_>; 3],
@@ -140,7 +139,7 @@ impl Recorder {
         let [b, i, j, d] = [x.dims[0], x.dims[1], x.dims[2], x.dims[3]];
         let dims = [b, i, j, d / 2];
         let y = self.output("rope", x.count(), x.dtype)?;
-        // The distance of a pair, and of pairs.
+        // The distance within a pair, and from pair to pair.
         let (apart, step) = if halves { (d / 2, 1) } else { (1, 2) };
         let last = x.strides[3];
         let strides = [x.strides[0], x.strides[1], x.strides[2], last * step];

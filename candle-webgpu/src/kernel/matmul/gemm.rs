@@ -1,4 +1,4 @@
-//! gemm: products of matrices through tiles in workgroup memory.
+//! GEMM with tiles in workgroup memory.
 
 use crate::dtype::quant::QUANTS;
 use crate::dtype::DType;
@@ -18,18 +18,18 @@ pub static GEMM: Kernel = Kernel {
     slots,
 };
 
-/// A tile of y: what a workgroup computes.
+/// The tile of y that a workgroup computes.
 pub(crate) struct Tile {
-    /// The `op` of the specialisation.
+    /// The `op` of the specialization.
     pub name: &'static str,
     threads: u32,
     /// Threads side by side along n.
     across: u32,
-    /// Rows of a thread.
+    /// Rows per thread.
     rows: u32,
-    /// Quads of columns of a thread.
+    /// Quads of columns per thread.
     quads: u32,
-    /// As many tiles, parts along k counted, keep a large adapter busy.
+    /// The fewest tiles, times split-K parts, that fill a large adapter.
     pub least: u64,
 }
 
@@ -70,7 +70,7 @@ impl Tile {
         4 * self.across * self.quads
     }
 
-    /// Steps along k that a workgroup holds at a time: a unit of a quantized b.
+    /// The depth of a tile along k; for a quantized b, one unit.
     pub fn depth(b: Access) -> u32 {
         match b {
             Access::Quant(_) => 32,
@@ -78,7 +78,7 @@ impl Tile {
         }
     }
 
-    /// Bytes of workgroup memory with rows padded by `pad` elements.
+    /// Bytes of workgroup memory, with rows padded by `pad` elements.
     pub fn shared(&self, b: Access, pad: u32) -> u32 {
         Self::depth(b) * (self.m() + self.n() + 2 * pad) * 4
     }
@@ -95,7 +95,7 @@ fn shared(spec: &Specialization) -> u32 {
     tile(spec).shared(spec.operands[1].1, spec.value("PAD").unwrap_or(0))
 }
 
-/// How a kernel reads one of the two matrices.
+/// How a kernel reads one of its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reading {
     /// `Quads`, `Words` or, for b, `Quant`.
@@ -103,8 +103,8 @@ pub(crate) struct Reading {
     pub along_k: bool,
 }
 
-/// The specialisation for a tile, a way to read each matrix, whether k is a multiple of the depth, and the dtype of y, which is
-/// made of whole quads with `Put`.
+/// The specialization for a tile, the reading of each operand, whether k is a multiple of the tile's depth, and the dtype of y, whose
+/// rows are whole quads with `Put`. `limit` is the adapter's workgroup memory in bytes.
 pub(crate) fn spec(
     dtype: DType,
     tile: &Tile,
@@ -140,12 +140,12 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let b = spec.operands[1].1;
     let depth = Tile::depth(b);
     text.line(format!("const BK = {depth}u;"));
-    products(tile, depth, text);
+    unrolled(tile, depth, text);
     text.file(match b {
         Access::Quant(_) => wgsl!("kernel/matmul/gemm_b_units.wgsl"),
         _ => wgsl!("kernel/matmul/gemm_b_quads.wgsl"),
     });
-    // The name of the function, of the matrix and of its other dim.
+    // The names of the function, the operand and its other dim.
     for (i, f, n, o) in [(0, "a_four", "a", "m"), (1, "b_read", "b", "n")] {
         let up = n.to_uppercase();
         match spec.operands[i].1 {
@@ -171,8 +171,8 @@ fn {f}(start: u32, at: vec2<u32>) -> vec4<f32> {{
     y_put(spec, 4, text)
 }
 
-/// What a thread does with the tiles in workgroup memory, and with its sums: one line for each vector of four.
-fn products(tile: &Tile, depth: u32, text: &mut Text) {
+/// The unrolled loops over the tiles in workgroup memory and over the accumulators: one line per vec4.
+fn unrolled(tile: &Tile, depth: u32, text: &mut Text) {
     text.line("fn multiply(row: u32, col: u32) {");
     for k in 0..depth {
         for q in 0..tile.quads {
@@ -219,7 +219,7 @@ pub fn catalogue() -> Vec<Specialization> {
     let rights: Vec<Reading> = readings.iter().copied().chain(blocks).collect();
     let mut all = Vec::new();
     for dtype in FLOATS {
-        // f32 is what the parts of a product cut along k have.
+        // Split-K parts are f32.
         let ys = if dtype == DType::F32 {
             &[DType::F32][..]
         } else {

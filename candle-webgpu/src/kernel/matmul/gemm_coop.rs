@@ -1,4 +1,4 @@
-//! gemm_coop: products of f16 matrices with cooperative matrices, which are tensor cores where the adapter has them.
+//! GEMM in f16 with cooperative matrices: tensor cores, if the adapter has them.
 
 use crate::dtype::DType;
 use crate::error::Result;
@@ -6,12 +6,12 @@ use crate::kernel::matmul::epilogue::y_put_by;
 use crate::recorder::gpu::Gpu;
 use crate::shader::{read, read_bound_rw, write, Access, Kernel, Specialization, Text};
 
-/// What the kernel cannot do without.
+/// The features that the kernel requires.
 pub(crate) const FEATURES: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
     .union(wgpu::Features::SHADER_F16)
     .union(wgpu::Features::SUBGROUP);
 
-/// Lines of scaled operands (`scaled.rs`) are multiplied by the added binding `line_scales`.
+/// For scaled operands (`scaled.rs`), the added binding `line_scales` holds the scales of their lines.
 pub static GEMM_COOP: Kernel = Kernel {
     name: "gemm_coop",
     source: wgsl!("kernel/matmul/gemm_coop.wgsl"),
@@ -26,20 +26,20 @@ pub static GEMM_COOP: Kernel = Kernel {
 /// Invocations of a workgroup.
 const THREADS: u32 = 128;
 
-/// Steps along k that a workgroup fetches at a time.
+/// Elements along k that a workgroup fetches at a time.
 pub(crate) const ROUND: u32 = 64;
 
-/// A tile of y: what a workgroup computes.
+/// The tile of y that a workgroup computes.
 #[derive(Debug)]
 pub(crate) struct Tile {
-    /// The `op` of the specialisation where the octets of both operands start at 16 bytes, and where only their quads do at 8; and
-    /// that of a convolution whose windows move by more than one place.
+    /// The `op` of the specialization if the octets of both operands are aligned to 16 bytes; if only their quads are, to 8 bytes; and
+    /// for a convolution with a stride above 1.
     pub names: [&'static str; 3],
     pub m: u32,
     pub n: u32,
-    /// Steps along k that a workgroup holds at a time: a round, or half of one.
+    /// The depth of a tile along k: a round, or half of one.
     pub k: u32,
-    /// As many tiles keep a large adapter busy.
+    /// The fewest tiles that fill a large adapter.
     pub least: u64,
     /// M, N and K of a cooperative matrix.
     pub side: u32,
@@ -65,8 +65,8 @@ macro_rules! tile {
     };
 }
 
-/// An NVIDIA H200 (Vulkan, driver 580) keeps two workgroups of at most 24 KiB of workgroup memory on a multiprocessor, and one of
-/// more: the large tile must stay below.
+/// The large tile must take at most 24 KiB of workgroup memory: on an NVIDIA H200 (Vulkan, driver 580), two such workgroups fit a
+/// multiprocessor, and only one larger workgroup does.
 macro_rules! large {
     ($side:literal, $lanes:literal, $more:literal) => {
         tile!($side, $lanes, $more, 128, 32, 128)
@@ -79,9 +79,9 @@ macro_rules! small {
     };
 }
 
-/// A row for each kind of cooperative matrices, the first of which that an adapter lists and multiplies exactly by is its own:
-/// NVIDIA's; AMD's with subgroups of 64; Apple's; llvmpipe's from Mesa 26.2 on with vectors of 256 bits, which compiles the large
-/// tile for minutes. From the largest to the smallest tile.
+/// One row per kind of cooperative matrix, from the largest to the smallest tile: NVIDIA; AMD with subgroups of 64; Apple; llvmpipe
+/// (Mesa 26.2 and later, 256-bit vectors), which takes minutes to compile the large tile. The first row that the adapter lists
+/// and that passes the self-test is used.
 pub(crate) static TILES: [&[Tile]; 4] = [
     &[large!(16, 32, ""), small!(16, 32, "")],
     &[large!(16, 64, ".16x64"), small!(16, 64, ".16x64")],
@@ -90,13 +90,13 @@ pub(crate) static TILES: [&[Tile]; 4] = [
 ];
 
 impl Tile {
-    /// Bytes of workgroup memory: both operands, each with its lines padded by 8 elements, and a piece of y for each subgroup.
+    /// Bytes of workgroup memory: both operands, with lines padded by 8 elements, and one matrix of y per subgroup.
     pub fn shared(&self) -> u32 {
         let of = |size: u32| 2 * (size * (self.k + 8)).max(self.k * (size + 8));
         of(self.m) + of(self.n) + THREADS / self.lanes * self.side * self.side * 4
     }
 
-    /// Whether the adapter has such matrices of f16, with sums in f32, and may have such subgroups.
+    /// Whether the adapter lists f16 matrices of this size with f32 accumulators, and subgroups of this size.
     pub fn suits(&self, listed: &[wgpu::CooperativeMatrixProperties], lanes: (u32, u32)) -> bool {
         use wgpu::CooperativeScalarType::{F16, F32};
         let mut listed = listed.iter();
@@ -107,7 +107,7 @@ impl Tile {
             })
     }
 
-    /// Rows and columns of a subgroup.
+    /// Rows and columns per subgroup.
     fn subgroup(&self) -> (u32, u32) {
         let subgroups = THREADS / self.lanes;
         let down = 1 << (subgroups.ilog2() / 2);
@@ -126,8 +126,8 @@ pub(crate) fn tile(spec: &Specialization) -> &'static Tile {
         .unwrap_or(&TILES[0][1])
 }
 
-/// The specialisation for a tile, whether both operands are read by octets, the directions of the runs of `a` and `b`, and the
-/// dtype of y, which is made of whole quads with `Put`.
+/// The specialization for a tile, whether both operands are read by octets, whether `a` and `b` are contiguous along k, whether k is
+/// a multiple of [`ROUND`], and the dtype of y, whose rows are whole quads with `Put`.
 pub(crate) fn spec(
     tile: &Tile,
     octets: bool,
@@ -149,7 +149,7 @@ pub(crate) fn spec(
     }
 }
 
-/// f16 has no bitcast in naga 30; NVIDIA's compiler drops the way there and back.
+/// naga 30 has no bitcast to f16; NVIDIA's compiler removes the conversion to f32 and back.
 pub(crate) const BY_OCTETS: &str = "alias Unit = vec4<u32>;
 alias Octet = vec4<u32>;
 const UNIT = 8u;
@@ -161,7 +161,7 @@ fn quad(of8: Octet, high: bool) -> vec4<f16> {
 }
 fn within(of8: Octet, low: bool, high: bool) -> Octet { return select(Octet(), of8, vec4<bool>(low, low, high, high)); }";
 
-/// The second quad of the last octet may lie past the end.
+/// Clamps the second quad, which may lie past the end for the last octet.
 const BY_QUADS: &str = "alias Unit = vec4<f16>;
 struct Octet { low: vec4<f16>, high: vec4<f16> }
 const UNIT = 4u;
@@ -195,8 +195,8 @@ fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> {
     y_put_by(spec, 4, "p.more", text)
 }
 
-/// How a workgroup keeps tiles. In Metal's language a matrix is loaded from memory of its own scalars, and naga 30 does not convert
-/// pointers to vectors.
+/// The element type of tiles in workgroup memory. Metal loads a matrix from memory of its scalar type, and naga 30 does not cast
+/// pointers to vectors, so 8 x 8 matrices use [`IN_SCALARS`].
 const IN_QUADS: &str = "alias Cell = vec4<f16>;
 alias YCell = vec4<f32>;
 const CELL = 4u;
@@ -223,7 +223,7 @@ fn y_quad(at: u32) -> vec4<f32> {
     return vec4<f32>(y_tile[4u * at], y_tile[4u * at + 1u], y_tile[4u * at + 2u], y_tile[4u * at + 3u]);
 }";
 
-/// The sizes of a tile, and what is written out for them.
+/// The sizes of a tile, and the loops unrolled for them.
 pub(crate) fn tile_slots(tile: &Tile, text: &mut Text) {
     let (wm, wn) = tile.subgroup();
     let side = tile.side;
@@ -243,7 +243,7 @@ pub(crate) fn tile_slots(tile: &Tile, text: &mut Text) {
     }
     text.line(if side == 8 { IN_SCALARS } else { IN_QUADS });
     let starts = |size: u32| (0..size).step_by(side as usize);
-    let sum = |m: u32, n: u32| format!("sums[{}]", m / side * (wn / side) + n / side);
+    let accumulator = |m: u32, n: u32| format!("sums[{}]", m / side * (wn / side) + n / side);
     text.line("fn multiply(row: u32, col: u32) {");
     for k in starts(tile.k) {
         for m in starts(wm) {
@@ -252,9 +252,9 @@ pub(crate) fn tile_slots(tile: &Tile, text: &mut Text) {
         for n in starts(wn) {
             text.line(format!("    let b_{k}_{n} = right({k}u, col + {n}u);"));
             for m in starts(wm) {
-                let sum = sum(m, n);
+                let accumulator = accumulator(m, n);
                 text.line(format!(
-                    "    {sum} = coopMultiplyAdd(a_{k}_{m}, b_{k}_{n}, {sum});"
+                    "    {accumulator} = coopMultiplyAdd(a_{k}_{m}, b_{k}_{n}, {accumulator});"
                 ));
             }
         }
@@ -262,7 +262,10 @@ pub(crate) fn tile_slots(tile: &Tile, text: &mut Text) {
     text.line("}\nfn keep(at: Piece) {");
     for m in starts(wm) {
         for n in starts(wn) {
-            text.line(format!("    keep_piece({}, at, {m}u, {n}u);", sum(m, n)));
+            text.line(format!(
+                "    keep_piece({}, at, {m}u, {n}u);",
+                accumulator(m, n)
+            ));
         }
     }
     text.line("}");
@@ -273,7 +276,7 @@ pub fn catalogue() -> Vec<Specialization> {
     let runs = [[true, true], [true, false], [false, true], [false, false]];
     for (tile, octets) in all_tiles().flat_map(|t| [(t, true), (t, false)]) {
         for (along_k, whole_k) in runs.iter().flat_map(|r| [(*r, true), (*r, false)]) {
-            // f32 is what the parts of a product cut along k have.
+            // Split-K parts are f32.
             for access in [Access::Put, Access::Set] {
                 for dtype in [DType::F16, DType::F32] {
                     let y = (dtype, access);
@@ -290,7 +293,7 @@ pub fn catalogue() -> Vec<Specialization> {
 }
 
 impl Gpu {
-    /// The tiles of matmuls by cooperative matrices, from the largest to the smallest, where they passed their self-test.
+    /// The tiles for cooperative matrices, from the largest to the smallest, if a kind passed its self-test.
     pub(crate) fn coop_tiles(&self) -> Option<&'static [Tile]> {
         self.cooperative.get().map(|at| TILES[*at])
     }

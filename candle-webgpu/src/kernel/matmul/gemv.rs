@@ -1,4 +1,4 @@
-//! gemv: the product of a few rows with a matrix, bound by reading the matrix once.
+//! GEMV: a few rows times a matrix, bound by the memory bandwidth of reading the matrix once.
 
 use crate::dtype::quant::{Quant, QUANTS};
 use crate::dtype::DType;
@@ -7,7 +7,7 @@ use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::store::FLOATS;
 use crate::shader::{read, write, Access, Binding, Kernel, Specialization, Text};
 
-/// The most rows that these kernels take.
+/// The most rows of a GEMV.
 pub(crate) const MAX_ROWS: u32 = 8;
 
 const BINDINGS: &[Binding] = &[read("a"), read("b"), write("y")];
@@ -39,17 +39,17 @@ pub static GEMV_N: Kernel = Kernel {
     slots: slots_n,
 };
 
-/// How the threads of a workgroup add up their partial sums.
+/// How the threads of a workgroup reduce their accumulators.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reduction {
     /// In workgroup memory.
     Memory,
     Subgroups,
-    /// Not at all: each thread computes columns of its own, for adapters that run the threads of a workgroup one after the other.
+    /// Not at all: each thread computes its own columns, for software adapters, which run the threads of a workgroup in turn.
     Alone,
 }
 
-/// A way to run [`GEMV_K`] and the kernels derived from it.
+/// A workgroup size and reduction of [`GEMV_K`] and the kernels derived from it.
 #[derive(Clone, Copy)]
 struct Variant {
     name: &'static str,
@@ -60,7 +60,7 @@ struct Variant {
 const MEMORY: Variant = variant("", 64, Reduction::Memory);
 /// One subgroup on most adapters: for many columns.
 const SUB32: Variant = variant("sub32", 32, Reduction::Subgroups);
-/// For few columns, which need more threads each to fill the adapter.
+/// For few columns, which take more threads each to fill the adapter.
 const SUB128: Variant = variant("sub128", 128, Reduction::Subgroups);
 const ALONE: Variant = variant("alone", 16, Reduction::Alone);
 const VARIANTS: [Variant; 4] = [MEMORY, SUB32, SUB128, ALONE];
@@ -74,7 +74,7 @@ const fn variant(name: &'static str, workgroup: u32, reduction: Reduction) -> Va
 }
 
 impl Variant {
-    /// Threads that share a long row: a whole workgroup, or one.
+    /// Threads that share a long row: the whole workgroup, or one.
     fn span(&self) -> u32 {
         match self.reduction {
             Reduction::Alone => 1,
@@ -101,7 +101,7 @@ impl Variant {
     }
 }
 
-/// Register tile of a thread: rows of a and columns of b.
+/// The register tile of a thread: rows of a and columns of b.
 pub(crate) struct Tile {
     name: &'static str,
     pub rows: u32,
@@ -115,7 +115,7 @@ const TILES: &[Tile] = &[
     Tile { name: "4x4", rows: 4, cols: 4 },
 ];
 
-/// Tiles of a pair of matrices: this many columns of each.
+/// Register tiles of a pair of matrices, with `cols` columns of each.
 #[rustfmt::skip]
 const PAIR_TILES: &[Tile] = &[
     Tile { name: "1x2", rows: 1, cols: 2 },
@@ -128,7 +128,7 @@ pub(crate) fn tile(spec: &Specialization) -> &'static Tile {
     all.find(|t| t.name == spec.op).unwrap_or(&TILES[0])
 }
 
-/// The most steps along k that one thread adds up alone.
+/// The most steps along k that one thread accumulates alone.
 const MOST_ALONE: u32 = 2048;
 
 /// Columns that a workgroup of [`GEMV_N`] owns.
@@ -143,8 +143,8 @@ pub(crate) struct Partition {
     pub cols: u32,
 }
 
-/// A specialization for b contiguous along k. `dtypes` are those of the operands and of y; `vec4` tells of a and of b whether 16-byte
-/// loads can read them, which more than one row needs of a dense b.
+/// The partition for b contiguous along k. `dtypes` are those of the operands and of y; `vec4` says whether 16-byte loads can read a
+/// and b, which a dense b requires for more than one row.
 pub(crate) fn partition(
     dtypes: (DType, DType),
     quant: Option<Quant>,
@@ -160,7 +160,7 @@ pub(crate) fn partition(
     };
     let steps = k.div_ceil(if quant.is_some() { 32 } else { 8 });
     let variant = match reduction {
-        // One accumulator of many terms loses digits that a tree keeps.
+        // A single accumulator of many terms is less accurate than a tree.
         Reduction::Alone if steps <= MOST_ALONE => ALONE,
         Reduction::Subgroups if steps < 64 => MEMORY,
         Reduction::Subgroups if u64::from(n) * batch >= 4096 => SUB32,
@@ -182,8 +182,8 @@ pub(crate) fn partition(
     }
 }
 
-/// The specialization of `one` that computes two matmuls with half as many columns each, and how many columns of each a workgroup
-/// owns. Sums keep their order.
+/// The specialization of `one` that computes a pair of matmuls with half as many columns each, and the columns of each that a
+/// workgroup owns. The order of accumulation does not change.
 pub(crate) fn pair_of(one: &Specialization) -> Option<(Specialization, u32)> {
     let rows = tile(one).rows;
     let tile = PAIR_TILES.iter().find(|tile| tile.rows == rows)?;
@@ -192,7 +192,7 @@ pub(crate) fn pair_of(one: &Specialization) -> Option<(Specialization, u32)> {
     Some((spec, one.workgroup / one.value("SPAN")? * tile.cols))
 }
 
-/// By 16 bytes, or element by element.
+/// 16-byte loads, or element by element.
 fn dense(vec4: bool) -> Access {
     if vec4 {
         Access::Raw
@@ -201,7 +201,7 @@ fn dense(vec4: bool) -> Access {
     }
 }
 
-/// A mixture of experts: each matmul of the batch, of one row, takes the matrix that its id names.
+/// The partition for a mixture of experts: each row of the batch is multiplied by the matrix that its id selects.
 pub(crate) fn partition_experts(
     dtype: DType,
     quant: Quant,
@@ -223,13 +223,13 @@ pub(crate) fn partition_experts(
     }
 }
 
-/// Adds the experts' ids, and the buffer that reports one out of range.
+/// Adds the experts' ids, and the buffer that reports an id out of range.
 pub(crate) fn with_ids(spec: Specialization) -> Specialization {
     spec.bind(read("ids"), DType::U32, Access::Raw)
         .bind(write("fault"), DType::U32, Access::Raw)
 }
 
-/// A specialization for b contiguous along n, with rows of whole quads if `quads`, or with any strides.
+/// The specialization for b contiguous along n, read by quads if `quads`, or with any strides. `whole`: rows of y are whole quads.
 pub(crate) fn spec_n(
     (dtype, out): (DType, DType),
     m: u32,
@@ -276,7 +276,7 @@ fn slots_k(spec: &Specialization, text: &mut Text) -> Result<()> {
     epilogue::y_put(spec, tile(spec).cols, text)
 }
 
-/// The register tile, the entry point, and how threads add up.
+/// The register tile, the entry point and the reduction.
 pub(crate) fn thread_group(spec: &Specialization, text: &mut Text) {
     let tile = tile(spec);
     text.line(format!("const ROWS = {}u;", tile.rows));
@@ -290,7 +290,7 @@ pub(crate) fn thread_group(spec: &Specialization, text: &mut Text) {
     });
 }
 
-/// Eight elements of operand `i`, named `n`, at a time, if it is dense.
+/// Loads of eight elements of operand `i`, named `n`, if it is dense.
 pub(crate) fn eights(spec: &Specialization, i: usize, n: &str, text: &mut Text) -> Result<()> {
     if matches!(spec.operands[i].1, Access::Quant(_)) {
         return Ok(());
@@ -311,7 +311,7 @@ fn {n}_eight(row: u32, k: u32) -> Eight {{
         ));
         return Ok(());
     }
-    // 16 bytes at a time, whatever the dtype.
+    // 16 bytes per load, for every dtype.
     text.file(row.source);
     let (up, name) = (n.to_uppercase(), row.name);
     text.line(if row.lanes == 1 {
@@ -331,7 +331,7 @@ fn {n}_eight(row: u32, k: u32) -> Eight {{
     Ok(())
 }
 
-/// The specializations that read both operands by 16 bytes.
+/// The specializations that read both operands by 16-byte loads.
 pub(crate) fn vec4_specs(dtype: DType) -> Vec<Specialization> {
     let both = [dense(true); 2];
     let each = |tile| VARIANTS.map(|v| v.spec(tile, (dtype, dtype), both, v.span()));
@@ -355,7 +355,7 @@ fn slots_n(spec: &Specialization, text: &mut Text) -> Result<()> {
 
 pub fn catalogue() -> Vec<Specialization> {
     let mut all = Vec::new();
-    // f32 is the dtype of split-K partial sums.
+    // Split-K parts are f32.
     let dtypes = FLOATS.into_iter().map(|dtype| (dtype, dtype));
     let partial = FLOATS.into_iter().skip(1).map(|dtype| (dtype, DType::F32));
     for dtypes in dtypes.chain(partial) {

@@ -1,6 +1,6 @@
-//! gemv_dot: the product of a few rows with a quantized matrix in integers, for adapters that multiply packed bytes fast.
-//! Activations are rounded to 16 bits per block of 32, or of 128 for the K formats: 128 to 257 times finer than the 8 bits of the
-//! CPU backend and of llama.cpp.
+//! GEMV with a quantized matrix in integer arithmetic, for adapters with a fast packed 8-bit dot product. Activations are
+//! rounded to 16 bits per block of 32, or of 128 for the K formats: 128 to 257 times finer than the 8 bits of the CPU backend and
+//! of llama.cpp.
 
 use crate::dtype::quant::{Quant, QUANTS};
 use crate::dtype::DType;
@@ -16,9 +16,9 @@ use crate::shader::{read, write, Access, Kernel, Specialization};
 /// The most invocations of a workgroup.
 const WORKGROUP: u32 = 256;
 
-/// Variants: `sub`, and `many` for many columns, where smaller workgroups fit a multiprocessor's registers better. With 256
-/// invocations, Q5_1 and Q5_K of 32000 x 2048 took 1.7 and 0.5 us more on an NVIDIA H200. Added bindings: the matrices and results of
-/// fused projections; the experts' ids; what an epilogue reads; the norm's parameter.
+/// Variants: `sub` reduces by subgroups; `many`, for many columns, has smaller workgroups, which fit a multiprocessor's registers
+/// better: with 256 invocations, Q5_1 and Q5_K of 32000 x 2048 took 1.7 and 0.5 us more on an NVIDIA H200. Added bindings: the
+/// matrices and results of fused projections; the experts' ids; an epilogue's operands; the norm's weight.
 pub static GEMV_DOT: Kernel = Kernel {
     name: "gemv_dot",
     source: wgsl!("kernel/matmul/gemv_dot.wgsl"),
@@ -26,7 +26,7 @@ pub static GEMV_DOT: Kernel = Kernel {
     bindings: &[read("a"), read("b"), write("y")],
     workgroup: WORKGROUP,
     shared: |spec| {
-        // A kernel that norms its row keeps the squares of its threads as well.
+        // With a fused rms_norm, the sum of squares of each thread as well.
         let squares = if is_normed(spec) { WORKGROUP * 4 } else { 0 };
         shared(tile(spec).rows, spec.value("CHUNK").unwrap_or(CHUNKS[0])) + squares
     },
@@ -39,8 +39,8 @@ pub(crate) fn suits_projections(spec: &Specialization) -> bool {
     spec.is_of(&GEMV_DOT) && epilogue::is_bare(spec)
 }
 
-/// How two or three matmuls like `one` are computed together; they share m rows, and have n columns in all. The sums of each are
-/// those that it has alone: neither their number nor the tile decides their order.
+/// The partition of two or three matmuls like `one` in one kernel; they share m rows and have n columns in all. The order of
+/// accumulation is that of each matmul alone: it depends neither on their number nor on the tile.
 pub(crate) fn partition_projections(
     device: &Gpu,
     one: &Specialization,
@@ -65,8 +65,8 @@ pub(crate) fn partition_projections(
     })
 }
 
-/// The specialization of `one` that computes two matmuls with half as many columns each, and how many columns of each a workgroup
-/// owns at a time.
+/// The specialization of `one` that computes a pair of matmuls with half as many columns each, and the columns of each that a
+/// workgroup computes at a time.
 pub(crate) fn pair_of(one: &Specialization) -> Option<(Specialization, u32)> {
     let like = tile(one);
     let cols = like.cols.max(2);
@@ -79,7 +79,7 @@ pub(crate) fn pair_of(one: &Specialization) -> Option<(Specialization, u32)> {
     Some((spec, thread_groups * tile.cols / 2))
 }
 
-/// What a thread group computes at a time.
+/// The tile of y that a thread group computes at a time.
 pub(crate) struct Tile {
     name: &'static str,
     pub rows: u32,
@@ -104,51 +104,51 @@ pub(crate) fn tile(spec: &Specialization) -> &'static Tile {
         .unwrap_or(&TILES[0])
 }
 
-/// Columns from which on a thread_group takes several at a time, as measured on an NVIDIA H200.
+/// The fewest columns for which a thread group computes several at a time, as measured on an NVIDIA H200.
 const MANY: u32 = 4096;
 
-/// Invocations that keep a large adapter busy; more workgroups would round the same activations again.
+/// Invocations that fill a large adapter; more workgroups would only repeat the rounding of the activations.
 const THREADS: u32 = 65_536;
 
-/// The most units that a workgroup of variant `many` keeps: with more, too few workgroups fit a multiprocessor.
+/// The most units per row in workgroup memory for variant `many`: with more, too few workgroups fit a multiprocessor.
 const MANY_UNITS: u32 = 128;
 
-/// Units of a row that a workgroup keeps: a few sizes, so that k does not decide the pipeline.
+/// Units per row that a workgroup holds: a few sizes, so that pipelines are shared among values of k.
 const CHUNKS: [u32; 5] = [32, 64, 128, 256, 512];
 
-/// Rows of a product: up to four blocks of the largest tile.
+/// The most rows: four blocks of the largest tile.
 pub(crate) const MAX_ROWS: u32 = 16;
 
-/// Bytes of workgroup memory: a unit is 64 bytes, its step, two sums and the greatest of its magnitudes.
+/// Bytes of workgroup memory: per unit 64 bytes of elements, its scale, two sums and its largest magnitude.
 fn shared(rows: u32, chunk: u32) -> u32 {
     rows * chunk * 80 + WORKGROUP * 16
 }
 
-/// What decides a specialisation besides the size.
+/// What determines a specialization besides the size.
 pub(crate) struct Request {
     pub dtype: DType,
     pub quant: Quant,
-    /// a can be read by quads along k.
+    /// Whether a can be read by quads along k.
     pub quads: bool,
-    /// Bytes of workgroup memory that the adapter has.
+    /// The adapter's workgroup memory, in bytes.
     pub limit: u32,
-    /// The adapter's smallest subgroup.
+    /// The adapter's smallest subgroup size.
     pub subgroup: Option<u32>,
     pub experts: bool,
 }
 
-/// How a product is shared among workgroups.
+/// How a matmul is divided among workgroups.
 pub(crate) struct Partition {
     pub spec: Specialization,
     /// Rows of a block.
     pub rows: u32,
-    /// Columns that a workgroup owns, and in how many turns.
+    /// Columns that a workgroup owns, and the rounds that it computes them in.
     pub cols: u32,
     pub rounds: u32,
 }
 
-/// A specialisation for m rows; none where they are too many, where a row has no whole spans, or for the adapter's
-/// workgroup memory.
+/// The partition for m rows; `None` if there are too many, if k is not a multiple of a span, or if workgroup memory does not
+/// suffice.
 pub(crate) fn partition(request: &Request, (m, n, k): (u32, u32, u32)) -> Option<Partition> {
     let span = request.quant.info().span;
     if m > MAX_ROWS || !k.is_multiple_of(32 * span) {
@@ -162,7 +162,7 @@ pub(crate) fn partition(request: &Request, (m, n, k): (u32, u32, u32)) -> Option
     };
     let rows = m.next_power_of_two().min(4);
     let tile = TILES.iter().find(|f| f.rows == rows && f.cols == cols)?;
-    // Eight share a unit when activations are rounded. 64 units, k of 2048, are one turn of a thread_group.
+    // Eight threads share a unit when activations are rounded. 64 units (k = 2048) are one step of a thread group.
     let subgroup = request.subgroup.filter(|least| *least >= 8);
     let thread_group = subgroup.unwrap_or(32).min(64 / span.max(2));
     let fits = CHUNKS.into_iter().filter(|&c| {

@@ -1,4 +1,4 @@
-//! What the linker brings for [`gemv_dot`](super::gemv_dot).
+//! The slots of [`gemv_dot`](super::gemv_dot).
 
 use smallvec::SmallVec;
 
@@ -12,7 +12,7 @@ use crate::kernel::matmul::rms_norm_gemv::is_normed;
 use crate::kernel::matmul::store::put;
 use crate::shader::{Access, Specialization, Text};
 
-/// The sums of v over a thread_group, right in its lane 0. Four columns halve what each lane still has to add up.
+/// The sum of v over a thread group, valid in its lane 0. With four columns, each exchange halves the columns of a lane.
 fn thread_group_sum(cols: u32) -> &'static str {
     if cols == 4 {
         "fn thread_group_sum(v: vec4<f32>, lane: u32) -> vec4<f32> {
@@ -33,7 +33,7 @@ fn thread_group_sum(cols: u32) -> &'static str {
     }
 }
 
-/// The units of a span one by one: NVIDIA's compiler leaves a loop of four as it is, and keeps what it indexes in memory.
+/// The unrolled loop over the units of a span: NVIDIA's compiler does not unroll it, and keeps the arrays that it indexes in memory.
 fn add_span(row: &QuantInfo) -> String {
     let mut body = String::new();
     for j in 0..row.span {
@@ -74,7 +74,7 @@ pub(crate) fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     };
     text.line(format!("const OWN = {own}u;"));
     text.line(format!("const TREE = {};", !subgroups));
-    // Subgroups of a one-dimensional workgroup are runs of its threads on every adapter known.
+    // On every known adapter, a subgroup of a one-dimensional workgroup is a contiguous range of its threads.
     text.line(if subgroups {
         thread_group_sum(tile.cols)
     } else {
@@ -106,10 +106,10 @@ pub(crate) fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     } else {
         text.line("fn b_start(batch: u32) -> u32 { return 0u; }");
     }
-    products(spec, text)
+    matmuls(spec, text)
 }
 
-/// Where x alpha is rounded, and what adds up the squares of x.
+/// The loads of x and of x * alpha, and the reduction of the squares of x.
 fn normed(spec: &Specialization, subgroups: bool, text: &mut Text) {
     let at = spec.operands.len();
     let one_of_thread_group = match subgroups {
@@ -130,8 +130,8 @@ fn one_of_thread_group(v: f32) -> f32 {{
     ));
 }
 
-/// What a workgroup owns, what loads its columns and what stores its sums.
-fn products(spec: &Specialization, text: &mut Text) -> Result<()> {
+/// The part of y that a workgroup owns, the loads of its columns and the stores of its accumulators.
+fn matmuls(spec: &Specialization, text: &mut Text) -> Result<()> {
     if epilogue::is_pair(spec) {
         return pair(spec, text);
     }
@@ -139,15 +139,15 @@ fn products(spec: &Specialization, text: &mut Text) -> Result<()> {
         "fn unit_of(w: Matrix, n: u32, c: u32, s: u32) -> u32 { return unit_at(w, n + c, s); }",
     );
     let projections = is_projections(spec);
-    let products: SmallVec<[_; 7]> = spec.bindings().skip(1).collect();
+    let matmuls: SmallVec<[_; 7]> = spec.bindings().skip(1).collect();
     if projections {
         text.file(wgsl!("kernel/matmul/place_projection.wgsl"));
     } else {
         text.file(wgsl!("lib/batch.wgsl"));
         text.file(wgsl!("kernel/matmul/place_batch.wgsl"));
     }
-    let (mut loads, mut puts) = (String::new(), String::new());
-    for (which, pair) in products.chunks(2).enumerate() {
+    let (mut loads, mut stores) = (String::new(), String::new());
+    for (which, pair) in matmuls.chunks(2).enumerate() {
         let [b, y] = pair else { continue };
         let (b, y) = (b.name, y.name);
         let load = match which {
@@ -172,41 +172,41 @@ fn products(spec: &Specialization, text: &mut Text) -> Result<()> {
         );
         let store = format!("{y}_put(at, count, v);");
         if !projections {
-            (loads, puts) = (load, store);
+            (loads, stores) = (load, store);
             break;
         }
         loads += &format!("case {which}u: {{ {load} }}\n        ");
-        puts += &format!("case {which}u: {{ {store} }}\n        ");
+        stores += &format!("case {which}u: {{ {store} }}\n        ");
     }
     if projections {
-        for cases in [&mut loads, &mut puts] {
+        for cases in [&mut loads, &mut stores] {
             *cases = format!("switch which {{\n        {cases}default: {{}}\n    }}");
         }
     }
-    let (sums, scaled) = sums(spec);
-    puts.insert_str(0, scaled);
+    let (parameter, scaled) = store_parameter(spec);
+    stores.insert_str(0, scaled);
     text.line(format!(
         "fn load(which: u32, w: Matrix, n: u32, s: u32) -> Spans {{
     var spans: Spans;
     {loads}
     return spans;
 }}
-fn y_put_of(which: u32, at: u32, count: u32, {sums}) {{
-    {puts}
+fn y_put_of(which: u32, at: u32, count: u32, {parameter}) {{
+    {stores}
 }}"
     ));
     Ok(())
 }
 
-/// The parameter that has sums, and what makes v of them.
-fn sums(spec: &Specialization) -> (&'static str, &'static str) {
+/// The parameter of the store that takes the accumulators, and the statement that scales them into v.
+fn store_parameter(spec: &Specialization) -> (&'static str, &'static str) {
     match is_normed(spec) {
         true => ("sums: vec4<f32>", "let v = sums * factor();\n    "),
         false => ("v: vec4<f32>", ""),
     }
 }
 
-/// The same for columns of b, and behind them those of c.
+/// [`matmuls`] for a pair: the columns of b, followed by those of c.
 fn pair(spec: &Specialization, text: &mut Text) -> Result<()> {
     let cols = tile(spec).cols;
     let own = cols / 2;
@@ -218,7 +218,7 @@ fn pair(spec: &Specialization, text: &mut Text) -> Result<()> {
             format!("    spans[{c}] = {of}_load(unit_of(w, n, {c}u, s));\n")
         })
         .collect();
-    let (sums, scaled) = sums(spec);
+    let (parameter, scaled) = store_parameter(spec);
     text.line(format!(
         "@group(0) @binding(4) var<storage, read> c: array<C>;
 fn unit_of(w: Matrix, n: u32, c: u32, s: u32) -> u32 {{
@@ -228,7 +228,7 @@ fn load(which: u32, w: Matrix, n: u32, s: u32) -> Spans {{
     var spans: Spans;
 {loads}    return spans;
 }}
-fn y_put_of(which: u32, at: u32, count: u32, {sums}) {{ {scaled}y_put(at, count, v); }}"
+fn y_put_of(which: u32, at: u32, count: u32, {parameter}) {{ {scaled}y_put(at, count, v); }}"
     ));
     epilogue::y_put(spec, own, text)
 }

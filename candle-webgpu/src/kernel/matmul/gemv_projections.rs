@@ -1,5 +1,6 @@
 //! Fused projections: matmuls of the same few rows with two or three matrices (q, k and v, or gate and up) in one kernel. Recorded by
-//! a rule. This file has those with dense matrices, and the parameters of all; gemv_dot has those with quantized matrices.
+//! the rule `fused_projections`. This module has the kernel for dense matrices, and the parameters of all; gemv_dot computes those
+//! with quantized matrices.
 
 use smallvec::SmallVec;
 
@@ -10,13 +11,13 @@ use crate::kernel::matmul::gemv;
 use crate::kernel::matmul::gemv::{eights, thread_group, GEMV_K};
 use crate::kernel::matmul::gemv_dot;
 use crate::kernel::matmul::gemv_dot::GEMV_DOT;
-use crate::kernel::matmul::problem::Params as Product;
+use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::store::{put, FLOATS};
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
 use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 
-/// In the variants of [`GEMV_K`]; the matrices after the first, and what they give, are added bindings.
+/// Has the variants of [`GEMV_K`]; the second and third matrix and their results are added bindings.
 pub static GEMV_PROJECTIONS: Kernel = Kernel {
     name: "gemv_projections",
     source: wgsl!("kernel/matmul/gemv_projections.wgsl"),
@@ -27,7 +28,7 @@ pub static GEMV_PROJECTIONS: Kernel = Kernel {
 /// The most projections.
 pub(crate) const MOST: usize = 3;
 
-/// `count` matmuls like `one`, if there is a kernel for them.
+/// The specialization for `count` matmuls like `one`, if a kernel supports them.
 fn spec(one: &Specialization, count: usize) -> Option<Specialization> {
     let dense = one.is_of(&GEMV_K) && one.operands[..2].iter().all(|o| o.1 == Access::Raw);
     if !dense || !epilogue::is_bare(one) {
@@ -38,7 +39,7 @@ fn spec(one: &Specialization, count: usize) -> Option<Specialization> {
     Some(with_matrices(spec, count, "w"))
 }
 
-/// Adds matrices until there are `count`, and what they give, in the dtypes of the first. The third result is called `third`.
+/// Adds bindings for `count` matrices in all, and their results, in the dtypes of the first. The third result is called `third`.
 pub(crate) fn with_matrices(
     one: Specialization,
     count: usize,
@@ -63,31 +64,31 @@ pub(crate) fn suits(one: &Specialization) -> bool {
 
 /// Whether one kernel can compute both matmuls.
 pub(crate) fn together(one: &Specialization, other: &Specialization) -> bool {
-    // Tiles of gemv_dot differ in the number of columns; all of them add up in the same order.
+    // The tiles of gemv_dot differ in their number of columns, but not in the order of accumulation.
     let dot = gemv_dot::suits_projections(one) && gemv_dot::suits_projections(other);
     one == other || dot && one.operands == other.operands
 }
 
-/// One kernel for the matmuls `all`, which are like `one`; its parameters and workgroups.
+/// One kernel for the matmuls `all`, which are like `one`; its parameters and its number of workgroups.
 pub(crate) fn joined(
     device: &Gpu,
     one: &Specialization,
-    all: &[Product],
+    all: &[MatmulParams],
 ) -> Option<(Specialization, Params, u32)> {
-    let mut product = *all.first()?;
+    let mut matmul = *all.first()?;
     let dot = gemv_dot::suits_projections(one);
     let (spec, cols) = if dot {
         let columns = all.iter().map(|p| p.n).sum();
-        let size = (product.m, columns, product.k);
+        let size = (matmul.m, columns, matmul.k);
         let partition = gemv_dot::partition_projections(device, one, all.len(), size)?;
-        product.blocks = product.m.div_ceil(partition.rows);
-        product.rounds = partition.rounds;
+        matmul.blocks = matmul.m.div_ceil(partition.rows);
+        matmul.rounds = partition.rounds;
         (partition.spec, partition.cols)
     } else {
         (spec(one, all.len())?, 0)
     };
     let mut params = Params {
-        product,
+        matmul,
         pad: 0,
         epilogue: Epilogue::default(),
         starts: [u32::MAX; 4],
@@ -102,14 +103,14 @@ pub(crate) fn joined(
         };
         params.starts[i] = end;
         params.products[i] = [groups, one.n, one.b_offset, one.b_n];
-        end = end.checked_add(groups.checked_mul(product.blocks)?)?;
+        end = end.checked_add(groups.checked_mul(matmul.blocks)?)?;
     }
     params.starts[MOST] = end;
     Some((spec, params, end))
 }
 
-/// The kernel that computes both of two projections for an epilogue that reads both; its parameters and workgroups. None if their
-/// matrices differ in size or strides.
+/// The kernel that computes a pair of projections for an epilogue that reads both; its parameters and its number of workgroups.
+/// `None` if the matrices differ in size or strides.
 pub(crate) fn pair(op: &Op) -> Option<(Specialization, epilogue::Params, u32)> {
     let (spec, cols) = pair_of(&op.spec)?;
     let projections: Params = op.params();
@@ -117,17 +118,17 @@ pub(crate) fn pair(op: &Op) -> Option<(Specialization, epilogue::Params, u32)> {
     if first[1] != second[1] || first[3] != second[3] {
         return None;
     }
-    let mut params = epilogue::Params::new(projections.product);
-    let product = &mut params.product;
-    product.n = first[1];
-    product.groups = product.n.div_ceil(cols * product.rounds);
+    let mut params = epilogue::Params::new(projections.matmul);
+    let matmul = &mut params.matmul;
+    matmul.n = first[1];
+    matmul.groups = matmul.n.div_ceil(cols * matmul.rounds);
     params.epilogue.step = second[2].wrapping_sub(first[2]);
-    let groups = product.groups.checked_mul(product.blocks)?;
+    let groups = matmul.groups.checked_mul(matmul.blocks)?;
     Some((spec, params, groups))
 }
 
-/// The specialization of one matmul that computes both of two projections, with half of its columns of each; and how many columns of
-/// each a workgroup owns at a time.
+/// The specialization of one matmul that computes a pair of projections, with half of its columns for each; and the columns of each
+/// that a workgroup computes at a time.
 pub(crate) fn pair_of(projections: &Specialization) -> Option<(Specialization, u32)> {
     if !is_two(projections) {
         return None;
@@ -145,17 +146,17 @@ pub(crate) fn is_two(spec: &Specialization) -> bool {
     is_projections(spec) && spec.added().len() == 2
 }
 
-/// Parameters of the first projection, and then what differs among them.
+/// Shared parameters, then those of each matrix.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 pub(crate) struct Params {
-    product: Product,
+    matmul: MatmulParams,
     /// The shader's next field is aligned to 16 bytes.
     pad: u32,
     epilogue: Epilogue,
-    /// The first workgroup of each product, and how many there are.
+    /// The first workgroup of each matmul, then the number of workgroups.
     starts: [u32; 4],
-    /// Workgroups of a block, n, offset of the matrix, its stride along n.
+    /// For each matmul: workgroups per row block, n, and the offset and n stride of its matrix.
     products: [[u32; 4]; MOST],
 }
 
@@ -166,10 +167,10 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     eights(spec, 0, "a", text)?;
     let eights_of = wgsl!("kernel/matmul/gemv_eights.wgsl");
     text.file(wgsl!("kernel/matmul/eight.wgsl"));
-    let (mut sums, mut puts) = (String::new(), String::new());
+    let (mut accumulators, mut stores) = (String::new(), String::new());
     for (which, pair) in bindings[1..].chunks(2).enumerate() {
-        let [matrix, product] = pair else { continue };
-        let (b, y) = (matrix.name, product.name);
+        let [matrix, result] = pair else { continue };
+        let (b, y) = (matrix.name, result.name);
         eights(spec, 1 + 2 * which, b, text)?;
         put(spec, 2 + 2 * which, y, text)?;
         text.file_of(
@@ -179,18 +180,19 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
                 ("add_up", &format!("add_up_{b}")),
             ],
         );
-        sums += &format!("        case {which}u: {{ return add_up_{b}(first, rows, cols); }}\n");
-        puts += &format!("        case {which}u: {{ {y}_put(at, count, v); }}\n");
+        accumulators +=
+            &format!("        case {which}u: {{ return add_up_{b}(first, rows, cols); }}\n");
+        stores += &format!("        case {which}u: {{ {y}_put(at, count, v); }}\n");
     }
     text.line(format!(
         "fn add_up_of(which: u32, first: u32, rows: array<u32, ROWS>, cols: array<u32, COLS>) -> array<vec4<f32>, ROWS> {{
     switch which {{
-{sums}        default: {{ return array<vec4<f32>, ROWS>(); }}
+{accumulators}        default: {{ return array<vec4<f32>, ROWS>(); }}
     }}
 }}
 fn put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {{
     switch which {{
-{puts}        default: {{}}
+{stores}        default: {{}}
     }}
 }}"
     ));

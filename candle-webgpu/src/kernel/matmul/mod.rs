@@ -1,5 +1,4 @@
-//! matmul: a product of matrices of any strides and offsets, which are read where they lie: nothing is copied
-//! first.
+//! Matmul of views with any strides and offsets, read in place: nothing is copied first.
 
 pub(crate) mod epilogue;
 pub(crate) mod f64;
@@ -29,12 +28,12 @@ use crate::memory::split::{Halves, Part};
 use crate::memory::view::View;
 use crate::recorder::Recorder;
 
-/// The most terms of a sum that a kernel takes: a thread goes by sixteen of them, or more.
+/// The largest k of one dispatch: a thread accumulates at least sixteen terms per step.
 const MOST_TERMS: usize = 64 * ROUNDS;
 
 impl Recorder {
-    /// `y[.., m, n] = sum over k of a[.., m, k] b[.., k, n]`, contiguous, added up in f32, or in f64 for f64. The dims of
-    /// `a` and `b` before the last two are `batch` matrices in all.
+    /// `y[.., m, n] = sum over k of a[.., m, k] b[.., k, n]`, contiguous, in the dtype of `a` and `b` (f32, f16, bf16 or
+    /// f64), accumulated in f32, or in f64 for f64. The dims before the last two hold `batch` matrices in all.
     pub fn matmul(
         &self,
         a: View<'_>,
@@ -56,11 +55,11 @@ impl Recorder {
         if count == 0 || k == 0 {
             return self.fill(count, a.dtype, 0);
         }
-        self.product(a, b, a.dtype)
+        self.matmul_into(a, b, a.dtype)
     }
 
-    /// A product that is not empty.
-    fn product(&self, a: View<'_>, b: View<'_>, out: DType) -> Result<Value> {
+    /// A nonempty matmul whose result has the dtype `out`.
+    fn matmul_into(&self, a: View<'_>, b: View<'_>, out: DType) -> Result<Value> {
         let outer = a.dims.len() - 2;
         let batch = a.dims[..outer].iter().product();
         let [m, k, n] = [a.dims[outer], a.dims[outer + 1], b.dims[outer + 1]];
@@ -70,23 +69,23 @@ impl Recorder {
             || !self.fits(b)
             || count.saturating_mul(out.size()) as u64 > self.binding_limit()
         {
-            return self.product_in_halves(a, b, out);
+            return self.matmul_in_halves(a, b, out);
         }
-        let (a_window, a) = self.binding_range(OP, a)?;
-        let (b_window, b) = self.binding_range(OP, b)?;
+        let (a_range, a) = self.binding_range(OP, a)?;
+        let (b_range, b) = self.binding_range(OP, b)?;
         let problem = Problem::new(a, b, [batch, m, n, k], out)?;
         if a.dtype == DType::F64 {
             let y = self.output(OP, count, a.dtype)?;
-            let windows = [a_window, b_window, (&y).into()];
+            let ranges = [a_range, b_range, (&y).into()];
             let plan = Plan::new(matmul_spec(a.dtype), 1);
             let params = problem.params(&plan, 0);
-            self.record(plan.spec, &windows, &params, threads(count))?;
+            self.record(plan.spec, &ranges, &params, threads(count))?;
             return Ok(y);
         }
-        self.multiply(problem, [a_window, b_window], count)
+        self.multiply(problem, [a_range, b_range], count)
     }
 
-    /// Plans and records a product of `count` elements.
+    /// Plans and records a matmul whose result has `count` elements.
     pub(crate) fn multiply(
         &self,
         mut problem: Problem,
@@ -95,7 +94,7 @@ impl Recorder {
     ) -> Result<Value> {
         let scaled = self.scale(&mut problem, [a, b])?;
         let plan = problem.plan(self);
-        problem.cut(plan.parts);
+        problem.split_k(plan.parts);
         let parts = plan.parts as usize;
         let dtype = plan.spec.dtype(2);
         let y = self.output(OP, parts * count, dtype)?;
@@ -103,15 +102,15 @@ impl Recorder {
         let grid = problem.grid(&plan);
         match &scaled {
             Some(Scaled { a, b, scale }) => {
-                let windows = [a.into(), b.into(), (&y).into(), scale.into()];
-                self.record(plan.spec, &windows, &params, grid)?;
+                let ranges = [a.into(), b.into(), (&y).into(), scale.into()];
+                self.record(plan.spec, &ranges, &params, grid)?;
             }
             None => self.record(plan.spec, &[a, b, (&y).into()], &params, grid)?,
         }
         self.add_up(y, parts, problem.out)
     }
 
-    /// The sum of as many `parts` as `y` holds, in the dtype of the result.
+    /// Adds up the `parts` partial results of a split-K matmul that `y` holds, in the dtype `out`.
     pub(crate) fn add_up(&self, y: Value, parts: usize, out: DType) -> Result<Value> {
         if parts == 1 {
             return Ok(y);
@@ -129,16 +128,8 @@ impl Recorder {
         self.sum_to(parts, &[0], out)
     }
 
-    /// A sum in the dtype of the result.
-    fn sum_as(&self, sum: Value, dtype: DType, out: DType, count: usize) -> Result<Value> {
-        if dtype == out {
-            return Ok(sum);
-        }
-        self.cast(Part::all(&sum, dtype, &[count]).view(), out)
-    }
-
-    /// A product of matrices larger than one binding: cut along the batch, m, n or k.
-    fn product_in_halves(&self, a: View<'_>, b: View<'_>, out: DType) -> Result<Value> {
+    /// A matmul that exceeds a binding or the largest k: split along the batch, m, n or k.
+    fn matmul_in_halves(&self, a: View<'_>, b: View<'_>, out: DType) -> Result<Value> {
         let outer = a.dims.len() - 2;
         let [m_dim, n_dim, k_dim] = [outer, outer + 1, outer + 2];
         let [m, k, n] = [a.dims[outer], a.dims[outer + 1], b.dims[outer + 1]];
@@ -156,24 +147,27 @@ impl Recorder {
         } else {
             self.pool.halve(OP, &parts, outer + 3)?
         };
-        let product = |parts: &[Part<'_>], out: DType| {
+        let matmul = |parts: &[Part<'_>], out: DType| {
             let a = parts[0].clone().without(n_dim);
             let b = parts[1].clone().without(m_dim).transpose();
-            self.product(a.view(), b.view(), out)
+            self.matmul_into(a.view(), b.view(), out)
         };
         if halves.dim != k_dim {
             for parts in halves.parts {
-                let piece = product(&parts, out)?;
-                self.paste(&piece, parts[2].clone().without(k_dim).view())?;
+                let part = matmul(&parts, out)?;
+                self.paste(&part, parts[2].clone().without(k_dim).view())?;
             }
             return Ok(y);
         }
         let wide = a.dtype.info().compute.dtype();
         let [first, second] = halves.parts;
-        let (first, second) = (product(&first, wide)?, product(&second, wide)?);
+        let (first, second) = (matmul(&first, wide)?, matmul(&second, wide)?);
         let [first, second] = [&first, &second].map(|v| Part::all(v, wide, &[count]));
-        let sum = self.binary("badd", first.view(), second.view())?;
-        self.sum_as(sum, wide, out, count)
+        let accumulator = self.binary("badd", first.view(), second.view())?;
+        if wide == out {
+            return Ok(accumulator);
+        }
+        self.cast(Part::all(&accumulator, wide, &[count]).view(), out)
     }
 }
 
@@ -190,7 +184,7 @@ fn check(a: View<'_>, b: View<'_>, [batch, m, n, k]: [usize; 4]) -> Result<()> {
     Err(Error::Invalid {
         op: OP,
         message: format!(
-            "{:?} {} times {:?} {} is not {batch} products ({m}, {k}) ({k}, {n})",
+            "{:?} {} times {:?} {} is not {batch} matmuls of ({m}, {k}) by ({k}, {n})",
             a.dims, a.dtype, b.dims, b.dtype
         ),
     })

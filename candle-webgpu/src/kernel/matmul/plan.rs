@@ -1,4 +1,4 @@
-//! Picks a kernel for a product from its shape, its strides and the adapter.
+//! Selects the kernel of a matmul by its shape, its strides and the adapter.
 
 use crate::dtype::quant::Quant;
 use crate::dtype::DType;
@@ -16,33 +16,33 @@ use crate::kernel::matmul::scaled::{Lines, SCALE_LINES};
 use crate::recorder::Recorder;
 use crate::shader::{Access, Specialization};
 
-/// Tiles that keep a large adapter busy: with fewer, smaller tiles are better, or cutting along k.
+/// Tiles that fill a large adapter: with fewer, smaller tiles or split-K are faster.
 const BUSY: u64 = 256;
 
-/// Rows from which on it pays to write the operands anew for cooperative matrices.
+/// The fewest rows for which converting the operands for cooperative matrices pays off.
 const MANY_ROWS: u32 = 64;
 
-/// The most parts that k is cut into, and the least k of a part.
+/// Split-K: the most parts, and the smallest k of a part.
 const MAX_PARTS: u32 = 8;
 const MIN_PART: u32 = 128;
 
-/// Whether an op is the matmul of two dense tensors and nothing else, by [`Params`](crate::kernel::matmul::problem::Params).
-pub(crate) fn is_product(spec: &Specialization) -> bool {
+/// Whether an op is a plain matmul of two dense tensors, with [`Params`](crate::kernel::matmul::problem::Params).
+pub(crate) fn is_matmul(spec: &Specialization) -> bool {
     let dense = !matches!(spec.operands[1].1, Access::Quant(_));
     let mut kernels = [&GEMM, &GEMM_COOP, &GEMV_K, &GEMV_N].into_iter();
     dense && is_bare(spec) && kernels.any(|kernel| spec.is_of(kernel))
 }
 
-/// A kernel, and how many workgroups it takes: `groups` for each of `blocks` blocks of rows of a matrix of the batch.
+/// A kernel and its grid: `groups` workgroups for each of the `blocks` row blocks of each matrix of the batch.
 pub(crate) struct Plan {
     pub spec: Specialization,
     pub groups: u32,
     pub blocks: u32,
-    /// Tiles along m; in a mixture of experts, how many there are.
+    /// Tiles along m; in a mixture of experts, the number of experts.
     pub rows: u32,
-    /// Turns of a workgroup.
+    /// Column blocks that a workgroup computes one after the other.
     pub rounds: u32,
-    /// Parts that k is cut into, whose products are still to be added up.
+    /// Split-K parts, whose partial results are added up by a second kernel.
     pub parts: u32,
 }
 
@@ -59,8 +59,8 @@ impl Plan {
     }
 }
 
-/// Into how many parts of whole `step`s to cut k, so that `tiles` that are too few for the adapter become enough and their
-/// `outputs` stay within `limit` bytes of f32.
+/// The number of split-K parts, each a multiple of `step` long: the most for which `tiles` per part do not overfill the adapter
+/// and the partial results, of `outputs` f32 elements each, stay within `limit` bytes.
 pub(crate) fn parts([k, step]: [u32; 2], tiles: u64, outputs: u64, limit: u64) -> u32 {
     let fits = |parts: u32| {
         k.is_multiple_of(step * parts)
@@ -76,7 +76,7 @@ pub(crate) fn parts([k, step]: [u32; 2], tiles: u64, outputs: u64, limit: u64) -
 }
 
 impl Problem {
-    /// The table of variants, from the most to the least particular.
+    /// Tries the kernels from the most to the least specialized.
     pub fn plan(&self, device: &Recorder) -> Plan {
         let dtype = self.dtype;
         if let Some(plan) = self.plan_dot(device, false) {
@@ -125,8 +125,8 @@ impl Problem {
         }
     }
 
-    /// The same product of lines of f16, and the lines that are to be written for it, where cooperative matrices can take
-    /// those and not what is there: bf16, or a quantized matrix.
+    /// The same matmul with its operands converted to scaled f16 lines, and the lines to convert, if only that lets cooperative
+    /// matrices compute it: for bf16 or a quantized matrix.
     pub fn scaled(&self, device: &Recorder) -> Option<(Problem, [Lines; 2])> {
         let other = self.quant.is_some() || self.dtype == DType::Bf16;
         let able = device.coop_tiles().is_some() && !device.denies(&SCALE_LINES);
@@ -180,7 +180,7 @@ impl Problem {
         Some((problem, [a, b]))
     }
 
-    /// With cooperative matrices, where the adapter has them and both matrices lie in whole quads of f16.
+    /// Cooperative matrices, if the adapter has them and both operands are made of aligned quads of f16.
     fn plan_coop(&self, device: &Recorder, readings: [Reading; 2]) -> Option<Plan> {
         let quads = readings.iter().all(|r| r.access == Access::Quads);
         if !(self.dtype == DType::F16 && quads) {
@@ -210,12 +210,12 @@ impl Problem {
         })
     }
 
-    /// Tiles of `m` rows and `n` columns in all.
+    /// The number of tiles of `m` rows and `n` columns.
     fn tiles(&self, m: u32, n: u32) -> u64 {
         u64::from(self.m.div_ceil(m)) * u64::from(self.n.div_ceil(n)) * u64::from(self.batch)
     }
 
-    /// How y is written: by whole quads where rows are made of them.
+    /// How y is written: by whole quads if its rows are made of them.
     fn stores(&self) -> Access {
         if self.n.is_multiple_of(4) {
             Access::Put
@@ -224,7 +224,7 @@ impl Problem {
         }
     }
 
-    /// A few rows, in blocks of as many as a thread keeps.
+    /// GEMV: a few rows, in blocks of as many as a thread accumulates.
     fn plan_gemv(&self, device: &Recorder) -> Plan {
         let dtypes = (self.dtype, self.out);
         let vec4 = self.vec4();
@@ -253,7 +253,7 @@ impl Problem {
         }
     }
 
-    /// A few rows times a quantized matrix in integers, where the adapter is fast at it.
+    /// GEMV with a quantized matrix in integer arithmetic, on adapters with a fast packed dot product.
     fn plan_dot(&self, device: &Recorder, experts: bool) -> Option<Plan> {
         let quant = self.quant.filter(|_| device.dot4())?;
         let mut request = Request {
@@ -278,7 +278,7 @@ impl Problem {
         })
     }
 
-    /// A row times one of a stack of quantized matrices.
+    /// GEMV of one row with one of a stack of quantized matrices.
     pub fn plan_expert(&self, device: &Recorder, quant: Quant) -> Plan {
         if let Some(plan) = self.plan_dot(device, true) {
             return plan;
@@ -291,13 +291,13 @@ impl Problem {
         Plan::new(partition.spec, self.n.div_ceil(partition.cols))
     }
 
-    /// Which of the two matrices can be read by 16 bytes along k.
+    /// Whether a and b can be read by aligned 16-byte loads along k.
     fn vec4(&self) -> [bool; 2] {
         let by_16_bytes = 16 / self.dtype.size() as u32;
         [&self.a, &self.b].map(|s| self.k.is_multiple_of(8) && s.aligned(by_16_bytes, true, self.k))
     }
 
-    /// As [`parts`], for one matrix.
+    /// [`parts`] of a single matmul; a batch is not split.
     fn parts(&self, tiles: u64, step: u32, limit: u64) -> u32 {
         let outputs = u64::from(self.m) * u64::from(self.n);
         if self.batch == 1 {
@@ -312,10 +312,10 @@ impl Problem {
 mod tests {
     use super::*;
 
-    /// Workgroup memory of DX12, and of most other adapters.
+    /// Workgroup memory, in bytes, of DX12 and of most other adapters.
     const COMMON: u32 = 32 << 10;
 
-    /// A kernel fits everywhere, or a smaller one is chosen where the limit is lower: the largest tile of gemm then goes unpadded.
+    /// Every kernel fits, except the padded tiles of gemm, which lose their padding under this limit.
     #[test]
     fn kernels_fit_common_workgroup_memory() {
         let taken = |spec: &Specialization| (spec.kernel.shared)(spec);

@@ -1,4 +1,4 @@
-//! A product of two matrices, or a batch of them: sizes and strides, and the parameters of the kernels that compute it.
+//! A matmul, or a batch of them, as the kernels see it: sizes, strides and the kernel parameters.
 
 use crate::dtype::quant::Quant;
 use crate::dtype::DType;
@@ -11,7 +11,7 @@ use crate::shader::Access;
 
 pub(crate) const OP: &str = "matmul";
 
-/// Dims of the batch that the kernels' parameters hold, once merged.
+/// Batch dims, after merging, that fit into the kernel parameters.
 pub(crate) const BATCH_DIMS: usize = 4;
 
 #[repr(C)]
@@ -37,7 +37,7 @@ pub(crate) struct Params {
     pub rounds: u32,
 }
 
-/// One of the two matrices: strides along k, along the other dim and of the batch.
+/// An operand: its strides, in elements, along k, along the other dim (m or n) and across the batch.
 pub(crate) struct Side {
     pub offset: u32,
     pub k: u32,
@@ -48,7 +48,7 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// `n` neighbours along k, or along the other dim, always start at a multiple of `n`.
+    /// Whether every run of `n` elements along k, or along the other dim, is contiguous and starts at a multiple of `n`.
     pub fn aligned(&self, n: u32, along_k: bool, k: u32) -> bool {
         let (step, run, across) = if along_k {
             (self.k, k, self.other)
@@ -78,11 +78,11 @@ impl Side {
 
 pub(crate) struct Problem {
     pub dtype: DType,
-    /// Dtype of y.
+    /// The dtype of y.
     pub out: DType,
-    /// The format of `b` where it is quantized; its offset and strides count elements all the same.
+    /// The format of a quantized `b`, whose offset and strides still count elements.
     pub quant: Option<Quant>,
-    /// The operands are lines of f16 that are divided by what [`Scaled`](crate::kernel::matmul::scaled::Scaled) holds.
+    /// The operands are f16 lines, each divided by its scale in [`Scaled`](crate::kernel::matmul::scaled::Scaled).
     pub scaled: bool,
     pub batch: u32,
     pub m: u32,
@@ -93,7 +93,7 @@ pub(crate) struct Problem {
     pub b: Side,
 }
 
-/// Refuses views whose last element a kernel cannot address.
+/// Fails for views whose last element a u32 index cannot address.
 fn address(v: View<'_>) -> Result<()> {
     let steps = v.dims.iter().zip(v.strides).map(|(d, s)| (d - 1) * s);
     to_u32(OP, v.offset + steps.sum::<usize>()).map(|_| ())
@@ -102,7 +102,7 @@ fn address(v: View<'_>) -> Result<()> {
 impl Problem {
     pub fn new(a: View<'_>, b: View<'_>, size: [usize; 4], out: DType) -> Result<Self> {
         let mut problem = Self::batched(a, b, size, out)?;
-        // One b for the whole batch, and rows of a that follow each other across it: one matrix.
+        // If the batch shares one b and the rows of a are evenly spaced across it, the batch folds into m.
         let outer = a.dims.len() - 2;
         let mut repeats = b.strides[..outer].iter().zip(b.dims);
         if repeats.all(|(s, d)| *s == 0 || *d == 1) {
@@ -123,7 +123,7 @@ impl Problem {
         Ok(problem)
     }
 
-    /// The same where each matrix of the batch stays a product of its own.
+    /// Like [`new`](Self::new), but never folds the batch into m.
     pub fn batched(
         a: View<'_>,
         b: View<'_>,
@@ -163,7 +163,7 @@ impl Problem {
                 message: format!("more than {BATCH_DIMS} batch dims that do not merge"),
             });
         }
-        // The kernels take the digits of a batch index from the innermost dim on.
+        // The kernels decompose a batch index from the innermost dim outward.
         for d in 0..merged.rank {
             let from = merged.rank - 1 - d;
             problem.dims[d] = merged.dims[from];
@@ -173,14 +173,14 @@ impl Problem {
         Ok(problem)
     }
 
-    /// The same product with `b` in blocks of a quantized dtype.
+    /// The same matmul with a quantized `b`.
     pub fn quantized(mut self, quant: Quant) -> Self {
         self.quant = Some(quant);
         self
     }
 
-    /// Takes the parts along k for a batch.
-    pub fn cut(&mut self, parts: u32) {
+    /// Split-K: turns `parts` equal ranges of k into a batch.
+    pub fn split_k(&mut self, parts: u32) {
         if parts > 1 {
             self.batch = parts;
             self.k /= parts;
@@ -191,7 +191,7 @@ impl Problem {
         }
     }
 
-    /// `op` names the op in the fault record.
+    /// The kernel parameters; `op` identifies the op in a fault report.
     pub fn params(&self, plan: &Plan, op: u32) -> Params {
         Params {
             m: self.m,
@@ -220,7 +220,7 @@ impl Problem {
     }
 }
 
-/// The stride of a dim; 0 where there is no step to take, which counts as aligned.
+/// The stride of a dim; 0 for a dim of size 1, so that it counts as aligned.
 fn stride(v: View<'_>, dim: usize) -> u32 {
     if v.dims[dim] == 1 {
         0

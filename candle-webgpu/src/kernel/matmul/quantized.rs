@@ -1,5 +1,5 @@
-//! quantized: operands in blocks of GGUF. Elements are unpacked in the kernels, where they are used; products add up in
-//! f32 from activations as they are.
+//! Operands in GGUF blocks: dequantization, embedding lookup, matmul and mixture of experts. Kernels dequantize elements where they
+//! use them; matmuls accumulate in f32 with unrounded activations, except those of gemv_dot.
 
 use crate::dtype::quant::{Quant, QUANTS};
 use crate::dtype::DType;
@@ -37,7 +37,7 @@ pub static DEQUANTIZE_ROWS: Kernel = Kernel {
     slots: |_, _| Ok(()),
 };
 
-/// Elements that are unpacked at a time.
+/// Elements that are dequantized at a time.
 const UNIT: usize = 32;
 
 const RAW: (DType, Access) = (DType::U32, Access::Raw);
@@ -63,7 +63,7 @@ pub fn catalogue() -> Vec<Specialization> {
     all
 }
 
-/// A matrix, or a stack of them, in blocks along its last dim, which lie one after the other.
+/// A quantized matrix, or a stack of them: contiguous, in blocks along the last dim.
 #[derive(Debug, Clone, Copy)]
 pub struct Blocks<'a> {
     pub value: &'a Value,
@@ -88,8 +88,8 @@ fn gcd(a: usize, b: usize) -> usize {
 }
 
 impl Blocks<'_> {
-    /// What to bind for `count` elements from element `from` on, the first of a group.
-    fn window(&self, from: usize, count: usize) -> BindingRange<'_> {
+    /// The binding range of `count` elements from element `from`, the first of a group, on.
+    fn range(&self, from: usize, count: usize) -> BindingRange<'_> {
         let row = self.quant.info();
         let group = row.group * row.block_len;
         let start = from / group * row.group * row.bytes;
@@ -100,8 +100,8 @@ impl Blocks<'_> {
         }
     }
 
-    /// Runs of `rows` rows of `row` elements, as `(first, size)`: the bytes of each fit in a window, as do `out` bytes
-    /// for each of its rows, and a window can start where it starts.
+    /// Splits `rows` rows of `row` elements into `(first, size)` runs that fit one binding each, as do `out` bytes per row of a run.
+    /// Every run starts at a valid binding offset.
     fn runs(
         &self,
         device: &Recorder,
@@ -111,7 +111,7 @@ impl Blocks<'_> {
     ) -> impl ExactSizeIterator<Item = (usize, usize)> {
         let format = self.quant.info();
         let limit = device.binding_limit() as usize;
-        // As many elements are whole groups, and a multiple of the bytes at which windows start.
+        // The fewest elements that are whole groups and a multiple of the alignment of binding ranges.
         let group = format.group * format.bytes;
         let aligned = GRAIN as usize / gcd(GRAIN as usize, group) * format.group * format.block_len;
         let step = aligned / gcd(aligned, row);
@@ -129,7 +129,7 @@ impl Blocks<'_> {
             .map(move |first| (first, most.min(rows - first)))
     }
 
-    /// Refuses fewer blocks than `count` elements take, and rows that are not whole blocks.
+    /// Fails if the value has fewer blocks than `count` elements take, or if rows are not whole blocks.
     fn check(&self, op: &'static str, count: usize, row: usize) -> Result<()> {
         let format = self.quant.info();
         let blocks = count / format.block_len;
@@ -139,7 +139,7 @@ impl Blocks<'_> {
             return Ok(());
         }
         let message = format!(
-            "{count} elements in rows of {row} are not what {} bytes of {} hold",
+            "{count} elements in rows of {row} do not fit {} bytes of {}",
             self.value.bytes(),
             format.name
         );
@@ -148,7 +148,7 @@ impl Blocks<'_> {
 }
 
 impl Recorder {
-    /// The first `count` elements as f32, f16 or bf16.
+    /// Dequantizes the first `count` elements to f32, f16 or bf16.
     pub fn dequantize(&self, x: Blocks<'_>, count: usize, to: DType) -> Result<Value> {
         const OP: &str = "dequantize";
         float(OP, to)?;
@@ -156,20 +156,20 @@ impl Recorder {
         let y = self.output(OP, count, to)?;
         for (from, size) in x.runs(self, count, 1, to.size()) {
             let units = to_u32(OP, size / UNIT)?;
-            let piece = BindingRange {
+            let part = BindingRange {
                 value: &y,
                 start: (from * to.size()) as u64,
                 bytes: (size * to.size()) as u64,
             };
             let spec = dequantize_spec(x.quant, to);
-            let operands = [x.window(from, size), piece];
+            let operands = [x.range(from, size), part];
             self.record(spec, &operands, &[units], threads(size / UNIT))?;
         }
         Ok(y)
     }
 
-    /// `y[i, :] = x[ids[i], :]` of a matrix with `rows` rows of `row` elements, for a vector of u32 ids. An id out of
-    /// range is an [`Error::IndexOutOfRange`] at the next readback or synchronize.
+    /// `y[i, :] = x[ids[i], :]` for a matrix x of `rows` rows of `row` elements and a vector of u32 ids, dequantized to f32, f16 or
+    /// bf16. An id out of range is an [`Error::IndexOutOfRange`] at the next readback or synchronize.
     pub fn dequantize_rows(
         &self,
         x: Blocks<'_>,
@@ -193,9 +193,9 @@ impl Recorder {
             let message = "ids of a matrix without rows".into();
             return Err(Error::Invalid { op: OP, message });
         }
-        let (ids_window, ids) = self.binding_range(OP, ids)?;
+        let (ids_range, ids) = self.binding_range(OP, ids)?;
         let op = self.note_fault(OP);
-        // Each run of rows of x fills the rows of y whose ids lie in it.
+        // Each run of rows of x fills the rows of y whose ids are in it.
         for (first, run) in x.runs(self, rows, row, 0) {
             let params = [
                 to_u32(OP, count / UNIT)?,
@@ -208,8 +208,8 @@ impl Recorder {
                 to_u32(OP, run)?,
             ];
             let operands = [
-                x.window(first * row, run * row),
-                ids_window,
+                x.range(first * row, run * row),
+                ids_range,
                 (&y).into(),
                 self.fault().into(),
             ];
@@ -219,8 +219,8 @@ impl Recorder {
         Ok(y)
     }
 
-    /// `y[.., m, n] = sum over k of a[.., m, k] w[n, k]`, contiguous, of the dtype of `a` (f32, f16 or bf16), added up
-    /// in f32. The dims of `a` before the last are rows.
+    /// `y[.., m, n] = sum over k of a[.., m, k] w[n, k]`, contiguous, in the dtype of `a` (f32, f16 or bf16), accumulated in f32.
+    /// `a` has shape (.., m, k), `w` shape (n, k).
     pub fn matmul_blocks(
         &self,
         a: View<'_>,
@@ -242,8 +242,8 @@ impl Recorder {
         if !self.fits(a) {
             return self.rows_in_halves(a, w, (n, k));
         }
-        let (a_window, a) = self.binding_range(OP, a)?;
-        let product = |first: usize, run: usize| {
+        let (a_range, a) = self.binding_range(OP, a)?;
+        let matmul = |first: usize, run: usize| {
             let mut dims = a.dims.to_vec();
             dims[outer] = k;
             dims[outer + 1] = run;
@@ -258,23 +258,23 @@ impl Recorder {
                 offset: 0,
             };
             let problem = Problem::new(a, b, [batch, m, run, k], a.dtype)?.quantized(w.quant);
-            let windows = [a_window, w.window(first * k, run * k)];
-            self.multiply(problem, windows, batch * m * run)
+            let ranges = [a_range, w.range(first * k, run * k)];
+            self.multiply(problem, ranges, batch * m * run)
         };
         let mut runs = w.runs(self, n, k, batch * m * a.dtype.size());
         if runs.len() == 1 {
-            return product(0, n);
+            return matmul(0, n);
         }
         let y = self.output(OP, batch * m * n, a.dtype)?;
         runs.try_for_each(|(first, run)| {
-            let piece = product(first, run)?;
+            let part = matmul(first, run)?;
             let whole = Part::all(&y, a.dtype, &[batch * m, n]);
-            self.paste(&piece, whole.narrow(1, first, run).view())
+            self.paste(&part, whole.narrow(1, first, run).view())
         })?;
         Ok(y)
     }
 
-    /// A product whose rows are larger than one binding.
+    /// A matmul whose rows exceed one binding.
     fn rows_in_halves(&self, a: View<'_>, w: Blocks<'_>, size: (usize, usize)) -> Result<Value> {
         const OP: &str = "matmul";
         let loops = a.dims.len() - 1;
@@ -283,15 +283,15 @@ impl Recorder {
         let y = self.output(OP, dims.iter().product(), a.dtype)?;
         let parts = [Part::from(a), Part::all(&y, a.dtype, &dims)];
         for half in self.pool.halve(OP, &parts, loops)?.parts {
-            let piece = self.matmul_blocks(half[0].view(), w, size)?;
-            self.paste(&piece, half[1].view())?;
+            let part = self.matmul_blocks(half[0].view(), w, size)?;
+            self.paste(&part, half[1].view())?;
         }
         Ok(y)
     }
 
-    /// `y[t, e, n] = sum over k of a[t, e, k] w[ids[t, e], n, k]`, contiguous, of the dtype of `a`: the layers of a
-    /// mixture of experts, each token with those that a router has picked. `a` may have one row for all experts of a
-    /// token; `ids` are u32. An id out of range is an [`Error::IndexOutOfRange`] at the next readback or synchronize.
+    /// Mixture of experts: `y[t, e, n] = sum over k of a[t, e, k] w[ids[t, e], n, k]`, contiguous, in the dtype of `a` (f32, f16 or
+    /// bf16). Shapes: `a` (tokens, picked or 1, k), `w` (experts, n, k), `ids` (tokens, picked) of u32. An id out of range is an
+    /// [`Error::IndexOutOfRange`] at the next readback or synchronize.
     pub fn matmul_experts(
         &self,
         a: View<'_>,
@@ -316,12 +316,12 @@ impl Recorder {
             return Err(Error::Invalid { op: OP, message });
         }
         let (tokens, picked) = (ids.dims[0], ids.dims[1]);
-        let products = tokens * picked;
-        if products * n == 0 || k == 0 {
-            return self.fill(products * n, a.dtype, 0);
+        let matmuls = tokens * picked;
+        if matmuls * n == 0 || k == 0 {
+            return self.fill(matmuls * n, a.dtype, 0);
         }
         let ids = self.contiguous(ids)?;
-        let (a_window, a) = self.binding_range(OP, a)?;
+        let (a_range, a) = self.binding_range(OP, a)?;
         let row_step = if a.dims[1] == 1 { 0 } else { a.strides[1] };
         let a_strides = [a.strides[0], row_step, 0, a.strides[2]];
         let a_rows = View {
@@ -337,16 +337,16 @@ impl Recorder {
             offset: 0,
         };
         to_u32(OP, experts * n * k)?;
-        let problem = Problem::batched(a_rows, b, [products, 1, n, k], a.dtype)?.quantized(w.quant);
+        let problem = Problem::batched(a_rows, b, [matmuls, 1, n, k], a.dtype)?.quantized(w.quant);
         let mut plan = problem.plan_expert(self, w.quant);
         plan.rows = to_u32(OP, experts)?;
-        let y = self.output(OP, products * n, a.dtype)?;
+        let y = self.output(OP, matmuls * n, a.dtype)?;
         let params = problem.params(&plan, self.note_fault(OP));
         let grid = problem.grid(&plan);
         self.record(
             plan.spec,
             &[
-                a_window,
+                a_range,
                 w.value.into(),
                 (&y).into(),
                 (&ids).into(),

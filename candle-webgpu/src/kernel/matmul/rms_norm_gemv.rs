@@ -1,5 +1,5 @@
-//! rms_norm and the matmuls of its row in one kernel: the norm is a factor of the row, so of the sums as well, and threads that read
-//! all of the row add up its squares beside them. Recorded by a rule.
+//! rms_norm of one row and the matmuls that read it, in one kernel: the norm scales the whole row, so it can scale the accumulators
+//! instead, and threads that read all of the row also accumulate its squares. Recorded by the rule `rms_norm_matmul`.
 
 use smallvec::SmallVec;
 
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::kernel::matmul::gemv::{eights, thread_group, GEMV_K};
 use crate::kernel::matmul::gemv_dot::GEMV_DOT;
 use crate::kernel::matmul::gemv_projections::{is_projections, GEMV_PROJECTIONS};
-use crate::kernel::matmul::problem::Params as Product;
+use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::store::{put, FLOATS};
 use crate::kernel::matmul::{epilogue, gemv, gemv_dot, gemv_projections};
 use crate::kernel::norm::NormParams;
@@ -15,7 +15,7 @@ use crate::shader::{read, Access, Kernel, Specialization, Text};
 
 const MATRICES: [&str; 3] = ["b", "c", "d"];
 
-/// In the variants of [`GEMV_K`], with the added bindings of an epilogue or of projections, and then the norm's parameter.
+/// Has the variants of [`GEMV_K`]; the added bindings are those of an epilogue or of projections, then the norm's weight.
 pub static RMS_NORM_GEMV: Kernel = Kernel {
     name: "rms_norm_gemv",
     source: wgsl!("kernel/matmul/rms_norm_gemv.wgsl"),
@@ -24,17 +24,17 @@ pub static RMS_NORM_GEMV: Kernel = Kernel {
     ..GEMV_K
 };
 
-/// Whether the kernel norms its row.
+/// Whether the kernel normalizes its row.
 pub(crate) fn is_normed(spec: &Specialization) -> bool {
     spec.binds("alpha")
 }
 
-/// The specialization that norms the row of `of` first; none if no kernel does that.
+/// The specialization of `of` that normalizes its row first; `None` if no kernel does.
 pub(crate) fn spec(of: &Specialization) -> Option<Specialization> {
     let (dtype, access) = *of.operands.first()?;
     let mut spec = of.clone();
     let fits = if of.is_of(&GEMV_DOT) {
-        // Kernels in integers read the row by quads, the others by 16 bytes.
+        // gemv_dot reads the row by quads, the other kernels by 16-byte loads.
         gemv_dot::tile(of).rows == 1 && access == Access::Quads
     } else {
         let mut matrices = of.bindings().zip(&of.operands);
@@ -49,18 +49,18 @@ pub(crate) fn spec(of: &Specialization) -> Option<Specialization> {
     (fits && !is_normed(of) && !of.binds("ids")).then(|| spec.bind(read("alpha"), dtype, access))
 }
 
-/// The parameters of a product that norms its row.
-pub(crate) fn params(product: Product, norm: &NormParams) -> Product {
-    Product {
+/// The parameters of a matmul that normalizes its row.
+pub(crate) fn params(matmul: MatmulParams, norm: &NormParams) -> MatmulParams {
+    MatmulParams {
         a_offset: norm.x_offset,
-        // One row is no batch.
+        // A single row has no batch strides.
         a_batch: [
             norm.alpha_offset,
             norm.eps.to_bits(),
             norm.inverse.to_bits(),
             0,
         ],
-        ..product
+        ..matmul
     }
 }
 
@@ -68,7 +68,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     thread_group(spec, text);
     for (i, binding) in spec.bindings().enumerate() {
         let name = &binding.name;
-        // The kernel's file has the first three, the epilogue its own.
+        // The kernel's file declares the first three, the epilogue its own.
         if i >= 3 && !["e", "f"].contains(name) {
             text.binding(i + 1, binding);
         }
@@ -88,7 +88,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
 
 const ADD_UP: &str = wgsl!("kernel/matmul/rms_norm_gemv_eights.wgsl");
 
-/// One product, or a pair.
+/// One matmul, or a pair.
 fn one(spec: &Specialization, text: &mut Text) -> Result<()> {
     let behind = match epilogue::is_pair(spec) {
         true => {
@@ -109,9 +109,9 @@ fn put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {{ y_put(at, count, v);
 }
 
 fn projections(spec: &Specialization, text: &mut Text) -> Result<()> {
-    let products: SmallVec<[_; 7]> = spec.bindings().skip(1).collect();
-    let (mut sums, mut puts) = (String::new(), String::new());
-    for (which, pair) in products.chunks_exact(2).enumerate() {
+    let matmuls: SmallVec<[_; 7]> = spec.bindings().skip(1).collect();
+    let (mut accumulators, mut stores) = (String::new(), String::new());
+    for (which, pair) in matmuls.chunks_exact(2).enumerate() {
         let (b, y) = (pair[0].name, pair[1].name);
         put(spec, 2 + 2 * which, y, text)?;
         text.line(format!(
@@ -126,12 +126,13 @@ fn projections(spec: &Specialization, text: &mut Text) -> Result<()> {
                 ("columns", &format!("columns_{b}")),
             ],
         );
-        sums += &format!("        case {which}u: {{ return add_up_{b}(first, row, cols); }}\n");
-        puts += &format!("        case {which}u: {{ {y}_put(at, count, v); }}\n");
+        accumulators +=
+            &format!("        case {which}u: {{ return add_up_{b}(first, row, cols); }}\n");
+        stores += &format!("        case {which}u: {{ {y}_put(at, count, v); }}\n");
     }
     text.line(format!(
         "fn place(group: u32) -> Place {{
-    // Past the end, where grids have two dims.
+    // A two-dimensional grid may have surplus workgroups.
     if group >= p.starts.w {{ return Place(); }}
     let which = u32(group >= p.starts.y) + u32(group >= p.starts.z);
     let product = p.products[which];
@@ -139,19 +140,19 @@ fn projections(spec: &Specialization, text: &mut Text) -> Result<()> {
 }}
 fn add_up_of(which: u32, first: u32, row: u32, cols: vec2<u32>) -> Sums {{
     switch which {{
-{sums}        default: {{ return Sums(); }}
+{accumulators}        default: {{ return Sums(); }}
     }}
 }}
 fn put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {{
     switch which {{
-{puts}        default: {{}}
+{stores}        default: {{}}
     }}
 }}"
     ));
     Ok(())
 }
 
-/// The samples of all other kernels, with a norm where there can be one.
+/// The catalogues of all other GEMV kernels, with a norm where one can be fused.
 pub fn catalogue() -> Vec<Specialization> {
     let plain = FLOATS.into_iter().flat_map(gemv::vec4_specs);
     let all = plain

@@ -1,5 +1,5 @@
-//! scaled: operands of other dtypes for cooperative matrices of f16. Each line along k is divided by a power of two, so that no
-//! range is lost; what bf16 holds is then exact. Products are multiplied again where they are stored.
+//! Converts bf16 and quantized operands for cooperative matrices of f16. Each line along k is divided by a power of two, its scale,
+//! so that it fits the range of f16; bf16 values stay exact. The results are multiplied by both scales when they are stored.
 
 use crate::dtype::quant::QUANTS;
 use crate::dtype::DType;
@@ -25,11 +25,11 @@ pub static SCALE_LINES: Kernel = Kernel {
     slots,
 };
 
-/// How lines lie: the `op` of the specialisation.
+/// The direction of the lines in memory: the `op` of the specialization.
 const ALONG: &str = "along";
 const ACROSS: &str = "across";
 
-/// Lines that a workgroup owns where they lie across: four pieces of four, 32 bytes of a row of 16 bits.
+/// Lines of a workgroup if they run across memory: four groups of four, which are 32 bytes of a 16-bit row.
 const LINES_ACROSS: u32 = 16;
 
 #[repr(C)]
@@ -45,7 +45,7 @@ struct Params {
     first: u32,
 }
 
-/// Lines of an operand: as many, along k or across, with strides along k and from line to line.
+/// The lines of an operand: whether k is contiguous, how many there are, and their strides along k and from line to line.
 pub(crate) struct Lines {
     pub x: (DType, Access),
     pub along: bool,
@@ -55,7 +55,7 @@ pub(crate) struct Lines {
     pub strides: [u32; 2],
 }
 
-/// Both operands in f16, and the scale of each of their lines, those of `a` first.
+/// Both operands in f16 and the scales of their lines, those of `a` first.
 pub(crate) struct Scaled {
     pub a: Value,
     pub b: Value,
@@ -107,7 +107,7 @@ pub fn catalogue() -> Vec<Specialization> {
 }
 
 impl Recorder {
-    /// Records the operands of `problem` in f16 where that makes it one for cooperative matrices, and makes it so.
+    /// Converts the operands of `problem` to f16, and updates `problem`, if that lets cooperative matrices compute it.
     pub(crate) fn scale(
         &self,
         problem: &mut Problem,
@@ -143,14 +143,14 @@ impl Recorder {
         };
         let lines_each = if lines.along { 1 } else { LINES_ACROSS };
         let grid = Grid::Linear(u64::from(lines.count.div_ceil(lines_each)));
-        let windows = [x, (&y).into(), scale.0.into()];
-        self.record(spec(lines.along, lines.x), &windows, &params, grid)?;
+        let ranges = [x, (&y).into(), scale.0.into()];
+        self.record(spec(lines.along, lines.x), &ranges, &params, grid)?;
         Ok(y)
     }
 }
 
 impl Lines {
-    /// Strides along k and from line to line where nothing lies between.
+    /// Strides along k and from line to line without gaps.
     pub fn packed(&self) -> [u32; 2] {
         if self.along {
             [1, self.k]
@@ -159,7 +159,7 @@ impl Lines {
         }
     }
 
-    /// Bytes of its elements in f16.
+    /// Bytes of the elements in f16.
     pub fn bytes(&self) -> u64 {
         2 * u64::from(self.count) * u64::from(self.k)
     }

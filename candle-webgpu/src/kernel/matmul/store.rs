@@ -1,22 +1,22 @@
-//! Slots for four values at a time where rows end anywhere.
+//! Stores of up to four values, for rows of any length.
 
 pub(crate) use crate::dtype::MATMUL_F32 as FLOATS;
 use crate::error::Result;
 use crate::shader::{Access, Specialization, Text};
 
-/// `y_put(at, count, v)` writes the first `count` (1 to 4) of four values from element `at` on. With
-/// `Put` the place and the count are those of whole quads. With `Set`, words that lie inside the run
-/// are stored whole and the others lane by lane, so that neighbours may write at the same time.
+/// `y_put(at, count, v)` stores the first `count` (1 to 4) values of v from element `at` on. With `Put`, `at` is a multiple of four
+/// and `count` is 4. With `Set`, words inside the range are stored whole and those at its ends lane by lane, so that threads can
+/// write neighbouring elements at the same time.
 pub(crate) fn y_put(spec: &Specialization, operand: usize, text: &mut Text) -> Result<()> {
     put(spec, operand, "y", text)
 }
 
-/// The same of an operand named `n`.
+/// [`y_put`] for an operand named `n`.
 pub(crate) fn put(spec: &Specialization, operand: usize, n: &str, text: &mut Text) -> Result<()> {
     put_as(spec, operand, n, &format!("{n}_put"), text)
 }
 
-/// The same with another name.
+/// [`put`] as a function called `name`.
 pub(crate) fn put_as(
     spec: &Specialization,
     operand: usize,
@@ -31,7 +31,7 @@ pub(crate) fn put_as(
         ));
         return Ok(());
     }
-    text.ops(row.compute); // `y_add`, which every Set operand has, adds with it
+    text.ops(row.compute); // `y_add`, which every `Set` operand has, uses them.
     if row.lanes == 1 {
         text.line(format!(
             "fn {name}(at: u32, count: u32, v: vec4<f32>) {{
