@@ -24,7 +24,9 @@ use crate::shader::pipeline_cache::Pipelines;
 use crate::util::lock;
 
 /// The shared devices of this process: adapter ordinal, device, and its handle while a user holds one.
-static DEVICES: Mutex<Vec<(usize, Arc<Core>, Weak<Handle>)>> = Mutex::new(Vec::new());
+static DEVICES: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
+
+type Opened = (usize, Arc<Core>, Weak<Handle>);
 
 impl Device {
     /// The device on adapter `ordinal` (see [`crate::adapters`]), or on the one named by `CANDLE_WEBGPU_ADAPTER`. The same adapter gives the

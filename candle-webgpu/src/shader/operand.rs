@@ -9,7 +9,7 @@ use crate::shader::{function, renamed, Access, Text};
 /// only gets its own loads, with the binding's name as prefix.
 pub(crate) fn quantized(text: &mut Text, n: &str, quant: Quant) {
     let (up, row) = (n.to_uppercase(), quant.info());
-    let again = text.files.iter().any(|f| *f == row.source);
+    let again = text.files.contains(&row.source);
     let prefix = if again { n } else { "w" };
     text.line(format!("alias {up} = vec4<u32>;"));
     if !again {
