@@ -29,6 +29,10 @@ pub(crate) trait Schedule: Send + Sync {
     /// Waits until no stage has work.
     fn wait_idle(&self);
     /// How long to poll for an event before blocking.
+    #[cfg_attr(
+        target_arch = "wasm32",
+        allow(dead_code, reason = "browsers never spin")
+    )]
     fn spin(&self) -> Duration;
 }
 

@@ -26,6 +26,10 @@ pub(crate) struct Threaded {
     rewriter: Worker<Batch>,
     encoder: Worker<EncodeJob>,
     submitter: Worker<Option<Commands>>,
+    #[cfg_attr(
+        target_arch = "wasm32",
+        allow(dead_code, reason = "browsers never spin")
+    )]
     spin: Duration,
 }
 
