@@ -40,7 +40,7 @@ pub fn model(dir: &Path) -> PathBuf {
         .chain(weights.iter().flat_map(|w| w.to_le_bytes()))
         .collect();
     let path = dir.join("model.bin");
-    std::fs::write(&path, bytes).unwrap();
+    std::fs::write(&path, bytes).expect("a writable temporary folder");
 
     let mut tokenizer = 8u32.to_le_bytes().to_vec();
     for id in 0..VOCAB {
@@ -49,6 +49,6 @@ pub fn model(dir: &Path) -> PathBuf {
         tokenizer.extend((piece.len() as u32).to_le_bytes());
         tokenizer.extend(piece.as_bytes());
     }
-    std::fs::write(dir.join("tokenizer.bin"), tokenizer).unwrap();
+    std::fs::write(dir.join("tokenizer.bin"), tokenizer).expect("a writable temporary folder");
     path
 }
