@@ -44,6 +44,14 @@ pub struct Report {
 }
 
 impl Report {
+    /// Of a program that could not be run.
+    pub fn broken() -> Self {
+        Self {
+            broken: 1,
+            ..Self::default()
+        }
+    }
+
     fn line(&mut self, line: &str) {
         if let Some(test) = line.strip_prefix("test ") {
             if test.starts_with("result: ") {
@@ -108,7 +116,7 @@ pub fn run(title: &str, command: &mut Command, verbose: bool) -> Result<Report> 
             || line.starts_with("test result: ok")
             || (line.starts_with("test ") && line.trim_end().ends_with("ok"));
         if verbose || !quiet {
-            println!("{line}");
+            println!("{title}| {line}");
             said = Instant::now();
         } else if said.elapsed() > SILENCE {
             println!("  {title}: {} of {}", report.tests.len(), report.announced);

@@ -3,15 +3,18 @@
 mod harness;
 mod known;
 mod parts;
+mod pool;
 mod programs;
 
 use std::time::Instant;
 
 use anyhow::Result;
+use clap::ValueEnum;
 
 use crate::fork;
-use harness::Counts;
-use parts::{Part, ALL};
+use harness::{Counts, Report};
+use parts::Part;
+use pool::Job;
 use programs::Program;
 
 pub const HELP: &str = "\
@@ -35,12 +38,13 @@ and one for the edit loop, which runs only when it is named:
 
   quick        unit tests of candle-webgpu, the shaders, errors, and one of 37 cases of each group of the conformance suite
 
+All parts are built at once, and their programs run two at a time, but for fork, which is first, and web, which is last.
 Each part ends with a line `PART: N passed, N failed, N known failures`. Known failures of upstream's tests are listed
 with their reasons in tests/known_upstream.txt; one that passes counts as failed, so that the list stays true.";
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The parts to run, in the order above; all but quick when none is named
+    /// The parts to run; all but quick when none is named
     #[arg(value_enum)]
     parts: Vec<Part>,
     /// The adapter to test: its rank, or a part of its name, for example llvmpipe
@@ -58,40 +62,54 @@ pub struct Args {
 }
 
 pub fn main(args: Args) -> Result<bool> {
-    let asked = |part: Part| match args.parts.is_empty() {
-        true => part != Part::Quick,
-        false => args.parts.contains(&part),
-    };
-    let chosen: Vec<_> = ALL.into_iter().filter(|(part, _)| asked(*part)).collect();
+    let start = Instant::now();
     let mut total = Counts::default();
-    let mut programs = None;
-    for (part, name) in &chosen {
-        let start = Instant::now();
-        let counts = match part {
-            Part::Fork => check_fork(),
-            _ => {
-                let programs = match &programs {
-                    Some(built) => built,
-                    None => programs.insert(build(&chosen)?),
-                };
-                parts::run(*part, &args, programs)
-            }
-        };
+    let mut say = |part: Part, counts: Result<Counts>| {
+        let name = part.name();
         let counts = counts.unwrap_or_else(|error| {
             println!("{name}: {error:#}");
             Counts::failure()
         });
         println!(
-            "{name}: {} passed, {} failed, {} known failures in {} s",
-            counts.passed,
-            counts.failed,
-            counts.known,
-            start.elapsed().as_secs()
+            "{name}: {} passed, {} failed, {} known failures",
+            counts.passed, counts.failed, counts.known
         );
         total.add(&counts);
+    };
+    let mut rest = asked_for(&args);
+    if rest.first() == Some(&Part::Fork) {
+        say(rest.remove(0), check_fork());
     }
-    println!("total: {} passed, {} failed", total.passed, total.failed);
+    if !rest.is_empty() {
+        let programs = build(&rest)?;
+        let jobs = parts::jobs(&rest, &args, &programs)?;
+        run(jobs, &args, &mut say);
+        if rest.contains(&Part::Web) {
+            match parts::web(&args, &programs) {
+                Ok(jobs) => run(jobs, &args, &mut say),
+                Err(error) => say(Part::Web, Err(error)),
+            }
+        }
+    }
+    println!(
+        "total: {} passed, {} failed in {} s",
+        total.passed,
+        total.failed,
+        start.elapsed().as_secs()
+    );
     Ok(total.failed == 0)
+}
+
+fn asked_for(args: &Args) -> Vec<Part> {
+    let asked = |part: &Part| match args.parts.is_empty() {
+        true => *part != Part::Quick,
+        false => args.parts.contains(part),
+    };
+    Part::value_variants()
+        .iter()
+        .copied()
+        .filter(asked)
+        .collect()
 }
 
 fn check_fork() -> Result<Counts> {
@@ -103,8 +121,32 @@ fn check_fork() -> Result<Counts> {
     })
 }
 
+/// Runs the jobs, and says what a part comes to when its last one is done.
+fn run(jobs: Vec<Job>, args: &Args, say: &mut impl FnMut(Part, Result<Counts>)) {
+    let mut left: Vec<Part> = jobs.iter().map(|job| job.part).collect();
+    let mut reports = Vec::<(Part, Report)>::new();
+    pool::run(jobs, args.verbose, |part, report| {
+        let report = report.unwrap_or_else(|error| {
+            println!("{}: {error:#}", part.name());
+            Report::broken()
+        });
+        reports.push((part, report));
+        if let Some(at) = left.iter().position(|other| *other == part) {
+            left.remove(at);
+        }
+        if !left.contains(&part) {
+            let mut whole = Report::default();
+            let (these, others) = reports.drain(..).partition(|(other, _)| *other == part);
+            reports = others;
+            let these: Vec<_> = these;
+            these.into_iter().for_each(|(_, report)| whole.add(report));
+            say(part, parts::judge(part, args, &whole));
+        }
+    });
+}
+
 /// What all parts chosen need, in one go.
-fn build(chosen: &[(Part, &str)]) -> Result<Vec<Program>> {
+fn build(chosen: &[Part]) -> Result<Vec<Program>> {
     fork::materialise_all(false)?;
-    programs::build(&parts::selection(chosen.iter().map(|(part, _)| *part)))
+    programs::build(&parts::selection(chosen))
 }

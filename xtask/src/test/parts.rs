@@ -3,13 +3,15 @@
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 
-use super::harness::{self, Counts, Report};
+use super::harness::{Counts, Report};
+use super::pool::Job;
 use super::programs::{Program, Selection};
 use super::{known, Args};
 use crate::{run, vulkan, web};
 
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Part {
     Fork,
     Wgsl,
@@ -23,18 +25,13 @@ pub enum Part {
     Quick,
 }
 
-pub const ALL: [(Part, &str); 10] = [
-    (Part::Fork, "fork"),
-    (Part::Wgsl, "wgsl"),
-    (Part::Unit, "unit"),
-    (Part::Upstream, "upstream"),
-    (Part::Conformance, "conformance"),
-    (Part::Variants, "variants"),
-    (Part::Fuzz, "fuzz"),
-    (Part::Models, "models"),
-    (Part::Web, "web"),
-    (Part::Quick, "quick"),
-];
+impl Part {
+    /// As on the command line.
+    pub fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
 
 const UNIT: [&str; 2] = ["candle-webgpu", "candle-examples"];
 
@@ -70,7 +67,7 @@ const SAMPLE: &str = "37";
 const KERNELS: [&str; 4] = ["kernels", "runtime", "fault", "rng"];
 
 /// What these parts run.
-pub fn selection(parts: impl Iterator<Item = Part>) -> Selection {
+pub fn selection(parts: &[Part]) -> Selection {
     let mut all = Selection::default();
     for part in parts {
         match part {
@@ -101,63 +98,127 @@ pub fn selection(parts: impl Iterator<Item = Part>) -> Selection {
     all
 }
 
-pub fn run(part: Part, args: &Args, programs: &[Program]) -> Result<Counts> {
-    if !matches!(part, Part::Wgsl | Part::Web) {
+/// The programs that take longest begin first, so that none of them is left alone at the end.
+const LONGEST: [&str; 8] = [
+    "conformance",
+    "variant windows",
+    "variant checked",
+    "variant at-once",
+    "variant portable",
+    "kernels",
+    "fuzz",
+    "wgsl",
+];
+
+/// The runs of these parts, those of the web left out, which need cargo and both cores.
+pub fn jobs(parts: &[Part], args: &Args, programs: &[Program]) -> Result<Vec<Job>> {
+    let needs_gpu = |part: &Part| !matches!(part, Part::Wgsl | Part::Web);
+    if parts.iter().any(needs_gpu) {
         vulkan::ensure()?;
     }
-    let tests = Tests { args, programs };
-    let mut report = Report::default();
-    match part {
-        Part::Fork => {}
-        Part::Wgsl => report.add(tests.ours(&["wgsl"])?),
-        Part::Unit => {
-            report.add(tests.of(&UNIT)?);
-            report.add(tests.xtask()?);
-        }
-        Part::Upstream => return tests.upstream(),
-        Part::Conformance => report.add(tests.ours(&LIMITS)?),
-        Part::Variants => {
-            for name in VARIANTS {
-                report.add(tests.variant(name)?);
-            }
-        }
-        Part::Fuzz => {
-            // A graph has no name to filter by.
-            let mut fuzz = tests.find("fuzz")?.command();
-            report.add(tests.run("fuzz", fuzz.args(GRAPHS))?);
-            report.add(tests.ours(&["seeds"])?);
-        }
-        Part::Models => {
-            report.add(tests.ours(&MODELS)?);
-            report.add(tests.downloads()?);
-        }
-        Part::Web => report.add(tests.web()?),
-        Part::Quick => {
-            report.add(tests.of(&["candle-webgpu"])?);
-            report.add(tests.ours(&["wgsl", "errors"])?);
-            report.add(tests.sample()?);
-        }
+    let mut jobs = Vec::new();
+    for &part in parts {
+        let tests = Tests {
+            part,
+            args,
+            programs,
+        };
+        jobs.extend(tests.jobs()?);
     }
-    Ok(report.counts())
+    let place = |job: &Job| LONGEST.iter().position(|title| *title == job.title);
+    jobs.sort_by_key(|job| place(job).unwrap_or(LONGEST.len()));
+    Ok(jobs)
+}
+
+/// The page, with its modules, and the program that drives a browser over it.
+pub fn web(args: &Args, programs: &[Program]) -> Result<Vec<Job>> {
+    let part = Part::Web;
+    let tests = Tests {
+        part,
+        args,
+        programs,
+    };
+    let browser = web::browser::ensure()?;
+    web::site(true)?;
+    let mut command = tests.find("browser")?.command();
+    // One browser at a time; what it measures is printed.
+    command.args(["--ignored", "--test-threads=1", "--nocapture"]);
+    command.env(web::browser::BROWSER_VAR, browser);
+    if args.all {
+        command.env("CANDLE_WEB_EVERY", "1");
+    }
+    Ok(vec![tests.filtered("browser", command)])
+}
+
+/// What the tests of a part add up to.
+pub fn judge(part: Part, args: &Args, report: &Report) -> Result<Counts> {
+    if part != Part::Upstream {
+        return Ok(report.counts());
+    }
+    let list = known::read(&crate::root()?.join("tests/known_upstream.txt"))?;
+    Ok(known::judge(report, &list, args.filter.is_none()))
 }
 
 struct Tests<'a> {
+    part: Part,
     args: &'a Args,
     programs: &'a [Program],
 }
 
 impl Tests<'_> {
-    /// Runs the command to its end, on the adapter asked for.
-    fn run(&self, title: &str, command: &mut Command) -> Result<Report> {
+    fn jobs(&self) -> Result<Vec<Job>> {
+        match self.part {
+            Part::Fork | Part::Web => Ok(Vec::new()),
+            Part::Wgsl => self.ours(&["wgsl"]),
+            Part::Unit => Ok([self.of(&UNIT), vec![self.xtask()]]
+                .into_iter()
+                .flatten()
+                .collect()),
+            Part::Upstream => self.upstream(),
+            Part::Conformance => self.ours(&LIMITS),
+            Part::Variants => VARIANTS.iter().map(|name| self.variant(name)).collect(),
+            Part::Fuzz => {
+                // A graph has no name to filter by.
+                let mut fuzz = self.find("fuzz")?.command();
+                fuzz.args(GRAPHS);
+                let mut jobs = self.ours(&["seeds"])?;
+                jobs.push(self.job("fuzz", fuzz));
+                Ok(jobs)
+            }
+            Part::Models => {
+                let mut jobs = self.ours(&MODELS)?;
+                jobs.push(self.downloads()?);
+                Ok(jobs)
+            }
+            Part::Quick => {
+                let mut jobs = self.of(&["candle-webgpu"]);
+                jobs.extend(self.ours(&["wgsl", "errors", "conformance"])?);
+                let every = jobs.iter_mut().filter(|_| !self.args.all);
+                every.for_each(|job| {
+                    job.command.env("CANDLE_WEBGPU_TEST_EVERY", SAMPLE);
+                });
+                Ok(jobs)
+            }
+        }
+    }
+
+    /// A run on the adapter asked for.
+    fn job(&self, title: &str, mut command: Command) -> Job {
         if let Some(adapter) = &self.args.adapter {
             command.env("CANDLE_WEBGPU_ADAPTER", adapter);
         }
-        harness::run(title, command, self.args.verbose)
+        Job {
+            part: self.part,
+            title: title.to_owned(),
+            command,
+            only: None,
+        }
     }
 
-    /// Runs the tests that the filter keeps.
-    fn filtered(&self, title: &str, command: &mut Command) -> Result<Report> {
-        self.run(title, command.args(&self.args.filter))
+    /// A run of the tests that the filter keeps.
+    fn filtered(&self, title: &str, mut command: Command) -> Job {
+        command.args(&self.args.filter);
+        self.job(title, command)
     }
 
     /// A program that is a test target; upstream has none of our names.
@@ -167,80 +228,50 @@ impl Tests<'_> {
         found.with_context(|| format!("no program {name}"))
     }
 
-    fn ours(&self, names: &[&str]) -> Result<Report> {
-        let mut report = Report::default();
-        for name in names {
-            report.add(self.filtered(name, &mut self.find(name)?.command())?);
-        }
-        Ok(report)
+    fn ours(&self, names: &[&str]) -> Result<Vec<Job>> {
+        let run = |name: &&str| Ok(self.filtered(name, self.find(name)?.command()));
+        names.iter().map(run).collect()
     }
 
     /// All tests of these packages.
-    fn of(&self, packages: &[&str]) -> Result<Report> {
-        let mut report = Report::default();
+    fn of(&self, packages: &[&str]) -> Vec<Job> {
         let programs = self.programs.iter();
-        for program in programs.filter(|p| packages.contains(&&*p.package)) {
-            report.add(self.filtered(&program.title(), &mut program.command())?);
-        }
-        Ok(report)
+        let these = programs.filter(|p| packages.contains(&&*p.package));
+        these
+            .map(|p| self.filtered(&p.title(), p.command()))
+            .collect()
     }
 
     /// Ours, which are of another workspace.
-    fn xtask(&self) -> Result<Report> {
+    fn xtask(&self) -> Job {
         let mut cargo = run::cargo();
         cargo.args(["test", "--manifest-path", "xtask/Cargo.toml", "--"]);
-        self.filtered("xtask", &mut cargo)
+        self.filtered("xtask", cargo)
     }
 
     /// The tests that upstream's `test_device!` makes, `zeros::webgpu` and the like, and those that name the CPU, in twins.
-    fn upstream(&self) -> Result<Counts> {
-        let mut report = Report::default();
-        let programs = self.programs.iter();
-        for program in programs.filter(|p| UPSTREAM.contains(&&*p.package)) {
-            let mut command = program.command();
+    fn upstream(&self) -> Result<Vec<Job>> {
+        let mut jobs = self.of(&UPSTREAM);
+        for job in &mut jobs {
+            job.only = Some("webgpu");
             if self.args.filter.is_none() {
-                command.arg("webgpu");
+                job.command.arg("webgpu");
             }
-            report.add(self.filtered(&program.title(), &mut command)?);
         }
-        report.tests.retain(|(name, _)| name.contains("webgpu"));
-        report.add(self.ours(&["suites"])?);
-        let list = known::read(&crate::root()?.join("tests/known_upstream.txt"))?;
-        Ok(known::judge(&report, &list, self.args.filter.is_none()))
+        jobs.extend(self.ours(&["suites"])?);
+        Ok(jobs)
     }
 
-    fn variant(&self, name: &str) -> Result<Report> {
+    fn variant(&self, name: &str) -> Result<Job> {
         let mut command = self.find("conformance")?.command();
         command.env("CANDLE_WEBGPU_TEST_VARIANT", name);
-        self.filtered(&format!("variant {name}"), &mut command)
-    }
-
-    fn sample(&self) -> Result<Report> {
-        let mut command = self.find("conformance")?.command();
-        if !self.args.all {
-            command.env("CANDLE_WEBGPU_TEST_EVERY", SAMPLE);
-        }
-        self.filtered("conformance", &mut command)
+        Ok(self.filtered(&format!("variant {name}"), command))
     }
 
     /// The tests of the examples that download a model, which are ignored where nobody asks for them.
-    fn downloads(&self) -> Result<Report> {
-        let program = self.find("programs")?;
-        let mut command = program.command();
-        self.filtered("programs, real models", command.arg("--ignored"))
-    }
-
-    /// The page, with its modules, and the program that drives a browser over it.
-    fn web(&self) -> Result<Report> {
-        let browser = web::browser::ensure()?;
-        web::site(true)?;
-        let mut command = self.find("browser")?.command();
-        // One browser at a time; what it measures is printed.
-        command.args(["--ignored", "--test-threads=1", "--nocapture"]);
-        command.env(web::browser::BROWSER_VAR, browser);
-        if self.args.all {
-            command.env("CANDLE_WEB_EVERY", "1");
-        }
-        self.filtered("browser", &mut command)
+    fn downloads(&self) -> Result<Job> {
+        let mut command = self.find("programs")?.command();
+        command.arg("--ignored");
+        Ok(self.filtered("programs, real models", command))
     }
 }
