@@ -4,7 +4,7 @@
 //!
 //! The environment chooses the device: `CANDLE_WEBGPU_ADAPTER` names an adapter, `CANDLE_WEBGPU_CHECKED=1` turns the
 //! runtime checks of shaders on, `CANDLE_WEBGPU_DISABLE=subgroups,f16` forces the portable twins of kernels.
-//! `CANDLE_WEBGPU_TEST_VARIANT=checked` or `portable` does so for the cases that it can change; `windows` lets a
+//! `CANDLE_WEBGPU_TEST_VARIANT=checked` or `portable` does so for the cases that it can change; `split` lets a
 //! kernel see 64 KiB of a tensor at most. Without a variant, rules of the recorder are checked, too (`rules.rs`).
 //! `CANDLE_WEBGPU_TEST_EVERY=37` runs one of 37 cases of each group.
 

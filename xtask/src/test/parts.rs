@@ -101,9 +101,9 @@ pub fn selection(parts: &[Part]) -> Selection {
 /// The programs that take longest begin first, so that none of them is left alone at the end.
 const LONGEST: [&str; 8] = [
     "conformance",
-    "variant windows",
+    "variant split",
     "variant checked",
-    "variant at-once",
+    "variant inline",
     "variant portable",
     "kernels",
     "fuzz",
