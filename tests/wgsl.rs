@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{bail, ensure, Context, Result};
 use candle_webgpu::kernel::catalogue;
 use candle_webgpu::op::{Family, OPS};
 use candle_webgpu::shader::{link, link_for, Access, Specialization, Target, Traits};
 use naga::{AddressSpace, StorageAccess};
+use rayon::prelude::*;
 
 /// Parses and validates; the message shows the line.
 fn validate(text: &str) -> Result<naga::Module> {
@@ -63,24 +63,11 @@ fn specialisations_validate() -> Result<()> {
         Some(_) => covering(),
         None => catalogue(),
     };
-    let threads = std::thread::available_parallelism()?.get();
-    let next = AtomicUsize::new(0);
-    let share = || {
-        let mine = std::iter::from_fn(|| specs.get(next.fetch_add(1, Ordering::Relaxed)));
-        let failed = mine.filter_map(|spec| {
-            let error = check(spec).err()?;
-            Some(format!("{}: {error:#}", spec.name()))
-        });
-        failed.collect::<Vec<_>>()
-    };
-    let wrong = std::thread::scope(|scope| {
-        let shares: Vec<_> = (0..threads).map(|_| scope.spawn(share)).collect();
-        let joined = shares.into_iter().map(|share| share.join());
-        joined.collect::<std::thread::Result<Vec<_>>>()
+    let failed = specs.par_iter().filter_map(|spec| {
+        let error = check(spec).err()?;
+        Some(format!("{}: {error:#}", spec.name()))
     });
-    let wrong = wrong
-        .map_err(|_| anyhow::anyhow!("a check panicked"))?
-        .concat();
+    let wrong: Vec<_> = failed.collect();
     ensure!(
         wrong.is_empty(),
         "{} wrong: {}",
