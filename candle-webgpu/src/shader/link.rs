@@ -52,6 +52,28 @@ impl Text {
         self.line(without_slots(source).trim_end());
     }
 
+    /// Adds what stands behind a file's slot block to this one, with identifiers renamed by `(old, new)` pairs.
+    pub fn part_of(&mut self, source: &str, names: &[(&str, &str)]) {
+        let part = source.rsplit("// end slots").next().unwrap_or(source);
+        self.line(renamed(part.trim(), names));
+    }
+
+    /// Adds `const NAME = value;` for each pair.
+    pub fn constants(&mut self, values: &[(&str, u32)]) {
+        for (name, value) in values {
+            self.line(format!("const {name} = {value}u;"));
+        }
+    }
+
+    /// Adds a function whose body the linker unrolls.
+    pub fn unrolled(&mut self, head: &str, body: impl IntoIterator<Item = String>) {
+        self.line(format!("fn {head} {{"));
+        for line in body {
+            self.line(format!("    {line}"));
+        }
+        self.line("}");
+    }
+
     /// Links a file of functions, once. Files are compared by their text: the address of a constant differs between codegen units.
     pub fn file(&mut self, source: &'static str) {
         if !self.files.contains(&source) {

@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::conv::Problem;
 use crate::kernel::matmul::gemm_coop::{
-    all_tiles, tile, tile_slots, Tile, BY_OCTETS, FEATURES, ROUND,
+    all_tiles, tile, tile_slots, Tile, FEATURES, OCTETS, ROUND, UNSCALED,
 };
 use crate::kernel::matmul::plan;
 use crate::kernel::matmul::problem::Params as MatmulParams;
@@ -69,13 +69,14 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let tile = tile(spec);
     tile_slots(tile, text);
     text.line("alias BUnit = u32;");
-    text.line(BY_OCTETS.replace("fn b_octet(at: u32) -> Octet { return b[at]; }\n", ""));
+    let reads = OCTETS.replace("fn b_octet(at: u32) -> Octet { return b[at]; }\n", "");
+    text.part_of(&reads, &[]);
     text.part(if spec.op == tile.names[2] {
         wgsl!("kernel/conv/image_octet_strided.wgsl")
     } else {
         wgsl!("kernel/conv/image_octet_adjacent.wgsl")
     });
-    text.line("fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> { return v; }");
+    text.line(UNSCALED);
     y_put(spec, 2, text)
 }
 

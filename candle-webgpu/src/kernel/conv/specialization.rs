@@ -110,8 +110,7 @@ pub(crate) fn direct(dtype: DType, transposed: bool) -> Specialization {
 
 fn gemm_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let tile = tile(spec);
-    text.line(format!("const TM = {}u;", tile.rows));
-    text.line(format!("const TQ = {}u;", tile.quads));
+    text.constants(&[("TM", tile.rows), ("TQ", tile.quads)]);
     if spec.op == tile.name(false) {
         text.line("fn origin(i: vec4<u32>, stride: u32, padding: u32) -> vec4<u32> { return i * stride - padding; }");
         text.line("fn source(place: vec4<u32>, tap: u32, stride: u32) -> vec4<u32> { return place + tap; }");
@@ -124,16 +123,12 @@ fn gemm_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         text.part(wgsl!("kernel/conv/conv_gemm_w_elements.wgsl"));
     }
     let accumulators = tile.rows * tile.quads;
-    text.line(format!(
-        "fn finish(sums: array<vec4<f32>, {accumulators}>, o: u32, column: u32) {{"
-    ));
-    for i in 0..accumulators {
+    let store = (0..accumulators).map(|i| {
         let (row, column) = (i / tile.quads, i % tile.quads * 64);
-        text.line(format!(
-            "    store(o + {row}u, column + {column}u, sums[{i}]);"
-        ));
-    }
-    text.line("}");
+        format!("store(o + {row}u, column + {column}u, sums[{i}]);")
+    });
+    let head = format!("finish(sums: array<vec4<f32>, {accumulators}>, o: u32, column: u32)");
+    text.unrolled(&head, store);
     y_put(spec, 2, text)
 }
 

@@ -125,20 +125,21 @@ pub(crate) fn seen(steps: &[Step], at: u8) -> Option<DType> {
 /// `y_put(at, count, v)` of [`store`], which applies the steps first if there are any. For a pair, v has `own` accumulators of the
 /// first matmul, followed by those of the second.
 pub(crate) fn y_put(spec: &Specialization, own: u32, text: &mut Text) -> Result<()> {
-    y_put_by(spec, own, "p.epilogue", text)
+    y_put_by(spec, own, "epilogue", text)
 }
 
-/// [`y_put`] with the epilogue at `place` in the parameters.
+/// [`y_put`] with the epilogue in `field` of the parameters.
 pub(crate) fn y_put_by(
     spec: &Specialization,
     own: u32,
-    place: &str,
+    field: &str,
     text: &mut Text,
 ) -> Result<()> {
     let Some(steps) = &spec.steps else {
         return store::put(spec, 2, "y", text);
     };
     store::put_as(spec, 2, "y", "y_keep", text)?;
+    let place = format!("p.{field}");
     text.line(format!(
         "fn kept(v: vec4<f32>) -> vec4<f32> {{ return bitcast<vec4<f32>>(bitcast<vec4<u32>>(v) ^ vec4<u32>({place}.zero)); }}"
     ));
@@ -166,39 +167,39 @@ pub(crate) fn y_put_by(
         let reads = bindings.filter(|(_, b)| ["e", "f"].contains(&b.name));
         for (i, (at, binding)) in reads.enumerate() {
             dtypes.push(spec.dtype(at));
-            let n = binding.name;
-            values += &format!(", {n}_four(at)");
-            operand(spec, (at, n), &format!("{place}.reads[{i}]"), text);
+            values += &format!(", {}_four(at)", binding.name);
+            text.binding(at + 1, binding);
+            operand(binding.name, spec.operands[at].1, (field, i), text);
         }
     }
-    fused::steps(steps, &dtypes, place, text)?;
-    text.line(format!(
-        "fn y_put(at: u32, count: u32, v: vec4<f32>) {{
-    let made = {rounded};
-    y_keep(at, count, steps(In({values})));
-}}"
-    ));
+    fused::steps(steps, &dtypes, &place, text)?;
+    let body = [
+        format!("let made = {rounded};"),
+        format!("y_keep(at, count, steps(In({values})));"),
+    ];
+    text.unrolled("y_put(at: u32, count: u32, v: vec4<f32>)", body);
     Ok(())
 }
 
-/// `{n}_four(at)`: the operand for elements at .. at + 4 of y, clamped to its last element.
-fn operand(spec: &Specialization, (at, n): (usize, &str), place: &str, text: &mut Text) {
-    let up = n.to_uppercase();
-    text.line(format!(
-        "@group(0) @binding({}) var<storage, read> {n}: array<{up}>;",
-        at + 1
-    ));
-    text.line(match spec.operands[at].1 {
-        Access::Quads => format!(
-            "fn {n}_four(at: u32) -> {up}L {{ return {n}_get4(({place}.x + at % {place}.y) / 4u); }}"
-        ),
-        _ => format!(
-            "fn {n}_four(at: u32) -> {up}L {{
-    let i = min(vec4<u32>(at) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>({place}.z)) % {place}.y + {place}.x;
-    return {up}L({n}_get(i.x), {n}_get(i.y), {n}_get(i.z), {n}_get(i.w));
-}}"
-        ),
-    });
+/// `{n}_four(at)`: the epilogue's `i`-th operand for elements at .. at + 4 of y.
+fn operand(n: &str, access: Access, (field, i): (&str, usize), text: &mut Text) {
+    let [four, get] = ["four", "get"].map(|what| format!("{n}_{what}"));
+    let (lanes, i) = (format!("{}L", n.to_uppercase()), i.to_string());
+    if access == Access::Quads {
+        let reads = format!("p.{field}.reads[{i}]");
+        text.line(format!(
+            "fn {four}(at: u32) -> {lanes} {{ return {get}4(({reads}.x + at % {reads}.y) / 4u); }}"
+        ));
+    } else {
+        let names = [
+            ("e_four", &*four),
+            ("e_get", &*get),
+            ("EL", &*lanes),
+            ("epilogue", field),
+            ("0", &*i),
+        ];
+        text.part_of(wgsl!("kernel/matmul/epilogue_words.wgsl"), &names);
+    }
 }
 
 const A: Arg = Arg::Read(0);

@@ -133,39 +133,36 @@ pub(crate) fn spec(
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.file(wgsl!("lib/batch.wgsl"));
     let tile = tile(spec);
-    text.line(format!("const THREADS = {}u;", tile.threads));
-    text.line(format!("const ACROSS = {}u;", tile.across));
-    text.line(format!("const TM = {}u;", tile.rows));
-    text.line(format!("const TQ = {}u;", tile.quads));
     let b = spec.operands[1].1;
     let depth = Tile::depth(b);
-    text.line(format!("const BK = {depth}u;"));
+    text.constants(&[
+        ("THREADS", tile.threads),
+        ("ACROSS", tile.across),
+        ("TM", tile.rows),
+        ("TQ", tile.quads),
+        ("BK", depth),
+    ]);
     unrolled(tile, depth, text);
     text.file(match b {
         Access::Quant(_) => wgsl!("kernel/matmul/gemm_b_units.wgsl"),
         _ => wgsl!("kernel/matmul/gemm_b_quads.wgsl"),
     });
-    // The names of the function, the operand and its other dim.
-    for (i, f, n, o) in [(0, "a_four", "a", "m"), (1, "b_read", "b", "n")] {
-        let up = n.to_uppercase();
-        match spec.operands[i].1 {
+    // The loads of a, and what b is called where a is.
+    let names = [
+        ("a_four", "b_read"),
+        ("a_get", "b_get"),
+        ("a_get4", "b_get4"),
+        ("A_UNIT", "B_UNIT"),
+        ("A_ALONG_K", "B_ALONG_K"),
+        ("a_m", "b_n"),
+        ("a_k", "b_k"),
+        ("m", "n"),
+    ];
+    for (access, names) in [(spec.operands[0].1, &[][..]), (b, &names)] {
+        match access {
             Access::Quant(_) => {}
-            Access::Quads => text.line(format!(
-                "const {up}_UNIT = 4u;
-fn {f}(start: u32, at: vec2<u32>) -> vec4<f32> {{ return {n}_get4(start); }}"
-            )),
-            _ => text.line(format!(
-                "const {up}_UNIT = 1u;
-fn {f}(start: u32, at: vec2<u32>) -> vec4<f32> {{
-    let step = select(p.{n}_{o}, p.{n}_k, {up}_ALONG_K == 1u);
-    let left = select(p.{o} - at.x, p.k - at.y, {up}_ALONG_K == 1u);
-    var v = vec4<f32>({n}_get(start), 0.0, 0.0, 0.0);
-    if left > 1u {{ v.y = {n}_get(start + step); }}
-    if left > 2u {{ v.z = {n}_get(start + 2u * step); }}
-    if left > 3u {{ v.w = {n}_get(start + 3u * step); }}
-    return v;
-}}"
-            )),
+            Access::Quads => text.part_of(wgsl!("kernel/matmul/gemm_quads.wgsl"), names),
+            _ => text.part_of(wgsl!("kernel/matmul/gemm_words.wgsl"), names),
         }
     }
     y_put(spec, 4, text)
@@ -173,36 +170,28 @@ fn {f}(start: u32, at: vec2<u32>) -> vec4<f32> {{
 
 /// The unrolled loops over the tiles in workgroup memory and over the accumulators: one line per vec4.
 fn unrolled(tile: &Tile, depth: u32, text: &mut Text) {
-    text.line("fn multiply(row: u32, col: u32) {");
+    let mut body = Vec::new();
     for k in 0..depth {
         for q in 0..tile.quads {
-            text.line(format!(
-                "    let b_{k}_{q} = b_four({k}u, col + {}u);",
-                q * 4 * tile.across
-            ));
+            let n = q * 4 * tile.across;
+            body.push(format!("let b_{k}_{q} = b_four({k}u, col + {n}u);"));
         }
         for i in 0..tile.rows {
-            text.line(format!(
-                "    let a_{k}_{i} = a_tile[{k}u * (BM + PAD) + row + {i}u];"
+            body.push(format!(
+                "let a_{k}_{i} = a_tile[{k}u * (BM + PAD) + row + {i}u];"
             ));
             for q in 0..tile.quads {
-                text.line(format!(
-                    "    acc[{}] += a_{k}_{i} * b_{k}_{q};",
-                    i * tile.quads + q
-                ));
+                let acc = i * tile.quads + q;
+                body.push(format!("acc[{acc}] += a_{k}_{i} * b_{k}_{q};"));
             }
         }
     }
-    text.line("}\nfn keep(m: u32, n: u32, above: u32) {");
-    for i in 0..tile.rows {
-        for q in 0..tile.quads {
-            let (acc, n) = (i * tile.quads + q, q * 4 * tile.across);
-            text.line(format!(
-                "    keep_four(m + {i}u, n + {n}u, above, acc[{acc}]);"
-            ));
-        }
-    }
-    text.line("}");
+    text.unrolled("multiply(row: u32, col: u32)", body);
+    let keep = (0..tile.rows * tile.quads).map(|acc| {
+        let (i, n) = (acc / tile.quads, acc % tile.quads * 4 * tile.across);
+        format!("keep_four(m + {i}u, n + {n}u, above, acc[{acc}]);")
+    });
+    text.unrolled("keep(m: u32, n: u32, above: u32)", keep);
 }
 
 pub fn catalogue() -> Vec<Specialization> {

@@ -149,28 +149,8 @@ pub(crate) fn spec(
     }
 }
 
-/// naga 30 has no bitcast to f16; NVIDIA's compiler removes the conversion to f32 and back.
-pub(crate) const BY_OCTETS: &str = "alias Unit = vec4<u32>;
-alias Octet = vec4<u32>;
-const UNIT = 8u;
-fn a_octet(at: u32) -> Octet { return a[at]; }
-fn b_octet(at: u32) -> Octet { return b[at]; }
-fn quad(of8: Octet, high: bool) -> vec4<f16> {
-    let words = select(of8.xy, of8.zw, high);
-    return vec4<f16>(vec2<f16>(unpack2x16float(words.x)), vec2<f16>(unpack2x16float(words.y)));
-}
-fn within(of8: Octet, low: bool, high: bool) -> Octet { return select(Octet(), of8, vec4<bool>(low, low, high, high)); }";
-
-/// Clamps the second quad, which may lie past the end for the last octet.
-const BY_QUADS: &str = "alias Unit = vec4<f16>;
-struct Octet { low: vec4<f16>, high: vec4<f16> }
-const UNIT = 4u;
-fn a_octet(at: u32) -> Octet { return Octet(a[at], a[min(at + 1u, arrayLength(&a) - 1u)]); }
-fn b_octet(at: u32) -> Octet { return Octet(b[at], b[min(at + 1u, arrayLength(&b) - 1u)]); }
-fn quad(of8: Octet, high: bool) -> vec4<f16> { return select(of8.low, of8.high, high); }
-fn within(of8: Octet, low: bool, high: bool) -> Octet {
-    return Octet(select(vec4<f16>(), of8.low, low), select(vec4<f16>(), of8.high, high));
-}";
+/// Reads operands by octets.
+pub(crate) const OCTETS: &str = wgsl!("kernel/matmul/gemm_coop_octets.wgsl");
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.file(wgsl!("lib/batch.wgsl"));
@@ -178,56 +158,28 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let tile = tile(spec);
     tile_slots(tile, text);
     text.line("alias BUnit = Unit;");
-    text.line(if spec.op == tile.names[0] {
-        BY_OCTETS
+    let reads = match spec.op == tile.names[0] {
+        true => OCTETS,
+        false => wgsl!("kernel/matmul/gemm_coop_quads.wgsl"),
+    };
+    text.part_of(reads, &[]);
+    if spec.binds("line_scales") {
+        text.part_of(wgsl!("kernel/matmul/gemm_coop_scaled.wgsl"), &[]);
     } else {
-        BY_QUADS
-    });
-    text.line(if spec.binds("line_scales") {
-        "@group(0) @binding(4) var<storage, read> line_scales: array<f32>;
-fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> {
-    let by = p.m + n;
-    return v * line_scales[m] * vec4<f32>(line_scales[by], line_scales[by + 1u], line_scales[by + 2u], line_scales[by + 3u]);
-}"
-    } else {
-        "fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> { return v; }"
-    });
-    y_put_by(spec, 4, "p.more", text)
+        text.line(UNSCALED);
+    }
+    y_put_by(spec, 4, "more", text)
 }
 
-/// The element type of tiles in workgroup memory. Metal loads a matrix from memory of its scalar type, and naga 30 does not cast
-/// pointers to vectors, so 8 x 8 matrices use [`IN_SCALARS`].
-const IN_QUADS: &str = "alias Cell = vec4<f16>;
-alias YCell = vec4<f32>;
-const CELL = 4u;
-fn a_put(at: u32, v: vec4<f16>) { a_tile[at] = v; }
-fn b_put(at: u32, v: vec4<f16>) { b_tile[at] = v; }
-fn y_quad(at: u32) -> vec4<f32> { return y_tile[at]; }";
-
-const IN_SCALARS: &str = "alias Cell = f16;
-alias YCell = f32;
-const CELL = 1u;
-fn a_put(at: u32, v: vec4<f16>) {
-    a_tile[4u * at] = v.x;
-    a_tile[4u * at + 1u] = v.y;
-    a_tile[4u * at + 2u] = v.z;
-    a_tile[4u * at + 3u] = v.w;
-}
-fn b_put(at: u32, v: vec4<f16>) {
-    b_tile[4u * at] = v.x;
-    b_tile[4u * at + 1u] = v.y;
-    b_tile[4u * at + 2u] = v.z;
-    b_tile[4u * at + 3u] = v.w;
-}
-fn y_quad(at: u32) -> vec4<f32> {
-    return vec4<f32>(y_tile[4u * at], y_tile[4u * at + 1u], y_tile[4u * at + 2u], y_tile[4u * at + 3u]);
-}";
+/// The results of operands that were not scaled.
+pub(crate) const UNSCALED: &str =
+    "fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> { return v; }";
 
 /// The sizes of a tile, and the loops unrolled for them.
 pub(crate) fn tile_slots(tile: &Tile, text: &mut Text) {
     let (wm, wn) = tile.subgroup();
     let side = tile.side;
-    for (name, value) in [
+    text.constants(&[
         ("BM", tile.m),
         ("BN", tile.n),
         ("BK", tile.k),
@@ -235,40 +187,36 @@ pub(crate) fn tile_slots(tile: &Tile, text: &mut Text) {
         ("WN", wn),
         ("SIDE", side),
         ("LANES", tile.lanes),
-    ] {
-        text.line(format!("const {name} = {value}u;"));
-    }
+    ]);
     for (name, of) in [("Left", "f16, A"), ("Right", "f16, B"), ("Sum", "f32, C")] {
         text.line(format!("alias {name} = coop_mat{side}x{side}<{of}>;"));
     }
-    text.line(if side == 8 { IN_SCALARS } else { IN_QUADS });
+    let cells = match side {
+        8 => wgsl!("kernel/matmul/gemm_coop_scalars.wgsl"),
+        _ => wgsl!("kernel/matmul/gemm_coop_vectors.wgsl"),
+    };
+    text.part_of(cells, &[]);
     let starts = |size: u32| (0..size).step_by(side as usize);
     let accumulator = |m: u32, n: u32| format!("sums[{}]", m / side * (wn / side) + n / side);
-    text.line("fn multiply(row: u32, col: u32) {");
+    let mut body = Vec::new();
     for k in starts(tile.k) {
         for m in starts(wm) {
-            text.line(format!("    let a_{k}_{m} = left(row + {m}u, {k}u);"));
+            body.push(format!("let a_{k}_{m} = left(row + {m}u, {k}u);"));
         }
         for n in starts(wn) {
-            text.line(format!("    let b_{k}_{n} = right({k}u, col + {n}u);"));
+            body.push(format!("let b_{k}_{n} = right({k}u, col + {n}u);"));
             for m in starts(wm) {
-                let accumulator = accumulator(m, n);
-                text.line(format!(
-                    "    {accumulator} = coopMultiplyAdd(a_{k}_{m}, b_{k}_{n}, {accumulator});"
+                let acc = accumulator(m, n);
+                body.push(format!(
+                    "{acc} = coopMultiplyAdd(a_{k}_{m}, b_{k}_{n}, {acc});"
                 ));
             }
         }
     }
-    text.line("}\nfn keep(at: Piece) {");
-    for m in starts(wm) {
-        for n in starts(wn) {
-            text.line(format!(
-                "    keep_piece({}, at, {m}u, {n}u);",
-                accumulator(m, n)
-            ));
-        }
-    }
-    text.line("}");
+    text.unrolled("multiply(row: u32, col: u32)", body);
+    let pieces = starts(wm).flat_map(|m| starts(wn).map(move |n| (m, n)));
+    let keep = pieces.map(|(m, n)| format!("keep_piece({}, at, {m}u, {n}u);", accumulator(m, n)));
+    text.unrolled("keep(at: Piece)", keep);
 }
 
 pub fn catalogue() -> Vec<Specialization> {

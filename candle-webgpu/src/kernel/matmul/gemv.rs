@@ -249,22 +249,18 @@ pub(crate) fn spec_n(
 }
 
 fn slots_k(spec: &Specialization, text: &mut Text) -> Result<()> {
-    if spec.binds("ids") {
-        text.file(wgsl!("kernel/matmul/expert.wgsl"));
-    } else {
-        text.line("fn b_start(batch: u32) -> u32 { return 0u; }");
-    }
+    b_start(spec, text);
     text.file(wgsl!("lib/batch.wgsl"));
     thread_group(spec, text);
     for (i, n) in ["a", "b"].into_iter().enumerate() {
-        eights(spec, i, n, text)?;
+        eights(spec, i, n, text);
     }
     let pair = epilogue::is_pair(spec);
     match spec.operands[1].1 {
         Access::Quant(_) => text.file(wgsl!("kernel/matmul/gemv_units.wgsl")),
         _ if pair => {
             text.line("@group(0) @binding(4) var<storage, read> c: array<C>;");
-            eights(spec, 3, "c", text)?;
+            eights(spec, 3, "c", text);
             text.file(wgsl!("kernel/matmul/eight.wgsl"));
             text.file(wgsl!("kernel/matmul/gemv_pair.wgsl"));
         }
@@ -276,11 +272,19 @@ fn slots_k(spec: &Specialization, text: &mut Text) -> Result<()> {
     epilogue::y_put(spec, tile(spec).cols, text)
 }
 
+/// Where the matrix of a row begins in b: 0, unless it is an expert's.
+pub(crate) fn b_start(spec: &Specialization, text: &mut Text) {
+    if spec.binds("ids") {
+        text.file(wgsl!("kernel/matmul/expert.wgsl"));
+    } else {
+        text.line("fn b_start(batch: u32) -> u32 { return 0u; }");
+    }
+}
+
 /// The register tile, the entry point and the reduction.
 pub(crate) fn thread_group(spec: &Specialization, text: &mut Text) {
     let tile = tile(spec);
-    text.line(format!("const ROWS = {}u;", tile.rows));
-    text.line(format!("const COLS = {}u;", tile.cols));
+    text.constants(&[("ROWS", tile.rows), ("COLS", tile.cols)]);
     text.file(if spec.variant == ALONE.name {
         wgsl!("kernel/matmul/gemv_alone.wgsl")
     } else if spec.features.contains(SUB) {
@@ -290,45 +294,22 @@ pub(crate) fn thread_group(spec: &Specialization, text: &mut Text) {
     });
 }
 
-/// Loads of eight elements of operand `i`, named `n`, if it is dense.
-pub(crate) fn eights(spec: &Specialization, i: usize, n: &str, text: &mut Text) -> Result<()> {
-    if matches!(spec.operands[i].1, Access::Quant(_)) {
-        return Ok(());
-    }
+/// `{n}_eight(row, k)`: loads of eight elements of operand `i`, named `n`, if it is dense.
+pub(crate) fn eights(spec: &Specialization, i: usize, n: &str, text: &mut Text) {
     let row = spec.info(i);
-    if spec.operands[i].1 == Access::Words {
-        text.line(format!(
-            "fn {n}_one(row: u32, k: u32) -> f32 {{
-    if k < p.k {{ return {n}_get(row + k * p.{n}_k); }}
-    return 0.0;
-}}
-fn {n}_eight(row: u32, k: u32) -> Eight {{
-    return Eight(
-        vec4<f32>({n}_one(row, k), {n}_one(row, k + 1u), {n}_one(row, k + 2u), {n}_one(row, k + 3u)),
-        vec4<f32>({n}_one(row, k + 4u), {n}_one(row, k + 5u), {n}_one(row, k + 6u), {n}_one(row, k + 7u)),
-    );
-}}"
-        ));
-        return Ok(());
-    }
-    // 16 bytes per load, for every dtype.
+    let file = match spec.operands[i].1 {
+        Access::Quant(_) => return,
+        Access::Words => wgsl!("kernel/matmul/eight_words.wgsl"),
+        // 16 bytes per load, for every dtype.
+        _ if row.lanes == 1 => wgsl!("kernel/matmul/eight_f32.wgsl"),
+        _ => wgsl!("kernel/matmul/eight_packed.wgsl"),
+    };
     text.file(row.source);
-    let (up, name) = (n.to_uppercase(), row.name);
-    text.line(if row.lanes == 1 {
-        format!(
-            "alias {up} = vec4<f32>;
-fn {n}_eight(row: u32, k: u32) -> Eight {{ let q = (row + k) / 4u; return Eight({n}[q], {n}[q + 1u]); }}"
-        )
-    } else {
-        format!(
-            "alias {up} = vec4<u32>;
-fn {n}_eight(row: u32, k: u32) -> Eight {{
-    let words = {n}[(row + k) / 8u];
-    return Eight({name}_unpack(words.xy), {name}_unpack(words.zw));
-}}"
-        )
-    });
-    Ok(())
+    let own = ["one", "eight", "get", "k"].map(|what| (format!("a_{what}"), format!("{n}_{what}")));
+    let (up, unpack) = (n.to_uppercase(), format!("{}_unpack", row.name));
+    let mut names = vec![("a", n), ("A", &*up), ("f16_unpack", &*unpack)];
+    names.extend(own.iter().map(|(old, new)| (&**old, &**new)));
+    text.part_of(file, &names);
 }
 
 /// The specializations that read both operands by 16-byte loads.
@@ -341,15 +322,11 @@ pub(crate) fn vec4_specs(dtype: DType) -> Vec<Specialization> {
 fn slots_n(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.file(wgsl!("lib/batch.wgsl"));
     text.line(format!("const ROWS = {}u;", spec.op));
-    text.line(if spec.operands[1].1 == Access::Quads {
-        "fn b_four(row: u32, n: u32) -> vec4<f32> { return b_get4((row + n) / 4u); }"
+    if spec.operands[1].1 == Access::Quads {
+        text.line("fn b_four(row: u32, n: u32) -> vec4<f32> { return b_get4((row + n) / 4u); }");
     } else {
-        "fn b_four(row: u32, n: u32) -> vec4<f32> {
-    let n_max = vec4<u32>(p.n - 1u);
-    let at = vec4<u32>(row) + min(vec4<u32>(n) + vec4<u32>(0u, 1u, 2u, 3u), n_max) * p.b_n;
-    return vec4<f32>(b_get(at.x), b_get(at.y), b_get(at.z), b_get(at.w));
-}"
-    });
+        text.part_of(wgsl!("kernel/matmul/gemv_n_words.wgsl"), &[]);
+    }
     epilogue::y_put(spec, 4, text)
 }
 

@@ -161,42 +161,50 @@ pub(crate) struct Params {
 }
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
-    let bindings: SmallVec<[_; 7]> = spec.bindings().collect();
     text.bindings(spec, 0);
     thread_group(spec, text);
-    eights(spec, 0, "a", text)?;
-    let eights_of = wgsl!("kernel/matmul/gemv_eights.wgsl");
+    eights(spec, 0, "a", text);
     text.file(wgsl!("kernel/matmul/eight.wgsl"));
-    let (mut accumulators, mut stores) = (String::new(), String::new());
-    for (which, pair) in bindings[1..].chunks(2).enumerate() {
-        let [matrix, result] = pair else { continue };
-        let (b, y) = (matrix.name, result.name);
-        eights(spec, 1 + 2 * which, b, text)?;
+    let matrices = matrices(spec);
+    for (which, (b, y)) in matrices.iter().enumerate() {
+        eights(spec, 1 + 2 * which, b, text);
         put(spec, 2 + 2 * which, y, text)?;
-        text.file_of(
-            eights_of,
-            &[
-                ("b_eight", &format!("{b}_eight")),
-                ("add_up", &format!("add_up_{b}")),
-            ],
-        );
-        accumulators +=
-            &format!("        case {which}u: {{ return add_up_{b}(first, rows, cols); }}\n");
-        stores += &format!("        case {which}u: {{ {y}_put(at, count, v); }}\n");
+        let [eight, add_up] = [format!("{b}_eight"), format!("add_up_{b}")];
+        let names = [("b_eight", &*eight), ("add_up", &*add_up)];
+        text.file_of(wgsl!("kernel/matmul/gemv_eights.wgsl"), &names);
     }
-    text.line(format!(
-        "fn add_up_of(which: u32, first: u32, rows: array<u32, ROWS>, cols: array<u32, COLS>) -> array<vec4<f32>, ROWS> {{
-    switch which {{
-{accumulators}        default: {{ return array<vec4<f32>, ROWS>(); }}
-    }}
-}}
-fn put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {{
-    switch which {{
-{stores}        default: {{}}
-    }}
-}}"
-    ));
+    let sums = "array<vec4<f32>, ROWS>";
+    let head = format!("add_up_of(which: u32, first: u32, rows: array<u32, ROWS>, cols: array<u32, COLS>) -> {sums}");
+    let cases = matrices.iter();
+    let cases = cases.map(|(b, _)| format!("return add_up_{b}(first, rows, cols);"));
+    text.unrolled(&head, switch(cases, &format!("{{ return {sums}(); }}")));
+    text.unrolled(PUT_OF, switch(matrices.iter().map(store), "{}"));
     Ok(())
+}
+
+/// The names of the matrices and of their results.
+pub(crate) fn matrices(spec: &Specialization) -> SmallVec<[(&'static str, &'static str); MOST]> {
+    let names: SmallVec<[_; 7]> = spec.bindings().skip(1).map(|b| b.name).collect();
+    names.chunks_exact(2).map(|two| (two[0], two[1])).collect()
+}
+
+/// The function that stores to the results, each by its [`store`].
+pub(crate) const PUT_OF: &str = "put_of(which: u32, at: u32, count: u32, v: vec4<f32>)";
+
+pub(crate) fn store((_, y): &(&str, &str)) -> String {
+    format!("{y}_put(at, count, v);")
+}
+
+/// The lines of a switch to the statements of projection `which`.
+pub(crate) fn switch(cases: impl Iterator<Item = String>, default: &str) -> Vec<String> {
+    let mut lines = vec!["switch which {".to_string()];
+    lines.extend(
+        (0..)
+            .zip(cases)
+            .map(|(i, case): (u32, _)| format!("    case {i}u: {{ {case} }}")),
+    );
+    lines.extend([format!("    default: {default}"), "}".to_string()]);
+    lines
 }
 
 pub fn catalogue() -> Vec<Specialization> {

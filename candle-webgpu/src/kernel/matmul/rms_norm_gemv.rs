@@ -1,12 +1,12 @@
 //! rms_norm of one row and the matmuls that read it, in one kernel: the norm scales the whole row, so it can scale the accumulators
 //! instead, and threads that read all of the row also accumulate its squares. Recorded by the rule `rms_norm_matmul`.
 
-use smallvec::SmallVec;
-
 use crate::error::Result;
 use crate::kernel::matmul::gemv::{eights, thread_group, GEMV_K};
 use crate::kernel::matmul::gemv_dot::GEMV_DOT;
-use crate::kernel::matmul::gemv_projections::{is_projections, GEMV_PROJECTIONS};
+use crate::kernel::matmul::gemv_projections::{
+    is_projections, matrices, store, switch, GEMV_PROJECTIONS, PUT_OF,
+};
 use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::store::{put, FLOATS};
 use crate::kernel::matmul::{epilogue, gemv, gemv_dot, gemv_projections};
@@ -73,7 +73,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
             text.binding(i + 1, binding);
         }
         if *name == "a" || *name == "alpha" || MATRICES.contains(name) {
-            eights(spec, i, name, text)?;
+            eights(spec, i, name, text);
         }
     }
     text.file(wgsl!("kernel/matmul/eight.wgsl"));
@@ -90,65 +90,44 @@ const ADD_UP: &str = wgsl!("kernel/matmul/rms_norm_gemv_eights.wgsl");
 
 /// One matmul, or a pair.
 fn one(spec: &Specialization, text: &mut Text) -> Result<()> {
+    text.line("fn place(group: u32) -> Place { return Place(0u, group, p.n, p.b_offset, p.b_n); }");
+    let of_c = |at: &str| format!("dot_of(v, c_eight({at} + p.epilogue.step, k))");
     let behind = match epilogue::is_pair(spec) {
-        true => {
-            "dot_of(v, c_eight(cols.x + p.epilogue.step, k)), dot_of(v, c_eight(cols.y + p.epilogue.step, k))"
-        }
-        false => "0.0, 0.0",
+        true => [of_c("cols.x"), of_c("cols.y")].join(", "),
+        false => "0.0, 0.0".to_string(),
     };
-    text.line(format!(
-        "fn place(group: u32) -> Place {{ return Place(0u, group, p.n, p.b_offset, p.b_n); }}
-fn columns(v: Eight, cols: vec2<u32>, k: u32) -> vec4<f32> {{
-    return vec4<f32>(dot_of(v, b_eight(cols.x, k)), dot_of(v, b_eight(cols.y, k)), {behind});
-}}
-fn add_up_of(which: u32, first: u32, row: u32, cols: vec2<u32>) -> Sums {{ return add_up(first, row, cols); }}
-fn put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {{ y_put(at, count, v); }}"
-    ));
+    columns("columns", "b", &behind, text);
+    text.line("fn add_up_of(which: u32, first: u32, row: u32, cols: vec2<u32>) -> Sums { return add_up(first, row, cols); }");
+    text.line(format!("fn {PUT_OF} {{ y_put(at, count, v); }}"));
     text.file(ADD_UP);
     epilogue::y_put(spec, 2, text)
 }
 
+/// The products with two columns of `b`, and what follows them.
+fn columns(name: &str, b: &str, behind: &str, text: &mut Text) {
+    let of_b = |at: &str| format!("dot_of(v, {b}_eight({at}, k))");
+    let [first, second] = [of_b("cols.x"), of_b("cols.y")];
+    text.unrolled(
+        &format!("{name}(v: Eight, cols: vec2<u32>, k: u32) -> vec4<f32>"),
+        [format!("return vec4<f32>({first}, {second}, {behind});")],
+    );
+}
+
 fn projections(spec: &Specialization, text: &mut Text) -> Result<()> {
-    let matmuls: SmallVec<[_; 7]> = spec.bindings().skip(1).collect();
-    let (mut accumulators, mut stores) = (String::new(), String::new());
-    for (which, pair) in matmuls.chunks_exact(2).enumerate() {
-        let (b, y) = (pair[0].name, pair[1].name);
+    let matrices = matrices(spec);
+    for (which, (b, y)) in matrices.iter().enumerate() {
         put(spec, 2 + 2 * which, y, text)?;
-        text.line(format!(
-            "fn columns_{b}(v: Eight, cols: vec2<u32>, k: u32) -> vec4<f32> {{
-    return vec4<f32>(dot_of(v, {b}_eight(cols.x, k)), dot_of(v, {b}_eight(cols.y, k)), 0.0, 0.0);
-}}"
-        ));
-        text.file_of(
-            ADD_UP,
-            &[
-                ("add_up", &format!("add_up_{b}")),
-                ("columns", &format!("columns_{b}")),
-            ],
-        );
-        accumulators +=
-            &format!("        case {which}u: {{ return add_up_{b}(first, row, cols); }}\n");
-        stores += &format!("        case {which}u: {{ {y}_put(at, count, v); }}\n");
+        let [columns_b, add_up] = [format!("columns_{b}"), format!("add_up_{b}")];
+        columns(&columns_b, b, "0.0, 0.0", text);
+        let names = [("add_up", &*add_up), ("columns", &*columns_b)];
+        text.file_of(ADD_UP, &names);
     }
-    text.line(format!(
-        "fn place(group: u32) -> Place {{
-    // A two-dimensional grid may have surplus workgroups.
-    if group >= p.starts.w {{ return Place(); }}
-    let which = u32(group >= p.starts.y) + u32(group >= p.starts.z);
-    let product = p.products[which];
-    return Place(which, group - p.starts[which], product.y, product.z, product.w);
-}}
-fn add_up_of(which: u32, first: u32, row: u32, cols: vec2<u32>) -> Sums {{
-    switch which {{
-{accumulators}        default: {{ return Sums(); }}
-    }}
-}}
-fn put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {{
-    switch which {{
-{stores}        default: {{}}
-    }}
-}}"
-    ));
+    text.part_of(wgsl!("kernel/matmul/rms_norm_gemv_place.wgsl"), &[]);
+    let cases = matrices.iter();
+    let cases = cases.map(|(b, _)| format!("return add_up_{b}(first, row, cols);"));
+    let head = "add_up_of(which: u32, first: u32, row: u32, cols: vec2<u32>) -> Sums";
+    text.unrolled(head, switch(cases, "{ return Sums(); }"));
+    text.unrolled(PUT_OF, switch(matrices.iter().map(store), "{}"));
     Ok(())
 }
 

@@ -76,22 +76,12 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         (LINES_ACROSS / 4, 4)
     };
     let quads = if quantized { 8 } else { 1 };
-    text.line(format!("const TEAMS = {thread_groups}u;"));
-    text.line(format!("const WIDE = {wide}u;"));
-    text.line(format!("const QUADS = {quads}u;"));
-    text.line(if quantized {
-        "fn x_piece(at: u32) -> array<vec4<f32>, QUADS> {
-    let unit = w_unit(at / 32u);
-    var piece: array<vec4<f32>, QUADS>;
-    for (var i = 0u; i < 4u; i++) {
-        piece[i] = unit.scale.x * unit_four(unit.low[i]) + unit.shift.x;
-        piece[i + 4u] = unit.scale.y * unit_four(unit.high[i]) + unit.shift.y;
-    }
-    return piece;
-}"
+    text.constants(&[("TEAMS", thread_groups), ("WIDE", wide), ("QUADS", quads)]);
+    if quantized {
+        text.part_of(wgsl!("kernel/matmul/scale_lines_units.wgsl"), &[]);
     } else {
-        "fn x_piece(at: u32) -> array<vec4<f32>, QUADS> { return array<vec4<f32>, QUADS>(x_get4(at / 4u)); }"
-    });
+        text.line("fn x_piece(at: u32) -> array<vec4<f32>, QUADS> { return array<vec4<f32>, QUADS>(x_get4(at / 4u)); }");
+    }
     Ok(())
 }
 

@@ -32,37 +32,19 @@ pub(crate) fn put_as(
         return Ok(());
     }
     text.ops(row.compute); // `y_add`, which every `Set` operand has, uses them.
-    if row.lanes == 1 {
-        text.line(format!(
-            "fn {name}(at: u32, count: u32, v: vec4<f32>) {{
-    {n}_set(at, v.x);
-    if count > 1u {{ {n}_set(at + 1u, v.y); }}
-    if count > 2u {{ {n}_set(at + 2u, v.z); }}
-    if count > 3u {{ {n}_set(at + 3u, v.w); }}
-}}"
-        ));
-        return Ok(());
-    }
+    let [set, pair] = ["set", "pair"].map(|what| format!("{n}_{what}"));
     let word = format!("{}_word", row.name);
-    text.line(format!(
-        "fn {n}_pair(at: u32, count: u32, v: vec2<f32>) {{
-    if count > 1u && at % 2u == 0u {{
-        atomicStore(&{n}[at / 2u], {word}(v.xyxy));
-    }} else {{
-        if count > 0u {{ {n}_set(at, v.x); }}
-        if count > 1u {{ {n}_set(at + 1u, v.y); }}
-    }}
-}}
-fn {name}(at: u32, count: u32, v: vec4<f32>) {{
-    if at % 2u == 0u {{
-        {n}_pair(at, min(count, 2u), v.xy);
-        {n}_pair(at + 2u, max(count, 2u) - 2u, v.zw);
-    }} else {{
-        {n}_set(at, v.x);
-        {n}_pair(at + 1u, min(count, 3u) - 1u, v.yz);
-        if count > 3u {{ {n}_set(at + 3u, v.w); }}
-    }}
-}}"
-    ));
+    let names = [
+        ("out", n),
+        ("out_put", name),
+        ("out_set", &*set),
+        ("out_pair", &*pair),
+        ("f16_word", &*word),
+    ];
+    let file = match row.lanes {
+        1 => wgsl!("kernel/matmul/store_word.wgsl"),
+        _ => wgsl!("kernel/matmul/store_half_words.wgsl"),
+    };
+    text.part_of(file, &names);
     Ok(())
 }

@@ -1,0 +1,15 @@
+// e_four(at): an epilogue's operand for elements at .. at + 4 of y, clamped to the last element of y.
+
+// slots: stand-ins for what the kernel and its linker provide.
+alias EL = vec4<f32>;
+struct Epilogue { reads: array<vec4<u32>, 2> }
+struct Params { epilogue: Epilogue }
+@group(0) @binding(0) var<uniform> p: Params;
+@group(0) @binding(1) var<storage, read> e: array<f32>;
+fn e_get(i: u32) -> f32 { return e[i]; }
+// end slots
+
+fn e_four(at: u32) -> EL {
+    let i = min(vec4<u32>(at) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(p.epilogue.reads[0].z)) % p.epilogue.reads[0].y + p.epilogue.reads[0].x;
+    return EL(e_get(i.x), e_get(i.y), e_get(i.z), e_get(i.w));
+}
