@@ -1,4 +1,4 @@
-//! The environment, read once, when a device is made. A value that means nothing is an error.
+//! The environment, read once, when a device is made. A value that a variable does not take is an error.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,44 +9,8 @@ use crate::error::{Error, Result};
 use crate::kernel::catalogue;
 use crate::memory::binding_range::LEAST as LEAST_BINDING;
 
-/// The most bytes of device memory that tensors may take, idle memory included: a number, or one behind which K, M or G
-/// (powers of 1024) stands.
-pub const MEMORY_VAR: &str = "CANDLE_WEBGPU_MEMORY_LIMIT";
-/// Seconds in which some submit has to finish while a call waits; 0 waits for ever.
-pub const TIMEOUT_VAR: &str = "CANDLE_WEBGPU_TIMEOUT";
-
-/// 1: each op that makes numbers is looked at, and the first that makes a NaN or an infinity where its operands had none is an
-/// error of the next readback or synchronize that names it.
-pub const CHECK_NAN_VAR: &str = "CANDLE_WEBGPU_CHECK_NAN";
-/// 1: who calls the device is to compare what it gives with what the CPU gives ([`crate::Device::verifies`]).
-pub const VERIFY_VAR: &str = "CANDLE_WEBGPU_VERIFY";
-/// 1: custom ops without an implementation for the device run on the CPU ([`crate::Device::cpu_fallback`]).
-pub const CPU_FALLBACK_VAR: &str = "CANDLE_WEBGPU_CPU_FALLBACK";
-/// Kernels to do without, separated by commas: a kernel's name forbids all its variants, `kernel.variant` only that one. Other
-/// kernels take their place; an op that no other kernel computes is an error.
-pub const DENY_VAR: &str = "CANDLE_WEBGPU_DENY";
-
-/// Seconds of [`TIMEOUT_VAR`] where it is not set. An adapter that computes in software takes its time, so there is none for it.
+/// Seconds of [`TIMEOUT_VAR`] where it is not set; software adapters, which are slow, have no timeout.
 const TIMEOUT: Duration = Duration::from_secs(300);
-/// Runs shaders with all of wgpu's runtime checks on.
-pub const CHECKED_VAR: &str = "CANDLE_WEBGPU_CHECKED";
-/// Folder of the pipeline cache; empty switches it off.
-pub const CACHE_VAR: &str = "CANDLE_WEBGPU_CACHE";
-/// Lowers the bytes that one binding shows: ops on larger tensors run part by part.
-pub const BINDING_VAR: &str = "CANDLE_WEBGPU_MAX_BINDING";
-/// `ops` writes the name of each op to stderr as it is encoded.
-pub const LOG_VAR: &str = "CANDLE_WEBGPU_LOG";
-/// Overrides the ordinal: an index into [`crate::adapters`], or part of an adapter's name (any case).
-pub const ADAPTER_VAR: &str = "CANDLE_WEBGPU_ADAPTER";
-/// Fusion rules to turn off and on, separated by commas: `-attention` turns one off, `-all` all of them, `+dead_code` one on;
-/// `-all,+concat` leaves `concat` alone.
-pub const REWRITE_VAR: &str = "CANDLE_WEBGPU_REWRITE";
-/// Optional features to do without, separated by commas: forces the portable twins.
-pub const DISABLE_VAR: &str = "CANDLE_WEBGPU_DISABLE";
-/// Optional features to use though they are not known to be fast on the adapter: `dot4`.
-pub const ENABLE_VAR: &str = "CANDLE_WEBGPU_ENABLE";
-/// `inline` or `threaded`: whether the caller encodes and submits itself, or threads do. Threads, unless there are none.
-pub const EXECUTOR_VAR: &str = "CANDLE_WEBGPU_EXECUTOR";
 
 /// A variable of the environment.
 pub struct EnvVar {
@@ -56,40 +20,36 @@ pub struct EnvVar {
     pub about: &'static str,
 }
 
-const fn var(
-    name: &'static str,
-    values: &'static str,
-    default: &'static str,
-    about: &'static str,
-) -> EnvVar {
-    EnvVar {
-        name,
-        values,
-        default,
-        about,
-    }
+/// Declares the variables, and [`ENV`] with a row for each.
+macro_rules! variables {
+    ($($constant:ident $name:literal, $values:literal, $default:literal, $about:literal;)*) => {
+        $(#[doc = $about] pub const $constant: &str = $name;)*
+
+        /// Every variable that a device reads; docs/environment.md is written from it.
+        pub const ENV: &[EnvVar] = &[$(EnvVar { name: $name, values: $values, default: $default, about: $about }),*];
+    };
 }
 
-/// Every variable that a device reads; docs/environment.md is written from it.
 #[rustfmt::skip]
-pub const ENV: &[EnvVar] = &[
-    var(ADAPTER_VAR,      "an index, or part of an adapter's name", "the index that the program asks for", "the adapter to use"),
-    var("WGPU_BACKEND",   "`vulkan`, `metal`, `dx12`",              "all",                      "the backends that are searched for adapters"),
-    var(MEMORY_VAR,       "bytes: `4096`, `512M`, `8G`",            "what the adapter has",     "the most device memory that tensors may take, idle memory included"),
-    var(TIMEOUT_VAR,      "seconds; 0 waits for ever",              "300; 0 on software adapters", "how long a call waits while no submit finishes, before it is an error"),
-    var(EXECUTOR_VAR,     "`inline`, `threaded`",                   "`threaded`, where there are threads", "whether the caller rewrites, encodes and submits, or a thread does each"),
-    var(REWRITE_VAR,      "`-attention,-elementwise`, `-all,+concat`", "empty",                 "fusion rules to turn off and on ([fusion.md](fusion.md) lists them)"),
-    var(DISABLE_VAR,      "`f16`, `subgroups`, `timestamps`, `immediates`, `pipeline-cache`, `cooperative-matrix`, `dot4`, `pack16`, `software`", "empty", "optional features to do without, separated by commas"),
-    var(ENABLE_VAR,       "`dot4`",                                 "empty",                    "optional features to use though they are not known to be fast on the adapter"),
-    var(DENY_VAR,         "`gemm_coop,flash,gemv_k.sub32`",         "empty",                    "kernels, or variants of kernels, to do without; an op that has no other kernel is an error"),
-    var(CACHE_VAR,        "a folder; empty turns the cache off",    "the user's cache folder",  "where compiled pipelines are kept between runs"),
-    var(CHECKED_VAR,      "`0`, `1`",                               "`0`",                      "shaders run with wgpu's runtime checks"),
-    var(CHECK_NAN_VAR,    "`0`, `1`",                               "`0`",                      "the first op that makes a NaN or an infinity from operands without any is an error that names it"),
-    var(VERIFY_VAR,       "`0`, `1`",                               "`0`",                      "each op also runs on the CPU, and a difference is an error"),
-    var(CPU_FALLBACK_VAR, "`0`, `1`",                               "`0`",                      "custom ops without a `webgpu_fwd` run their `cpu_fwd` on copies of the data"),
-    var(LOG_VAR,          "`ops`",                                  "empty",                    "names each op on stderr as it is encoded"),
-    var(BINDING_VAR,      "bytes, from 32768 on",                   "the adapter's limit",      "how much of a tensor one binding shows; ops on larger tensors are split (for tests)"),
-];
+variables! {
+    // constant      name                          values                                     default                         effect
+    ADAPTER_VAR      "CANDLE_WEBGPU_ADAPTER",      "an index, or part of an adapter's name (any case)", "the index that the program asks for", "The adapter to use.";
+    BACKEND_VAR      "WGPU_BACKEND",               "`vulkan`, `metal`, `dx12`",               "all",                          "The backends that are searched for adapters.";
+    MEMORY_VAR       "CANDLE_WEBGPU_MEMORY_LIMIT", "a number of bytes: `4096`, `512M`, `8G`", "what the adapter has",         "The most device memory that tensors may take, idle memory included. K, M and G are powers of 1024.";
+    TIMEOUT_VAR      "CANDLE_WEBGPU_TIMEOUT",      "a number of seconds; 0 waits for ever",   "300; 0 on software adapters",  "How long a call waits while no submit finishes, before it is an error.";
+    EXECUTOR_VAR     "CANDLE_WEBGPU_EXECUTOR",     "`inline` or `threaded`",                  "`threaded`, where there are threads", "Whether the caller rewrites, encodes and submits, or a thread does each.";
+    REWRITE_VAR      "CANDLE_WEBGPU_REWRITE",      "`-attention,-elementwise`, `-all,+concat`", "empty",                      "Fusion rules to turn off and on, separated by commas (docs/fusion.md lists them).";
+    DISABLE_VAR      "CANDLE_WEBGPU_DISABLE",      "`f16`, `subgroups`, `timestamps`, `immediates`, `pipeline-cache`, `cooperative-matrix`, `dot4`, `pack16`, `software`", "empty", "Optional features to do without, separated by commas.";
+    ENABLE_VAR       "CANDLE_WEBGPU_ENABLE",       "`dot4`",                                  "empty",                        "Optional features to use though they are not known to be fast on the adapter.";
+    DENY_VAR         "CANDLE_WEBGPU_DENY",         "`gemm_coop,flash,gemv_k.sub32`",          "empty",                        "Kernels, or variants of kernels, to do without, separated by commas. Others take their place; an op that has no other kernel is an error.";
+    CACHE_VAR        "CANDLE_WEBGPU_CACHE",        "a folder; empty turns the cache off",     "the user's cache folder",      "Where compiled pipelines are kept between runs.";
+    CHECKED_VAR      "CANDLE_WEBGPU_CHECKED",      "`0` or `1`",                              "`0`",                          "Shaders run with wgpu's runtime checks.";
+    CHECK_NAN_VAR    "CANDLE_WEBGPU_CHECK_NAN",    "`0` or `1`",                              "`0`",                          "The first op that makes a NaN or an infinity from operands without any is an error that names it.";
+    VERIFY_VAR       "CANDLE_WEBGPU_VERIFY",       "`0` or `1`",                              "`0`",                          "Each op also runs on the CPU, and a difference is an error.";
+    CPU_FALLBACK_VAR "CANDLE_WEBGPU_CPU_FALLBACK", "`0` or `1`",                              "`0`",                          "Custom ops without a `webgpu_fwd` run their `cpu_fwd` on copies of the data.";
+    LOG_VAR          "CANDLE_WEBGPU_LOG",          "`ops`",                                   "empty",                        "Names each op on stderr as it is encoded.";
+    BINDING_VAR      "CANDLE_WEBGPU_MAX_BINDING",  "a number of bytes from 32768 on",         "the adapter's limit",          "How much of a tensor one binding shows. Ops on larger tensors are split (for tests).";
+}
 
 pub(crate) struct Settings {
     /// Bytes of [`MEMORY_VAR`].
@@ -112,27 +72,23 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// `software` says that the adapter computes in software.
+    /// `software`: the adapter computes on the CPU.
     pub fn from_env(software: bool) -> Result<Self> {
         Ok(Settings {
-            memory: parsed(MEMORY_VAR, "a number of bytes; K, M or G may follow", bytes)?,
-            timeout: match parsed(
-                TIMEOUT_VAR,
-                "a number of seconds; 0 waits for ever",
-                seconds,
-            )? {
+            memory: parsed(MEMORY_VAR, bytes)?,
+            timeout: match parsed(TIMEOUT_VAR, seconds)? {
                 Some(asked) => asked,
                 None => (!software).then_some(TIMEOUT),
             },
-            check_nan: parsed(CHECK_NAN_VAR, "0 or 1", switch)?.unwrap_or(false),
-            verify: parsed(VERIFY_VAR, "0 or 1", switch)?.unwrap_or(false),
-            cpu_fallback: parsed(CPU_FALLBACK_VAR, "0 or 1", switch)?.unwrap_or(false),
+            check_nan: parsed(CHECK_NAN_VAR, switch)?.unwrap_or(false),
+            verify: parsed(VERIFY_VAR, switch)?.unwrap_or(false),
+            cpu_fallback: parsed(CPU_FALLBACK_VAR, switch)?.unwrap_or(false),
             denied: denied()?,
-            checked: parsed(CHECKED_VAR, "0 or 1", switch)?.unwrap_or(false),
-            log: parsed(LOG_VAR, "ops", |text| (text == "ops").then_some(()))?.is_some(),
+            checked: parsed(CHECKED_VAR, switch)?.unwrap_or(false),
+            log: parsed(LOG_VAR, |text| (text == "ops").then_some(()))?.is_some(),
             cache: cache_folder(),
-            binding: parsed(BINDING_VAR, "a number of bytes from 32768 on", binding)?,
-            threaded: parsed(EXECUTOR_VAR, "inline or threaded", executor)?.unwrap_or(true),
+            binding: parsed(BINDING_VAR, binding)?,
+            threaded: parsed(EXECUTOR_VAR, executor)?.unwrap_or(true),
         })
     }
 }
@@ -142,9 +98,9 @@ pub(crate) fn adapter() -> Option<String> {
     set(ADAPTER_VAR)
 }
 
-/// The backends that wgpu is told to search.
+/// The backends that wgpu searches for adapters.
 pub(crate) fn backends() -> Option<String> {
-    set("WGPU_BACKEND")
+    set(BACKEND_VAR)
 }
 
 /// The list of rules that the environment asks for.
@@ -182,16 +138,20 @@ fn executor(text: &str) -> Option<bool> {
 /// The name that [`SOFTWARE`] had in earlier versions.
 const FORMER_SOFTWARE: &str = "in-turn";
 
-/// The optional features that the environment variable `variable` names.
-pub(crate) fn named(variable: &'static str) -> Result<Vec<String>> {
-    features_of(variable, &std::env::var(variable).unwrap_or_default())
+fn known_features() -> impl Iterator<Item = &'static str> {
+    let optional = OPTIONAL.iter().map(|(name, _)| *name);
+    optional.chain([DOT4, PACK16, SOFTWARE])
 }
 
-/// The same, where `list` is the variable's value.
+/// The optional features that the environment variable `variable` names.
+pub(crate) fn named(variable: &'static str) -> Result<Vec<String>> {
+    features_of(variable, &set(variable).unwrap_or_default())
+}
+
+/// [`named`] for the value `list` of the variable.
 fn features_of(variable: &'static str, list: &str) -> Result<Vec<String>> {
     let names = list.split(',').map(str::trim).filter(|n| !n.is_empty());
-    let optional = OPTIONAL.iter().map(|(name, _)| *name);
-    let known: Vec<_> = optional.chain([DOT4, PACK16, SOFTWARE]).collect();
+    let known: Vec<_> = known_features().collect();
     names
         .map(|name| match name {
             _ if known.contains(&name) => Ok(name.to_string()),
@@ -209,7 +169,7 @@ fn features_of(variable: &'static str, list: &str) -> Result<Vec<String>> {
         .collect()
 }
 
-/// A variable that is set and not empty. Browsers have none, and modules for them nothing that only a variable asks for.
+/// The value of a variable that is set and not empty. Always `None` in browsers, so that the compiler drops what only a variable turns on.
 #[inline]
 fn set(variable: &str) -> Option<String> {
     if cfg!(target_arch = "wasm32") {
@@ -219,23 +179,20 @@ fn set(variable: &str) -> Option<String> {
     value.filter(|value| !value.trim().is_empty())
 }
 
-/// What a variable that is set and not empty means; an error that says what it should be if it means nothing.
-fn parsed<T>(
-    variable: &'static str,
-    wants: &'static str,
-    parse: fn(&str) -> Option<T>,
-) -> Result<Option<T>> {
+/// The parsed value of a variable that is set and not empty. The error says what the variable takes.
+fn parsed<T>(variable: &'static str, parse: fn(&str) -> Option<T>) -> Result<Option<T>> {
     let Some(value) = set(variable) else {
         return Ok(None);
     };
-    match parse(value.trim()) {
-        Some(parsed) => Ok(Some(parsed)),
-        None => Err(Error::BadVariable {
-            variable,
-            value,
-            wants: wants.into(),
-        }),
+    if let Some(parsed) = parse(value.trim()) {
+        return Ok(Some(parsed));
     }
+    let row = ENV.iter().find(|row| row.name == variable);
+    Err(Error::BadVariable {
+        variable,
+        value,
+        wants: row.map_or("", |row| row.values).replace('`', ""),
+    })
 }
 
 fn bytes(text: &str) -> Option<u64> {
@@ -284,7 +241,7 @@ fn denied() -> Result<Vec<String>> {
     })
 }
 
-/// None inside: no limit.
+/// `Some(None)`: no limit.
 fn seconds(text: &str) -> Option<Option<Duration>> {
     let seconds: f64 = text.parse().ok()?;
     let limit = Duration::try_from_secs_f64(seconds).ok()?;
@@ -312,7 +269,7 @@ mod tests {
             })
             .collect();
         let text = format!(
-            "# Environment\n\nVariables are read once, when a device is made. A value that means nothing is an error that names the variable.\n\n\
+            "# Environment\n\nVariables are read once, when a device is made. A value that a variable does not take is an error that names the variable.\n\n\
              <!-- generated by UPDATE_DOCS=1 cargo test -p candle-webgpu environment -->\n\n\
              | variable | values | default | effect |\n|---|---|---|---|\n{rows}\n<!-- end generated -->\n"
         );
@@ -326,17 +283,17 @@ mod tests {
         );
     }
 
-    /// Every variable that the crate knows has a row.
+    /// The rows of `DISABLE` and `MAX_BINDING` repeat facts that stand elsewhere.
     #[test]
-    fn variables_have_rows() {
-        let source = include_str!("env.rs");
-        for line in source
-            .lines()
-            .filter(|line| line.starts_with("pub const") && line.contains("_VAR: &str"))
-        {
-            let name = line.split('"').nth(1).expect("a name");
-            assert!(ENV.iter().any(|v| v.name == name), "{name}");
-        }
+    fn rows_agree_with_the_code() {
+        let row = |name| ENV.iter().find(|row| row.name == name).expect("a row");
+        let named = row(DISABLE_VAR).values.split(", ");
+        let mut named: Vec<_> = named.map(|name| name.trim_matches('`')).collect();
+        let mut known: Vec<_> = known_features().collect();
+        named.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(named, known);
+        assert!(row(BINDING_VAR).values.contains(&LEAST_BINDING.to_string()));
     }
 
     #[test]

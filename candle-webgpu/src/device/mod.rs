@@ -191,7 +191,7 @@ impl Device {
             2 => DType::U16,
             4 => DType::U32,
             8 => DType::I64,
-            _ => return self.core().recorder.upload(bytes),
+            _ => return self.upload_buffer(bytes),
         };
         let mut bits = [0; 8];
         bits[..bytes.len()].copy_from_slice(bytes);

@@ -26,11 +26,6 @@ pub(crate) struct Threaded {
     rewriter: Worker<Batch>,
     encoder: Worker<EncodeJob>,
     submitter: Worker<Option<Commands>>,
-    #[cfg_attr(
-        target_arch = "wasm32",
-        allow(dead_code, reason = "browsers never spin")
-    )]
-    spin: Duration,
 }
 
 impl Threaded {
@@ -47,7 +42,6 @@ impl Threaded {
             rewriter: Worker::start("candle-rewrite", weak(), spin, Executor::rewrite_batch)?,
             encoder: Worker::start("candle-encode", weak(), spin, Executor::encode_job)?,
             submitter: Worker::start("candle-submit", weak(), spin, Executor::submit_job)?,
-            spin,
         })
     }
 }
@@ -79,7 +73,7 @@ impl Schedule for Threaded {
     }
 
     fn spin(&self) -> Duration {
-        self.spin
+        self.submitter.shared.spin
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use crate::memory::buffer::Value;
 use crate::memory::pool::Pool;
-use crate::recorder::op::{NewOp, Ops};
+use crate::recorder::op::{NewOp, Op, Ops};
 
 /// Ops in the first batch after a readback: few, so that the GPU starts early.
 const FIRST_BATCH: usize = 8;
@@ -74,7 +74,7 @@ impl Pending {
         self.since_readback += 1;
     }
 
-    pub fn last_mut(&mut self) -> Option<&mut crate::recorder::op::Op> {
+    pub fn last_mut(&mut self) -> Option<&mut Op> {
         self.ops.last_mut().map(|op| &mut **op)
     }
 

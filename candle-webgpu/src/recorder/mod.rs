@@ -188,7 +188,7 @@ impl Recorder {
     }
 
     /// Copies host bytes to a fresh value. Waits for the device only if memory is short.
-    pub fn upload(&self, bytes: &[u8]) -> Result<Value> {
+    pub(crate) fn upload_buffer(&self, bytes: &[u8]) -> Result<Value> {
         match self.executor.upload(bytes, false) {
             Err(Error::OutOfMemory { .. }) => {
                 // Recorded ops hold memory until they have run.

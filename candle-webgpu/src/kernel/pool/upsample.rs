@@ -175,7 +175,7 @@ impl Recorder {
         let x = x.with_dtype(x.dtype.bits());
         self.upsample(op, &UPSAMPLE_NEAREST, x, out, |h, w| {
             let places: Vec<u32> = nearest(h, out[0]).chain(nearest(w, out[1])).collect();
-            self.upload(bytemuck::cast_slice(&places))
+            self.upload_buffer(bytemuck::cast_slice(&places))
         })
     }
 
@@ -196,7 +196,7 @@ impl Recorder {
             let rows = bilinear(h, out[0], corners, 0);
             let places = rows.chain(bilinear(w, out[1], corners, 1));
             let words: Vec<u32> = places.flat_map(|p| p.words(in_f32)).collect();
-            self.upload(bytemuck::cast_slice(&words))
+            self.upload_buffer(bytemuck::cast_slice(&words))
         })
     }
 
