@@ -216,3 +216,21 @@ fn without_slots(file: &str) -> Cow<'_, str> {
         None => Cow::Borrowed(file),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In release builds one constant has several addresses.
+    #[test]
+    fn equal_files_are_linked_once() {
+        let mut text = Text {
+            slots: String::new(),
+            files: Vec::new(),
+            renamed: Vec::new(),
+        };
+        text.file(F16);
+        text.file(F16.to_owned().leak());
+        assert_eq!(text.files, [F16]);
+    }
+}
