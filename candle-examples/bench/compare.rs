@@ -1,18 +1,18 @@
-//! Two runs beside each other.
+//! Compares two saved runs.
 
 use crate::results::{Results, Row};
 use crate::table::figures;
 use anyhow::{ensure, Result};
 use std::fmt::Write;
 
-/// The rows that both files know, those that lost most first; a row that works no longer comes before all.
+/// The rows of both files, the largest slowdown first. Rows that fail only in the new file come before all others.
 pub fn report(old: &Results, new: &Results) -> Result<String> {
     let rows = old.rows.iter();
     let pairs = rows.filter_map(|row| Some((row, new.row(&row.name)?)));
     let pairs: Vec<_> = pairs.collect();
     ensure!(
         !pairs.is_empty(),
-        "the two files have no row in common: they are of different scales or filters"
+        "the two files have no row in common: their scales or filters differ"
     );
     let mut ratios: Vec<_> = pairs.iter().filter_map(ratio).collect();
     ratios.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
@@ -58,12 +58,12 @@ pub fn report(old: &Results, new: &Results) -> Result<String> {
     if other > 0 {
         writeln!(
             text,
-            "rows by the wall clock in one file and by the GPU's in the other: {other}"
+            "rows timed by the wall clock in one file and by the GPU in the other: {other}"
         )?;
     }
     let alone = old.rows.len() + new.rows.len() - 2 * pairs.len();
     if alone > 0 {
-        writeln!(text, "rows that only one of the two has: {alone}")?;
+        writeln!(text, "rows in only one of the two files: {alone}")?;
     }
     Ok(text)
 }
@@ -73,11 +73,11 @@ struct Ratio<'a> {
     /// Seconds.
     old: f64,
     new: f64,
-    /// How many times as fast the new one is.
+    /// Old time over new time.
     ratio: f64,
 }
 
-/// None where one of the two failed.
+/// `None` if the row failed in one of the two.
 fn ratio<'a>((old, new): &(&'a Row, &'a Row)) -> Option<Ratio<'a>> {
     let (before, after) = (old.timed()?.seconds.median, new.timed()?.seconds.median);
     Some(Ratio {

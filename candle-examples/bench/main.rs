@@ -1,4 +1,4 @@
-//! How fast a device is at single ops, with the sizes that language models use.
+//! Times single ops on a device, at the sizes of language models.
 
 mod compare;
 mod measure;
@@ -18,15 +18,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use workload::Scale;
 
-/// Times single ops, and states their rates in GB/s or TFLOP/s.
+/// Times single ops and prints their rates in GB/s or TFLOP/s.
 ///
-/// An op is run again and again without waiting, for 20 ms or more a sample, after 50 ms of warming up. Where a WebGPU
-/// adapter has timestamps, "us" is the GPU's time: from the first dispatch to the end of the last in each submit of some
-/// 64, what is between them included, so that the host's time for small ops does not count; else, and with --wall, it is
-/// the wall clock's, which "wall us" always is. The rate is what an op has to do at least (each byte of its inputs read
-/// once, each byte of the result written once; or the arithmetic of a product) over the median of the samples. "of best"
-/// compares that with what the same device reaches at a plain copy, or at a product in f32. A row whose op fails prints
-/// the error.
+/// Each op runs repeatedly without waiting, for at least 20 ms per sample, after a warm-up of 50 ms. If a WebGPU
+/// adapter has timestamps, "us" is GPU time: from the first dispatch to the end of the last in each submit of some 64,
+/// including the gaps between dispatches, so that the host's overhead for small ops does not count. Otherwise, and with
+/// --wall, it is wall-clock time, which "wall us" always is. The rate is the op's minimum work (each input byte read
+/// once and each output byte written once, or the arithmetic of a matmul) over the median sample. "of best" compares it
+/// with the device's own rate for a plain copy or an f32 matmul. If an op fails, its row shows the error.
 #[derive(Parser, Debug)]
 #[command(
     version,
@@ -49,13 +48,13 @@ struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Print how two saved runs differ, row by row, the worst first
+    /// Compare two saved runs row by row, the largest slowdown first
     Compare { old: PathBuf, new: PathBuf },
-    /// Draw the rates of saved runs as bars, as SVG
+    /// Plot the rates of saved runs as an SVG bar chart
     Plot {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
-        /// The SVG
+        /// Output SVG file
         #[arg(short, long, value_name = "FILE")]
         output: PathBuf,
     },
@@ -66,23 +65,23 @@ struct BenchArgs {
     #[command(flatten)]
     device: DeviceArgs,
 
-    /// Size of the tensors [default: small on the CPU and on adapters that compute in software, else full]
+    /// Size of the tensors [default: small on the CPU and on software adapters, else full]
     #[arg(long, value_enum)]
     scale: Option<Scale>,
 
-    /// Only rows whose name, as --list prints it, contains this text; may be given more than once
+    /// Only rows whose name, as printed by --list, contains this text; may be repeated
     #[arg(long, value_name = "TEXT")]
     filter: Vec<String>,
 
-    /// Samples of each row
+    /// Samples per row
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     samples: u32,
 
-    /// Take times and rates from the wall clock, also where the adapter has timestamps
+    /// Use wall-clock time even if the adapter has timestamps
     #[arg(long)]
     wall: bool,
 
-    /// Print the names of the rows and measure nothing; those of --scale full, but for --device cpu or --scale small
+    /// Print the row names and exit: those of --scale full, except with --device cpu or --scale small
     #[arg(long)]
     list: bool,
 
@@ -90,8 +89,8 @@ struct BenchArgs {
     #[arg(long)]
     json: bool,
 
-    /// Write the JSON to a file named by date and device, in place of an earlier one of the same name
-    /// [default folder: benches/results of the repository]
+    /// Write the JSON to a file named by date and device, replacing an earlier one of that name [default folder:
+    /// benches/results of the repository]
     #[arg(long, value_name = "FOLDER", num_args = 0..=1, require_equals = true)]
     save: Option<Option<PathBuf>>,
 }

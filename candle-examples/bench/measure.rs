@@ -1,4 +1,4 @@
-//! How long an op takes when a device is kept busy with it.
+//! Times an op on a busy device.
 
 use crate::workload::{At, Case, Scale, Work, Workload};
 use candle_core::{DType, Device, Result};
@@ -10,22 +10,22 @@ use std::time::{Duration, Instant};
 /// GPU clocks rise only under load.
 const WARM_UP: Duration = Duration::from_millis(50);
 
-/// So long that waiting for its end does not count.
+/// Long enough that the final wait is negligible.
 const SAMPLE: Duration = Duration::from_millis(20);
 
-/// The most runs of an op in a sample.
+/// Maximum runs of an op per sample.
 const MOST: u32 = 1 << 17;
 
 pub struct Bench {
     pub device: Device,
     pub scale: Scale,
     pub samples: u32,
-    /// Whose time counts.
+    /// The clock that the reported time and rate use.
     pub clock: Clock,
 }
 
 impl Bench {
-    /// By the GPU's clock, if `wall` does not ask otherwise and the adapter has one.
+    /// Uses GPU time if the adapter has timestamps, unless `wall` is set.
     pub fn new(device: Device, scale: Scale, samples: u32, wall: bool) -> Self {
         let clock = match !wall && has_clock(&device) {
             true => Clock::Gpu,
@@ -40,38 +40,38 @@ impl Bench {
     }
 }
 
-/// Who tells the time.
+/// The source of the reported time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Clock {
-    /// The GPU, from the first to the last dispatch of each submit.
+    /// GPU timestamps: from the first to the last dispatch of each submit.
     Gpu,
-    /// The host, from the first op recorded to the end of the last.
+    /// Wall clock: from recording the first op to the end of the last.
     #[default]
     Wall,
 }
 
-/// What some runs of an op took.
+/// The times of several runs of an op.
 struct Sample {
     wall: Duration,
-    /// By the clock that counts.
+    /// By the selected clock.
     time: Duration,
 }
 
-/// What one op took.
+/// The measurements of one op.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
-    /// By the clock that counts.
+    /// Seconds per run, by the selected clock.
     pub seconds: Spread,
     pub clock: Clock,
     pub wall: Spread,
     pub work: Work,
-    /// Per run of the op, where the device counts.
+    /// Dispatches per run, if the device counts them.
     pub dispatches: Option<f64>,
 }
 
 impl Bench {
-    /// Makes the inputs of a workload and times it; an error is the workload's.
+    /// Creates the inputs of a workload and times it.
     pub fn measure(&self, workload: &Workload, dtype: DType) -> Result<Measured> {
         let case = workload.case(&At {
             dims: workload.dims(self.scale),
@@ -101,9 +101,9 @@ impl Bench {
         })
     }
 
-    /// Works for a while, and says how many runs make a sample.
+    /// Runs the op for [`WARM_UP`] and returns the number of runs per sample.
     fn warm_up(&self, case: &Case) -> Result<u32> {
-        // Whatever is compiled or allocated once is not of the time.
+        // Excludes one-time compilation and allocation from the measurement.
         self.sample(case, 1)?;
         let start = Instant::now();
         let mut runs = 1;
@@ -116,7 +116,7 @@ impl Bench {
         }
     }
 
-    /// Records the op that many times, each result let go at once, and waits for the last.
+    /// Records the op `runs` times, dropping each result at once, then waits for the last.
     fn sample(&self, case: &Case, runs: u32) -> Result<Sample> {
         let mut wall = Duration::ZERO;
         let mut work = || {
@@ -139,7 +139,7 @@ impl Bench {
     }
 }
 
-/// Runs for a quarter more than a sample has to take, by what `runs` of them took; at most ten times as many.
+/// The runs needed for a quarter more than [`SAMPLE`], extrapolated from `runs` runs; at most ten times as many.
 fn more(runs: u32, time: Duration) -> u32 {
     if time >= SAMPLE {
         return runs;

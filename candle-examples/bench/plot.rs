@@ -1,4 +1,4 @@
-//! Rates as horizontal bars, as SVG.
+//! Plots rates as a horizontal bar chart in SVG.
 
 use crate::results::Results;
 use crate::table::figures;
@@ -8,17 +8,17 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::path::Path;
 
-/// Draws a panel for each unit, and in it a group of bars for each row: one bar for each of the files.
+/// Draws one panel per unit, one group of bars per row, and one bar per file.
 pub fn write(path: &Path, files: &[Results]) -> Result<()> {
     let panels: Vec<_> = [Unit::Bytes, Unit::Flops]
         .into_iter()
         .filter_map(|unit| Panel::new(unit, files))
         .collect();
-    ensure!(!panels.is_empty(), "the files hold no rates to draw");
+    ensure!(!panels.is_empty(), "the files contain no rates to plot");
     draw(path, &panels, files).map_err(|e| anyhow!("{}: {e}", path.display()))
 }
 
-/// The rows of one unit.
+/// The rows with the same unit.
 struct Panel<'a> {
     unit: Unit,
     groups: Vec<Group<'a>>,
@@ -27,12 +27,12 @@ struct Panel<'a> {
 
 struct Group<'a> {
     name: &'a str,
-    /// The number of the file, and the rate in it.
+    /// File index and rate.
     bars: Vec<(usize, f64)>,
 }
 
 impl<'a> Panel<'a> {
-    /// None where no row has that unit.
+    /// `None` if no row has this unit.
     fn new(unit: Unit, files: &'a [Results]) -> Option<Self> {
         let mut groups: Vec<Group> = Vec::new();
         for (file, results) in files.iter().enumerate() {
@@ -65,7 +65,8 @@ impl<'a> Panel<'a> {
     }
 }
 
-// In pixels: a title's line, a bar, what is between groups, the margin; where bars begin, the longest, all.
+// Pixels: height of a title line and a bar, gap between groups, margin; left edge of the bars, longest bar, total
+// width.
 const TITLE: i32 = 28;
 const BAR: i32 = 14;
 const GAP: i32 = 6;
@@ -135,7 +136,7 @@ mod tests {
         ];
         write(&path, &files).unwrap();
         let svg = std::fs::read_to_string(&path).unwrap();
-        // One is the paper, two are of the legend.
+        // One is the background, two belong to the legend.
         assert_eq!(svg.matches("<rect").count(), 1 + 2 + 3, "{svg}");
         for text in ["add 2x3 f32", "exp &lt;2x3 f32", "8.000", "16.00", "GB/s"] {
             assert!(svg.contains(text), "{text} is not in {svg}");

@@ -1,4 +1,4 @@
-//! What a run found out, and the files that keep it.
+//! The results of a run, and the files that store them.
 
 use crate::measure::{Clock, Measured};
 use crate::workload::{size, Scale, Unit, Workload};
@@ -21,16 +21,16 @@ pub struct Results {
     pub rows: Vec<Row>,
 }
 
-/// What the device reaches at best, to compare its other rates with; None where nothing needed it or it failed.
+/// The device's best rates, to which others are compared. `None` if not needed or if the op failed.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Yardsticks {
-    /// Of a plain copy, in GB/s.
+    /// A plain copy, in GB/s.
     pub copy: Option<f64>,
-    /// Of a product in f32, in TFLOP/s.
+    /// An f32 matmul, in TFLOP/s.
     pub gemm: Option<f64>,
 }
 
-/// A line of the report.
+/// One row of the report.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Row {
     pub name: String,
@@ -50,20 +50,20 @@ pub enum Outcome {
 
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Timed {
-    /// Of one run of the op.
+    /// Seconds per run of the op.
     pub seconds: Spread,
-    /// That told the seconds. Files of earlier versions are by the wall clock.
+    /// The clock of `seconds`. Older files use the wall clock.
     #[serde(default)]
     pub clock: Clock,
-    /// By the wall clock, where that is another.
+    /// Wall-clock seconds, if `clock` is another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall: Option<Spread>,
-    /// At the median.
+    /// The rate at the median.
     pub rate: f64,
     pub unit: Unit,
-    /// The rate beside that of the yardstick of its unit.
+    /// The rate over the device's best rate in the same unit.
     pub ratio: Option<f64>,
-    /// Of one run of the op, where the device counts them.
+    /// Dispatches per run of the op, if the device counts them.
     pub dispatches: Option<f64>,
 }
 
@@ -107,7 +107,7 @@ impl Row {
         }
     }
 
-    /// None where the op failed.
+    /// `None` if the op failed.
     pub fn timed(&self) -> Option<&Timed> {
         match &self.outcome {
             Outcome::Timed(timed) => Some(timed),
@@ -121,7 +121,7 @@ impl Results {
         self.rows.iter().find(|row| row.name == name)
     }
 
-    /// What ran, and when, in one line.
+    /// Device and date in one line.
     pub fn title(&self) -> String {
         let description = Description {
             device: self.device.clone(),
@@ -133,10 +133,10 @@ impl Results {
     pub fn load(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|e| anyhow!("{}: {e}", path.display()))?;
         serde_json::from_str(&text)
-            .map_err(|e| anyhow!("{} holds no results of bench: {e}", path.display()))
+            .map_err(|e| anyhow!("{} contains no results of bench: {e}", path.display()))
     }
 
-    /// Writes into the folder, which is made if need be, and gives the file's path.
+    /// Writes to `folder`, which is created if necessary; returns the file's path.
     pub fn save(&self, folder: &Path) -> Result<PathBuf> {
         let path = folder.join(self.file_name());
         let text = serde_json::to_string_pretty(self)? + "\n";
@@ -147,7 +147,7 @@ impl Results {
     }
 
     fn file_name(&self) -> String {
-        // Without an adapter the processor is what computes.
+        // Without an adapter, the CPU computes.
         let adapter = self.adapter.as_deref().unwrap_or(std::env::consts::ARCH);
         let scale = match self.scale {
             Scale::Small => "-small",
@@ -196,7 +196,7 @@ pub mod tests {
         }
     }
 
-    /// A row that took that many seconds for 2 GB.
+    /// A row that took `seconds` for 2 GB.
     pub fn timed(name: &str, seconds: f64) -> Row {
         let outcome = Outcome::Timed(Timed {
             seconds: Spread {

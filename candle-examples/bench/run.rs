@@ -1,4 +1,4 @@
-//! A run over the table.
+//! Runs the selected rows.
 
 use crate::measure::Bench;
 use crate::results::{Outcome, Results, Row, Yardsticks};
@@ -10,7 +10,7 @@ use candle_examples::device::{describe, is_software, DeviceKind};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// A row of the report, before it is measured.
+/// A row before it is measured.
 type Chosen = (&'static Workload, DType);
 
 pub fn main(args: &BenchArgs) -> Result<()> {
@@ -62,7 +62,7 @@ pub fn main(args: &BenchArgs) -> Result<()> {
     Ok(())
 }
 
-/// A scale at which a device answers within a minute or two.
+/// The scale at which the device finishes within a minute or two.
 fn natural(device: &Device) -> Scale {
     match device.is_cpu() || is_software(device) {
         true => Scale::Small,
@@ -70,7 +70,7 @@ fn natural(device: &Device) -> Scale {
     }
 }
 
-/// The rows that match one of the filters, or all.
+/// The rows that match any filter; all rows without filters.
 fn choose(args: &BenchArgs, scale: Scale) -> Result<Vec<Chosen>> {
     let rows = all().flat_map(|w| w.dtypes.iter().map(move |dtype| (w, *dtype)));
     let fits = |(workload, dtype): &Chosen| {
@@ -86,7 +86,7 @@ fn choose(args: &BenchArgs, scale: Scale) -> Result<Vec<Chosen>> {
     Ok(chosen)
 }
 
-/// Opens no device, so only a device that is named can be known to be small.
+/// Opens no device, so the default scale is small only for an explicit `--device cpu`.
 fn list(args: &BenchArgs) -> Result<()> {
     let scale = args.scale.unwrap_or(match args.device.device {
         DeviceKind::Cpu => Scale::Small,
@@ -99,7 +99,7 @@ fn list(args: &BenchArgs) -> Result<()> {
     Ok(())
 }
 
-/// The best rates of the device; a row that fails says so again in its turn.
+/// The device's best rates. Failures are ignored here, since the same rows report them later.
 fn yardsticks(bench: &Bench) -> Yardsticks {
     let best = |op: &str, unit: Unit| {
         let rows = all().filter(|w| w.op == op);
@@ -117,6 +117,6 @@ fn yardsticks(bench: &Bench) -> Yardsticks {
 fn default_folder() -> Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
     let root = root.filter(|root| root.is_dir());
-    let root = root.context("the repository is not where it was built: --save=FOLDER")?;
+    let root = root.context("the repository has moved since the build: use --save=FOLDER")?;
     Ok(root.join("benches/results"))
 }

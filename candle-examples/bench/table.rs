@@ -1,9 +1,9 @@
-//! The report for people.
+//! The report as a table.
 
 use crate::results::{Outcome, Results, Row, Timed};
 use crate::workload::Unit;
 
-/// What was measured, on what, and the names of the columns.
+/// The header: device, scale, and column names.
 pub fn head(results: &Results) -> String {
     let Results {
         scale,
@@ -32,7 +32,7 @@ pub fn head(results: &Results) -> String {
     )
 }
 
-/// Of the longest name.
+/// Width of the longest name.
 const WIDTH: usize = 30;
 
 pub fn line(row: &Row) -> String {
@@ -65,7 +65,7 @@ fn cells(timed: &Timed) -> String {
     cells.trim_end().to_string()
 }
 
-/// At least four figures, and no more decimals than they need.
+/// At least four significant digits, without needless decimals.
 pub fn figures(x: f64) -> String {
     if x == 0. || !x.is_finite() {
         return format!("{x}");

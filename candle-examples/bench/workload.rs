@@ -1,4 +1,4 @@
-//! What is measured: rows of a table, each an op with its dtypes and its sizes at two scales.
+//! The workloads: rows of a table, each an op with its dtypes and its sizes at two scales.
 
 use crate::ops;
 use candle_core::{DType, Device, Result, Tensor};
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
-    /// Milliseconds of work per op on two cores
+    /// Milliseconds per op on two cores
     Small,
-    /// What a language model on a GPU works with
+    /// The sizes of a language model on a GPU
     Full,
 }
 
-/// Up to three sizes, in the order that the table of the op states; a last 1 is not shown.
+/// Up to three sizes, in the order that the op's table states; a final 1 is not shown.
 pub type Dims = [usize; 3];
 
 /// A row of the table.
@@ -27,13 +27,13 @@ pub struct Workload {
     pub make: Make,
 }
 
-/// How an op gets its inputs.
+/// How to create the inputs of an op.
 pub enum Make {
     /// One matrix.
     Unary(fn(&Tensor) -> Result<Tensor>),
     /// Two matrices of one shape.
     Binary(fn(&Tensor, &Tensor) -> Result<Tensor>),
-    /// Whatever the function makes.
+    /// Any other inputs.
     Other(fn(&At) -> Result<Case>),
 }
 
@@ -45,13 +45,13 @@ impl Workload {
         }
     }
 
-    /// Names the op with its sizes and a dtype, the same in every run.
+    /// The name of an op with sizes and dtype, stable across runs.
     pub fn name(&self, scale: Scale, dtype: DType) -> String {
         let size = size(self.dims(scale));
         format!("{} {size} {}", self.op, dtype.as_str())
     }
 
-    /// Makes the inputs.
+    /// Creates the inputs.
     pub fn case(&self, at: &At) -> Result<Case> {
         let [rows, cols, _] = at.dims;
         match self.make {
@@ -68,7 +68,7 @@ impl Workload {
     }
 }
 
-/// Sizes in words: 512x2048.
+/// Sizes as text, for example 512x2048.
 pub fn size(dims: Dims) -> String {
     let [a, b, c] = dims;
     match c {
@@ -82,7 +82,7 @@ pub fn all() -> impl Iterator<Item = &'static Workload> {
     ops::TABLES.iter().copied().flatten()
 }
 
-/// Where and how large the inputs of a case are.
+/// Device, dtype and sizes of a case's inputs.
 pub struct At<'a> {
     pub dims: Dims,
     pub dtype: DType,
@@ -90,7 +90,7 @@ pub struct At<'a> {
 }
 
 impl At<'_> {
-    /// Uniform in -1 to 1: zeros and repeats would spare a GPU power, and so raise its clocks.
+    /// Uniform in -1 to 1. Zeros or repeated values would reduce a GPU's power and so raise its clocks.
     pub fn random(&self, shape: impl Into<candle_core::Shape>) -> Result<Tensor> {
         Tensor::rand(-1f32, 1., shape, self.device)?.to_dtype(self.dtype)
     }
@@ -101,13 +101,13 @@ type Op = Box<dyn Fn() -> Result<Tensor>>;
 /// An op and its inputs.
 pub struct Case {
     op: Op,
-    /// Of the inputs.
+    /// Bytes of the inputs.
     bytes: usize,
     work: Option<Work>,
 }
 
 impl Case {
-    /// By default the work is to read each byte of `inputs` once and to write the result's.
+    /// By default, the work is reading each byte of `inputs` once and writing the result.
     pub fn new(inputs: &[&Tensor], op: impl Fn() -> Result<Tensor> + 'static) -> Self {
         Self {
             op: Box::new(op),
@@ -121,7 +121,7 @@ impl Case {
         self
     }
 
-    /// For an op that reads a part of its inputs.
+    /// Overrides the bytes read, for an op that reads only part of its inputs.
     pub fn bytes(mut self, bytes: usize) -> Self {
         self.work = Some(Work::new(bytes, Unit::Bytes));
         self
@@ -131,19 +131,19 @@ impl Case {
         (self.op)()
     }
 
-    /// The work of one run, whose result is `result`.
+    /// The work of one run that returned `result`.
     pub fn work(&self, result: &Tensor) -> Work {
         let touched = Work::new(self.bytes + bytes(result), Unit::Bytes);
         self.work.unwrap_or(touched)
     }
 }
 
-/// What the elements of a tensor take.
+/// Bytes of a tensor's elements.
 pub fn bytes(x: &Tensor) -> usize {
     x.elem_count() * x.dtype().size_in_bytes()
 }
 
-/// What one run of an op has to do at least.
+/// The minimum work of one run of an op.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Work {
     pub amount: f64,
@@ -158,7 +158,7 @@ impl Work {
         }
     }
 
-    /// The rate of doing it in that time, in the unit's words.
+    /// The rate in GB/s or TFLOP/s for a run of `seconds`.
     pub fn rate(&self, seconds: f64) -> f64 {
         let scale = match self.unit {
             Unit::Bytes => 1e9,
@@ -168,7 +168,7 @@ impl Work {
     }
 }
 
-/// What bounds an op, in the words for its rate.
+/// What bounds an op, which determines the unit of its rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Unit {
     #[serde(rename = "GB/s")]

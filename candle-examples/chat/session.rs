@@ -1,4 +1,4 @@
-//! A loaded model, the conversation with it, and what is shown of it.
+//! A loaded model, the conversation with it, and its display.
 
 use crate::args::Args;
 use crate::interrupt::Interrupt;
@@ -70,7 +70,7 @@ impl Session {
         self.conversation.clear();
     }
 
-    /// Writes the answer as it is made, and what there is to say about it.
+    /// Prints the answer as it is generated, then notes about it.
     pub fn answer(&mut self, prompt: &str) -> anyhow::Result<()> {
         let mut written = Ok(());
         let reply = self.ask(prompt, |piece| {
@@ -87,7 +87,7 @@ impl Session {
         Ok(())
     }
 
-    /// The answer with its figures, for programs.
+    /// The answer and its figures, for programs.
     pub fn json(&mut self, prompt: &str) -> Result<serde_json::Value> {
         let description = self.description.clone();
         let (model, load) = (self.model.clone(), self.load);
@@ -114,7 +114,7 @@ impl Session {
         }))
     }
 
-    /// `show` gets each piece and says whether it wants more.
+    /// `show` gets each piece of text and returns whether to continue.
     fn ask(&mut self, prompt: &str, mut show: impl FnMut(&str) -> bool) -> Result<&Reply> {
         let speaking = self.interrupt.speaking();
         let mut writer = Writer {
@@ -162,7 +162,7 @@ impl Session {
         if let Some(counters) = counters(&self.device) {
             let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
             let (held, peak) = (mib(counters.allocated_bytes), mib(counters.peak_bytes));
-            line("memory", format!("{held:.0} MiB, at most {peak:.0} MiB"));
+            line("memory", format!("{held:.0} MiB, peak {peak:.0} MiB"));
         }
         text
     }
@@ -173,7 +173,7 @@ fn notes(reply: &Reply) -> Vec<String> {
     if reply.forgotten > 0 {
         let turns = reply.forgotten;
         notes.push(format!(
-            "the context was full: the oldest turns are forgotten, {turns} of them"
+            "the context was full: dropped the {turns} oldest turns"
         ));
     }
     match reply.output.stop {

@@ -1,4 +1,4 @@
-//! A model's files to a model on several devices.
+//! Loads a model's files to several devices.
 
 use crate::model::{place, Part, Split};
 use crate::place::split;
@@ -21,7 +21,7 @@ pub struct Loaded {
     pub ends: Vec<u32>,
 }
 
-/// Layers for each device, as many as `asked` says.
+/// The layers of each device; `asked` are the requested numbers.
 fn parts(config: &Config, devices: &[Device], asked: &[usize]) -> anyhow::Result<Vec<Part>> {
     let ranges = split(config.num_hidden_layers, devices.len(), asked)?;
     let parts = devices.iter().cloned().zip(ranges);
@@ -80,7 +80,7 @@ pub fn load(
             }
             let (tokenizer, ends) = words(folder, tokenizer, config.vocab_size)?;
             let parts = parts(&config, devices, asked)?;
-            // All devices have to compute in it.
+            // All devices must compute in the same dtype.
             let all = devices.iter().map(|device| default_dtype(stored, device));
             let least = all.reduce(|a, b| match a == b {
                 true => a,

@@ -1,4 +1,4 @@
-//! Text from a LLaMA model whose layers are spread over several devices.
+//! Text from a LLaMA model whose layers are distributed over several devices.
 
 mod load;
 mod model;
@@ -15,10 +15,10 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Continues a prompt with a LLaMA model whose layers are spread over several devices.
+/// Continues a prompt with a LLaMA model whose layers are distributed over several devices.
 ///
-/// The first device has the embedding and the first layers, the last one the last layers and the output; the hidden states of
-/// the tokens pass from one to the next through the host. The likeliest token is taken each time.
+/// The first device has the embedding and the first layers, the last one the last layers and the output projection; hidden states pass from
+/// one device to the next through the host. Decoding is greedy.
 #[derive(Parser, Debug)]
 #[command(
     version,
@@ -38,7 +38,7 @@ struct Args {
     #[arg(value_name = "PROMPT", default_value = "Once upon a time")]
     prompt: String,
 
-    /// The devices, in the order of the layers
+    /// Devices, in the order of the layers
     #[arg(
         long,
         value_name = "LIST",
@@ -47,7 +47,7 @@ struct Args {
     )]
     devices: Vec<Place>,
 
-    /// How many layers each device has [default: all the same, or one more]
+    /// Number of layers per device [default: equal, the first devices one more]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     layers: Vec<usize>,
 
@@ -55,19 +55,19 @@ struct Args {
     #[arg(short, long, default_value = "stories15m")]
     model: String,
 
-    /// tokenizer.json, or llama2.c's tokenizer.bin [default: the one beside the model]
+    /// tokenizer.json, or llama2.c's tokenizer.bin [default: next to the model]
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
 
-    /// Precision of weights and activations [default: the checkpoint's, f32 with a CPU]
+    /// Dtype of weights and activations [default: the checkpoint's; f32 if one device is the CPU]
     #[arg(long, value_enum)]
     dtype: Option<Precision>,
 
-    /// The most tokens to generate; the model's context may end the text sooner
+    /// Maximum tokens to generate; a full context ends the text earlier
     #[arg(short = 'n', long, default_value_t = 100)]
     tokens: usize,
 
-    /// Print one line of JSON at the end and nothing else
+    /// Print only one line of JSON, at the end
     #[arg(long)]
     json: bool,
 }

@@ -1,5 +1,5 @@
-//! A LLaMA whose layers lie on several devices. candle-transformers' is made by one VarBuilder for one device, and its layers are
-//! private, so the pass is written here, from candle-nn's layers; between devices the hidden states go through the host.
+//! A LLaMA whose layers are distributed over several devices. candle-transformers' LLaMA takes one VarBuilder for one device, and its
+//! layers are private, so the forward pass is written here with candle-nn's layers. Hidden states pass between devices through the host.
 
 use candle_core::{DType, Device, Result, Tensor};
 use candle_examples::generate::Causal;
@@ -10,13 +10,13 @@ use candle_transformers::utils::{build_causal_mask, repeat_kv};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Some layers on a device.
+/// A device and its range of layers.
 pub struct Part {
     pub device: Device,
     pub layers: Range<usize>,
 }
 
-/// Where the tensor of a name belongs: what comes before the layers on the first device, what comes behind them on the last.
+/// The device of a tensor by its name: the first device for what precedes the layers, the last for what follows them.
 pub fn place<'a>(parts: &'a [Part], name: &str) -> &'a Device {
     let layer = name.strip_prefix("model.layers.");
     let layer = layer.and_then(|rest| rest.split('.').next()?.parse().ok());
@@ -48,7 +48,7 @@ struct Stage {
 
 pub struct Split {
     config: Config,
-    /// Whether rope turns neighbours, as llama2.c's weights have it, or halves.
+    /// Whether RoPE rotates adjacent elements, as llama2.c's weights require, or halves.
     neighbours: bool,
     embed: Embedding,
     stages: Vec<Stage>,
@@ -57,7 +57,7 @@ pub struct Split {
     last: Device,
 }
 
-/// cos and sin of position times theta^(-2 i / head).
+/// cos and sin of position * theta^(-2i / head_dim).
 fn angles(config: &Config, dtype: DType, device: &Device) -> Result<(Tensor, Tensor)> {
     let head = config.hidden_size / config.num_attention_heads;
     let half = head / 2;
@@ -71,7 +71,7 @@ fn angles(config: &Config, dtype: DType, device: &Device) -> Result<(Tensor, Ten
 }
 
 impl Split {
-    /// Of weights that lie where [`place`] says, by the names of `models::llama`.
+    /// Builds the model from weights that are on the devices that [`place`] gives, under the names of `models::llama`.
     pub fn new(
         config: Config,
         neighbours: bool,
@@ -133,14 +133,14 @@ impl Split {
         })
     }
 
-    /// The logits (vocab) behind the last of `ids`, in f32.
+    /// The logits (vocab) after the last of `ids`, in f32.
     fn pass(&mut self, ids: &[u32], position: usize) -> Result<Tensor> {
         let embed = self.embed.embeddings().device();
         let mut x = self
             .embed
             .forward(&Tensor::new(ids, embed)?.unsqueeze(0)?)?;
         for stage in &mut self.stages {
-            // By way of the host, where the devices are not the same.
+            // Goes through the host if the devices differ.
             x = x.to_device(&stage.device)?;
             x = stage.pass(&self.config, self.neighbours, x, position)?;
         }
@@ -151,7 +151,7 @@ impl Split {
 }
 
 impl Stage {
-    /// (1, tokens, hidden) to the same.
+    /// Maps (1, tokens, hidden) to the same shape.
     fn pass(
         &mut self,
         config: &Config,
@@ -186,7 +186,7 @@ impl Stage {
 }
 
 impl Layer {
-    /// softmax(q k^T / sqrt(head)) v of what the cache holds and x, in f32.
+    /// softmax(q k^T / sqrt(head_dim)) v over the KV cache and x, in f32.
     fn attend(
         &mut self,
         config: &Config,

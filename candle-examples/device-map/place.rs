@@ -1,4 +1,4 @@
-//! `--devices webgpu:0,cpu`: which devices, and which layers each has.
+//! Parses `--devices webgpu:0,cpu`, and assigns layers to devices.
 
 use candle_core::Device;
 use candle_examples::Error;
@@ -17,7 +17,7 @@ enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     kind: Kind,
-    /// None where the list has no number: the best adapter, or the one that the environment names.
+    /// `None` without a number: the best adapter, or the one that the environment selects.
     ordinal: Option<usize>,
 }
 
@@ -43,7 +43,7 @@ impl FromStr for Place {
     }
 }
 
-/// The device of each place. A place that is named again is another device of the same adapter.
+/// Opens one device per place. A repeated place is a second device on the same adapter.
 pub fn open(places: &[Place]) -> anyhow::Result<Vec<Device>> {
     let mut devices = Vec::new();
     for (at, place) in places.iter().enumerate() {
@@ -72,7 +72,7 @@ fn webgpu(ordinal: Option<usize>, again: bool) -> anyhow::Result<Device> {
     use candle_core::webgpu_backend::runtime::{Device as Runtime, ADAPTER_VAR};
     let named = std::env::var(ADAPTER_VAR).unwrap_or_default();
     if let Some(number) = ordinal.filter(|_| !named.trim().is_empty()) {
-        anyhow::bail!("{ADAPTER_VAR}={named} chooses the adapter: say `webgpu` for it, or unset it for `webgpu:{number}`");
+        anyhow::bail!("{ADAPTER_VAR}={named} selects the adapter: use `webgpu`, or unset the variable to use `webgpu:{number}`");
     }
     let ordinal = ordinal.unwrap_or(0);
     if again {
@@ -87,7 +87,7 @@ fn webgpu(_: Option<usize>, _: bool) -> anyhow::Result<Device> {
     Err(Error::NotCompiled("webgpu"))?
 }
 
-/// The layers of each device: as many as `asked` says, else as many for each as can be, and one more for the first of them.
+/// The layers of each device: as many as `asked` says, else an equal share, with the remainder on the first devices.
 pub fn split(layers: usize, devices: usize, asked: &[usize]) -> anyhow::Result<Vec<Range<usize>>> {
     let even = |at: usize| layers / devices + usize::from(at < layers % devices);
     let counts: Vec<usize> = match asked {
@@ -102,7 +102,7 @@ pub fn split(layers: usize, devices: usize, asked: &[usize]) -> anyhow::Result<V
     let sum: usize = counts.iter().sum();
     anyhow::ensure!(
         sum == layers,
-        "--layers has {sum} layers together, the model has {layers}"
+        "--layers adds up to {sum} layers, the model has {layers}"
     );
     anyhow::ensure!(
         !counts.contains(&0),

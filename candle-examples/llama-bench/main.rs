@@ -1,4 +1,4 @@
-//! How fast candle-transformers' LLaMA runs on a device, with random weights of a named shape.
+//! Times candle-transformers' LLaMA on a device, with random weights of a named shape.
 
 mod measure;
 mod model;
@@ -16,71 +16,71 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Times prefill and decoding of a LLaMA model with random weights.
+/// Times prefill and decode of a LLaMA model with random weights.
 ///
-/// Prefill is one pass over --prefill tokens. Decoding is a real greedy loop behind a prompt of --context tokens:
-/// each token is chosen, read back and fed to the next pass.
+/// Prefill is one forward pass over --prefill tokens. Decode is a real greedy loop after a prompt of --context tokens: each token is
+/// sampled, read back and fed to the next pass.
 #[derive(Parser, Debug)]
 #[command(version)]
 struct Args {
-    /// Architecture of the model; its context grows to what is asked for
+    /// Architecture of the model; its context is extended if necessary
     #[arg(long, default_value = "tinyllama-1.1b", value_parser = preset)]
     shape: &'static Preset,
 
     #[command(flatten)]
     device: DeviceArgs,
 
-    /// Precision of weights and activations
+    /// Dtype of weights and activations
     #[arg(long, value_enum, default_value = "f32")]
     dtype: Precision,
 
-    /// Quantize the weights, for example q4_0 or q6_k; activations are then in f32
+    /// Quantize the weights, for example to q4_0 or q6_k; activations are then f32
     #[arg(long, value_parser = quant, conflicts_with = "dtype")]
     quant: Option<&'static Quant>,
 
-    /// Tokens of the prefill pass; 0 leaves it out
+    /// Tokens of the prefill pass; 0 skips it
     #[arg(long, default_value_t = 512)]
     prefill: usize,
 
-    /// Tokens to decode; 0 leaves it out
+    /// Tokens to decode; 0 skips decode
     #[arg(long, default_value_t = 128)]
     decode: usize,
 
-    /// Tokens of the prompt in front of the decoded ones
+    /// Prompt tokens before the decoded ones
     #[arg(long, default_value_t = 128)]
     context: usize,
 
-    /// Where the likeliest token is chosen
+    /// Where argmax runs
     #[arg(long, value_enum, default_value_t = Sample::Device)]
     sample: Sample,
 
-    /// Measured runs, of which the median counts
+    /// Measured runs; the median is reported
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     reps: u32,
 
-    /// Runs before those
+    /// Warm-up runs before those
     #[arg(long, default_value_t = 1)]
     warmup: u32,
 
-    /// Add what the WebGPU device did, per prefill and per decoded token
+    /// Print device counters per prefill and per decoded token
     #[arg(long)]
     stats: bool,
 
-    /// Add the rules that rewrite recorded ops, and how often each fired per run
+    /// Print the fusion rules and how often each fired per run
     #[arg(long)]
     explain: bool,
 
-    /// Add how much of its time the GPU is at work, and its time of each kernel in one pass, the slowest first
+    /// Print the GPU's utilization, and the GPU time of each kernel in one pass, slowest first
     #[arg(long, conflicts_with = "json")]
     profile: bool,
 
-    /// Write each dispatch of such a pass to a file, for chrome://tracing and ui.perfetto.dev: of the decoded tokens, or of the
-    /// prefill where none are decoded
+    /// Write a trace of all dispatches to a file for chrome://tracing and ui.perfetto.dev: of the decoded tokens, or of the prefill if none
+    /// are decoded
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     trace: Option<PathBuf>,
 
-    /// Print how long this process took to its first tokens, and measure nothing else. Run it with an empty folder in
-    /// CANDLE_WEBGPU_CACHE for what a first run takes; drivers may keep shaders of their own besides.
+    /// Print only how long this process took to its first tokens. For a first run, set CANDLE_WEBGPU_CACHE to an empty folder; drivers may
+    /// have their own shader caches
     #[arg(long, conflicts_with_all = ["stats", "explain", "profile"])]
     startup: bool,
 
@@ -91,9 +91,9 @@ struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Sample {
-    /// argmax on the device, one u32 read back
+    /// argmax on the device; reads back one u32
     Device,
-    /// All logits read back, argmax on the host
+    /// argmax on the host; reads back all logits
     Host,
 }
 
@@ -115,7 +115,7 @@ fn main() -> ExitCode {
     exit::report(run(&Args::parse()))
 }
 
-/// The most tokens of quantized_llama (0.11.1).
+/// The longest context of quantized_llama (0.11.1).
 const QUANTIZED_CONTEXT: usize = 4096;
 
 fn run(args: &Args) -> anyhow::Result<()> {
@@ -188,7 +188,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One more pass, by the GPU's clock, if that is asked for.
+/// If requested, profiles one more pass with GPU timestamps.
 fn profile(args: &Args, bench: &mut Bench, (prompt, tokens): (usize, usize)) -> anyhow::Result<()> {
     let last = tokens > 0 || args.decode == 0;
     let trace = args.trace.as_ref().filter(|_| last);
@@ -209,7 +209,7 @@ fn profile(args: &Args, bench: &mut Bench, (prompt, tokens): (usize, usize)) -> 
     Ok(())
 }
 
-/// What the rules did since `before`, per run.
+/// Prints how often each rule fired per run since `before`.
 fn explain(args: &Args, before: Vec<Fired>, device: &Device) {
     if !args.explain || args.json {
         return;
@@ -222,7 +222,7 @@ fn explain(args: &Args, before: Vec<Fired>, device: &Device) {
     }
 }
 
-/// The warm-up runs are forgotten: they compile pipelines and fill the pools.
+/// Discards the warm-up runs, which compile pipelines and fill memory pools.
 fn repeat<T>(args: &Args, mut run: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<Vec<T>> {
     for _ in 0..args.warmup {
         run()?;

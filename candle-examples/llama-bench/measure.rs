@@ -15,17 +15,17 @@ pub struct Bench {
 /// One measured run.
 pub struct Run {
     pub time: Duration,
-    /// The slowest step of it.
+    /// Its slowest step.
     pub slowest: Duration,
-    /// What the device counted before and after, if it counts.
+    /// The device's counters before and after the run, if it has any.
     pub counters: Option<(Counters, Counters)>,
 }
 
-/// Scores of a longer prompt in one pass are more than a buffer holds, as the model writes them down.
+/// The longest prompt of one pass: models::llama stores all attention scores, which would exceed a buffer.
 const PASS: usize = 4096;
 
 impl Bench {
-    /// One pass over `tokens` tokens, until the next token's id is on the host.
+    /// One forward pass over `tokens` tokens, until the id of the next token is on the host.
     pub fn prefill(&mut self, tokens: usize) -> anyhow::Result<Run> {
         let ids = self.prompt(tokens);
         self.device.synchronize()?;
@@ -40,7 +40,7 @@ impl Bench {
         })
     }
 
-    /// How long the first token behind a prompt takes, and the one behind it.
+    /// The times to the first and the second token after a prompt.
     pub fn first_tokens(&mut self, prompt: usize) -> anyhow::Result<(Duration, Duration)> {
         let start = Instant::now();
         let first = self.step(&self.prompt(prompt), 0)?;
@@ -49,7 +49,7 @@ impl Bench {
         Ok((to_first, start.elapsed() - to_first))
     }
 
-    /// A greedy loop over `tokens` tokens behind a prompt, which is not part of the time.
+    /// A greedy loop over `tokens` tokens. The prompt before it is not timed.
     pub fn decode(&mut self, context: usize, tokens: usize) -> anyhow::Result<Run> {
         let mut next = self.fill(context)?;
         self.device.synchronize()?;
@@ -68,13 +68,13 @@ impl Bench {
         })
     }
 
-    /// Times the kernels of decoding `tokens` tokens behind a prompt, or of the prompt if there are none.
+    /// Times the kernels of decoding `tokens` tokens after a prompt, or of the prompt if `tokens` is 0.
     pub fn profile(&mut self, prompt: usize, tokens: usize) -> anyhow::Result<Profile> {
         let (device, ids) = (self.device.clone(), self.ready(prompt, tokens)?);
         profiled(&device, || self.go(ids, prompt, tokens))
     }
 
-    /// How long the GPU is at work meanwhile, and how long that takes.
+    /// GPU time and total time of the same work.
     pub fn busy(&mut self, prompt: usize, tokens: usize) -> anyhow::Result<(Duration, Duration)> {
         let (device, ids) = (self.device.clone(), self.ready(prompt, tokens)?);
         device.synchronize()?;
@@ -88,7 +88,7 @@ impl Bench {
         Ok((gpu, time))
     }
 
-    /// What the first step has to read: the token behind the prompt, or the prompt if no tokens are decoded.
+    /// The input of the first step: the token after the prompt, or the prompt if no tokens are decoded.
     fn ready(&mut self, prompt: usize, tokens: usize) -> anyhow::Result<Vec<u32>> {
         match tokens {
             0 => Ok(self.prompt(prompt)),
@@ -104,7 +104,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Brings a prompt into the caches: what is beyond a pass token by token.
+    /// Fills the KV cache with a prompt; what exceeds one pass runs token by token.
     fn fill(&mut self, tokens: usize) -> anyhow::Result<u32> {
         let ids = self.prompt(tokens);
         let (first, rest) = ids.split_at(tokens.min(PASS));
@@ -115,7 +115,7 @@ impl Bench {
         Ok(next)
     }
 
-    /// A pass and the likeliest next token.
+    /// A forward pass and its likeliest next token.
     fn step(&mut self, ids: &[u32], position: usize) -> anyhow::Result<u32> {
         let input = Tensor::new(ids, &self.device)?.unsqueeze(0)?;
         let logits = (self.model)(&input, position)?.squeeze(0)?;

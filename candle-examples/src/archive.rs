@@ -1,4 +1,4 @@
-//! Takes one file, or a range of one, out of a package: a `.tgz`/`.tar.gz`, or a wheel, which is a zip.
+//! Extracts a file, or a byte range of a file, from a package: a `.tgz`/`.tar.gz`, or a wheel (a zip).
 
 use crate::error::{Error, Result};
 use crate::package::Package;
@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::path::Path;
 
-/// A file inside a package; with a range where the package joined several files into one.
+/// A file inside a package; with a byte range if the package joined several files into one.
 pub struct Member {
     pub package: Package,
     pub path: &'static str,
@@ -16,7 +16,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Writes the member, found in `archive`, to `out`.
+    /// Finds the member in `archive` and writes it to `out`.
     pub fn extract(&self, archive: &Path, out: &mut impl Write) -> Result<()> {
         let file = File::open(archive).map_err(Error::io(archive))?;
         let is_zip = archive
@@ -34,7 +34,7 @@ impl Member {
         for entry in tar.entries().map_err(Error::io(archive))? {
             let mut entry = entry.map_err(Error::io(archive))?;
             let path = entry.path().map_err(Error::io(archive))?;
-            // A source distribution puts everything under one folder named after its version.
+            // A source distribution puts everything in one folder named after its version.
             if path.ends_with(self.path) {
                 let size = entry.size();
                 return self.copy(&mut entry, size, archive, out);

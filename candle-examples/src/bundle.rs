@@ -1,4 +1,4 @@
-//! Models that are more than one file, other than LLaMA's, and the data that examples need beside a model.
+//! Models with several files, other than LLaMA, and the data that examples need beside a model.
 
 use crate::archive::Member;
 use crate::catalogue::{Artifact, HubFile};
@@ -20,7 +20,7 @@ const fn whole(package: Package, path: &'static str) -> Member {
     }
 }
 
-/// A BERT for sentence embeddings, 90 MB. The package carries the hub's files unchanged.
+/// A BERT for sentence embeddings, 90 MB. The package contains the hub's files unchanged.
 pub struct Bert {
     pub config: Artifact,
     pub tokenizer: Artifact,
@@ -70,7 +70,7 @@ pub static ALL_MINILM_L6_V2: Bert = Bert {
     ),
 };
 
-/// A Whisper in OpenAI's own format, which holds its dimensions, and the tokenizer for it.
+/// A Whisper in OpenAI's own format, which includes its dimensions, and its tokenizer.
 pub struct Whisper {
     /// The same model in the transformers layout.
     pub hub: &'static str,
@@ -108,7 +108,7 @@ static JFK_WAV: Member = whole(
     "samples/jfk.wav",
 );
 
-/// Eleven seconds of a speech.
+/// An eleven-second speech.
 pub static JFK: Artifact = Artifact {
     file: "jfk.wav",
     sha256: Some("59dfb9a4acb36fe2a2affc14bacbee2920ff435cb13cc314a08c13f66ba7860e"),

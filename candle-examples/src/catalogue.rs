@@ -1,11 +1,11 @@
-//! The models known by name: where each file comes from and what it must hash to.
+//! The models known by name: the source and checksum of each file.
 
 use crate::archive::Member;
 use crate::error::{Error, Result};
 use crate::package::{Package, Registry};
 use std::path::{Path, PathBuf};
 
-/// One file, its checksum where it is known, and its sources in the order in which they are tried.
+/// A file, its checksum if known, and its sources in the order in which they are tried.
 pub struct Artifact {
     /// Name in the cache folder.
     pub file: &'static str,
@@ -19,16 +19,16 @@ pub struct HubFile {
     pub path: &'static str,
 }
 
-/// What a catalogue name stands for.
+/// The files behind a catalogue name.
 pub enum Source {
-    /// A llama2.c checkpoint with its tokenizers, of which the first that can be had is taken.
+    /// A llama2.c checkpoint and its tokenizers; the first available tokenizer is used.
     Llama2c {
         weights: Artifact,
         tokenizers: &'static [Artifact],
     },
-    /// A repository of the hub in the transformers layout.
+    /// A hub repository in the transformers layout.
     Hub(&'static str),
-    /// A quantized model that has its tokenizer in it.
+    /// A quantized model with an embedded tokenizer.
     Gguf(Artifact),
 }
 
@@ -38,7 +38,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The files of its own: a repository's are for the hub to know.
+    /// The files that this catalogue lists. Empty for a hub repository, whose files the hub lists.
     pub fn artifacts(&self) -> Vec<&Artifact> {
         match &self.source {
             Source::Llama2c {
@@ -57,7 +57,7 @@ const LLAMA2C_EMSCRIPTEN: Package = Package {
     version: "0.1.0",
 };
 
-/// The package concatenates checkpoint and tokenizer into one file; the ranges cut them apart.
+/// The package joins checkpoint and tokenizer into one file; byte ranges separate them.
 static STORIES15M_BIN: Member = Member {
     package: LLAMA2C_EMSCRIPTEN,
     path: "package/dist/llama2.data",
@@ -88,7 +88,7 @@ static SMOLLM2_Q4_1: Member = Member {
     range: None,
 };
 
-/// The small tokenizer.bin first: it comes in the same package as stories15M.
+/// The small tokenizer.bin first: the package with stories15M contains it too.
 static LLAMA2_TOKENIZERS: [Artifact; 2] = [
     Artifact {
         file: "llama2-tokenizer.bin",
@@ -161,14 +161,14 @@ pub static CATALOGUE: &[Entry] = &[
     },
 ];
 
-/// What `--model` asks for.
+/// What the value of `--model` refers to.
 pub enum Wanted {
     Entry(&'static Entry),
     Path(PathBuf),
     Hub(String),
 }
 
-/// A catalogue name wins over a path, a path over a hub id.
+/// A catalogue name takes precedence over a path, a path over a hub id.
 pub fn resolve(model: &str) -> Result<Wanted> {
     if let Some(entry) = CATALOGUE
         .iter()
@@ -196,7 +196,7 @@ pub fn resolve(model: &str) -> Result<Wanted> {
     })
 }
 
-/// `org/name`, with the characters that the hub allows and no file ending.
+/// Whether this is `org/name` in the characters that the hub allows, without a file extension.
 fn is_hub_id(model: &str) -> bool {
     let part = |s: &str| {
         !s.is_empty()

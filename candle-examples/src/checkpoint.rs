@@ -1,7 +1,6 @@
-//! LLaMA checkpoints in the transformers layout: config.json, *.safetensors (with an index or not), tokenizer.json.
+//! LLaMA checkpoints in the transformers layout: config.json, *.safetensors (with or without an index), tokenizer.json.
 //!
-//! candle-transformers panics on a tensor that is missing or has another shape, so all are loaded and checked
-//! first and then handed over.
+//! candle-transformers panics if a tensor is missing or has another shape, so all tensors are loaded and checked first.
 
 use crate::error::{Error, Result};
 use crate::hub;
@@ -24,7 +23,7 @@ pub struct Folder {
     pub weights: Vec<PathBuf>,
 }
 
-/// Far above any model: candle-transformers allocates what a config asks for.
+/// Far above any real model. candle-transformers allocates whatever a config asks for.
 const MOST: usize = 1 << 24;
 const MOST_LAYERS: usize = 1 << 12;
 
@@ -87,7 +86,7 @@ fn bad(path: &Path, reason: impl ToString) -> Error {
     }
 }
 
-/// The files that an index spreads the tensors over.
+/// The weight files that an index lists.
 fn shards(index: &Path) -> Result<BTreeSet<String>> {
     let json = read_json(index)?;
     let map = json.get("weight_map").and_then(Value::as_object);
@@ -98,20 +97,20 @@ fn shards(index: &Path) -> Result<BTreeSet<String>> {
         .collect())
 }
 
-/// The config, where candle-transformers computes what it asks for.
+/// The config and its dtype. Rejects configs that candle-transformers would compute wrongly.
 pub fn read_config(path: &Path) -> Result<(Config, Option<DType>)> {
     let mut json = read_json(path)?;
     let unsupported = |what: String| Err(Error::Unsupported { what });
     match json["model_type"].as_str() {
         Some("llama") | None => {}
-        Some(other) => return unsupported(format!("models of the type `{other}`, only LLaMA's")),
+        Some(other) => return unsupported(format!("models of type `{other}`, only LLaMA")),
     }
     for bias in ["attention_bias", "mlp_bias"] {
         if json[bias] == true {
             return unsupported(format!("LLaMA models with {bias}"));
         }
     }
-    // Newer configs keep theta among the RoPE parameters.
+    // Newer configs store theta in the RoPE parameters.
     if json.get("rope_theta").is_none() {
         if let Some(theta) = json["rope_parameters"].get("rope_theta").cloned() {
             json["rope_theta"] = theta;
@@ -162,7 +161,7 @@ pub fn read_config(path: &Path) -> Result<(Config, Option<DType>)> {
     Ok((config, dtype))
 }
 
-/// The ids that end a text, from generation_config.json or config.json.
+/// The end-of-text ids, from generation_config.json or config.json.
 pub fn ends(folder: &Folder) -> Result<Vec<u32>> {
     let mut ends = Vec::new();
     for path in folder.generation.iter().chain([&folder.config]) {
@@ -175,7 +174,7 @@ pub fn ends(folder: &Folder) -> Result<Vec<u32>> {
     Ok(ends.into_iter().map(|id| id as u32).collect())
 }
 
-/// Each tensor that `models::llama` asks for, with its shape.
+/// The name and shape of each tensor that `models::llama` reads.
 pub fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
     let head_dim = c.hidden_size / c.num_attention_heads;
     let kv = head_dim * c.num_key_value_heads;
@@ -208,7 +207,7 @@ pub fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
     tensors
 }
 
-/// Loads the model and an empty key-value cache.
+/// Loads the model and creates an empty KV cache.
 pub fn load(
     folder: &Folder,
     config: &Config,
@@ -221,7 +220,7 @@ pub fn load(
     Ok((Llama::load(vb, config)?, cache))
 }
 
-/// Loads what [`tensors`] names, each to the device where its name belongs.
+/// Loads the tensors that [`tensors`] lists, each to the device that `place` gives for its name.
 pub fn weights<'a>(
     folder: &Folder,
     config: &Config,
@@ -242,7 +241,7 @@ pub fn weights<'a>(
                 path: path.clone(),
             });
         }
-        // One by one first, so that the message names the damaged file.
+        // Map each file alone first, so that an error names the damaged file.
         map(std::slice::from_ref(path)).map_err(|e| bad(path, e))?;
     }
     let mapped = map(&folder.weights)?;
@@ -254,7 +253,7 @@ pub fn weights<'a>(
             .map_err(|_| bad(dir, format!("no tensor {name}")))?;
         if view.shape() != shape {
             let found = view.shape();
-            let reason = format!("{name} has the shape {found:?}, the config asks for {shape:?}");
+            let reason = format!("{name} has shape {found:?}, but the config requires {shape:?}");
             return Err(bad(dir, reason));
         }
         total += view.data().len() as u64;
@@ -271,7 +270,8 @@ pub fn weights<'a>(
 }
 
 fn map(paths: &[PathBuf]) -> candle_core::Result<MmapedSafetensors> {
-    // SAFETY: the files are mapped read-only; as with every mapped file, nobody may change them meanwhile.
+    // SAFETY: the files are mapped read-only. As with every mapped file, no process may modify them while they are
+    // mapped.
     unsafe { MmapedSafetensors::multi(paths) }
 }
 
@@ -288,7 +288,7 @@ mod tests {
         })
     }
 
-    /// A folder with `config` and random weights for it.
+    /// A folder with `config` and random weights of matching shapes.
     fn folder(config: &Value) -> Result<tempfile::TempDir> {
         let dir = tempfile::tempdir().map_err(Error::io("tmp"))?;
         let path = dir.path().join("config.json");

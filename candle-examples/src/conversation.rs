@@ -1,4 +1,4 @@
-//! A conversation whose past stays in the model's key-value cache: only what is new goes through the model.
+//! A conversation whose history stays in the model's KV cache: only new tokens go through the model.
 
 use crate::error::Result;
 use crate::generate::{Chooser, Output, Sequence, Writer};
@@ -6,28 +6,28 @@ use crate::template::{Message, Role, Template};
 use crate::tokenizer::Tokenizer;
 use std::ops::ControlFlow;
 
-/// The share of the context, as a divisor, that is kept free for a reply.
+/// 1/ROOM of the context is kept free for the reply.
 const ROOM: usize = 4;
 
 pub struct Conversation {
     template: Template,
-    /// The id that every text begins with, where the model wants one.
+    /// The id with which every text begins, if the model requires one.
     begin: Option<u32>,
     messages: Vec<Message>,
     sequence: Sequence,
-    /// What the ids of `sequence` stand for.
+    /// The text of the ids in `sequence`.
     text: String,
 }
 
 pub struct Reply {
     pub output: Output,
-    /// How many ids of the conversation did not have to go through the model again.
+    /// Number of ids that were already in the KV cache.
     pub reused: usize,
-    /// How many of the oldest turns had to go, for the rest to fit the context.
+    /// Number of oldest turns dropped to fit the context.
     pub forgotten: usize,
 }
 
-/// How the cache is brought to a text: by these ids behind what it holds, or from nothing.
+/// How to bring the KV cache to a text: append these ids, or start over with these.
 #[derive(PartialEq, Eq, Debug)]
 enum Step {
     Extend(Vec<u32>),
@@ -49,7 +49,7 @@ impl Conversation {
         }
     }
 
-    /// Forgets everything but the system's message.
+    /// Removes all messages but the system message.
     pub fn clear(&mut self) {
         self.messages.retain(|m| m.role == Role::System);
         self.reset();
@@ -64,7 +64,8 @@ impl Conversation {
         self.sequence.ids.len()
     }
 
-    /// Asks, and hands the reply to `show` piece by piece. A question that fails is not part of the conversation.
+    /// Sends a question and passes the reply to `show` in pieces. A question that fails is removed from the
+    /// conversation.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn ask(
         &mut self,
@@ -77,7 +78,7 @@ impl Conversation {
         pollster::block_on(self.ask_async(question, writer, chooser, show))
     }
 
-    /// The same without blocking, with a `show` that may take its time.
+    /// [`ask`](Self::ask) without blocking; `show` is async.
     pub async fn ask_async(
         &mut self,
         question: &str,
@@ -90,7 +91,7 @@ impl Conversation {
         let reply = self.reply(writer, chooser, show).await;
         if reply.is_err() {
             self.messages.truncate(before);
-            // A pass that broke off may have left anything in the cache.
+            // A forward pass that failed may have left the cache in any state.
             self.reset();
         }
         reply
@@ -115,7 +116,8 @@ impl Conversation {
                 break (rendered, step);
             }
             forgotten += 1;
-            // The rest has to go through the model again, which should not be so in every turn from now on.
+            // What remains must be prefilled again. Free half of the context, so that this does not happen at every
+            // turn.
             most = writer.context / 2;
         };
         let prompt = match step {
@@ -138,9 +140,9 @@ impl Conversation {
         })
     }
 
-    /// A template may write the past in another way than it did, for example without an assistant's thoughts, so the
-    /// cache is of use only where the new text begins with the old one, and where the ids at the seam do not depend on
-    /// what stands before it.
+    /// Reuses the cache if the new text starts with the old one and continues with a special token, which makes the ids
+    /// on its two sides independent. A template may also render past messages differently, for example without an
+    /// assistant's thoughts.
     fn step(&self, tokenizer: &Tokenizer, rendered: &str) -> Result<Step> {
         let new = rendered.strip_prefix(&self.text);
         let new = new.filter(|new| !self.text.is_empty() && tokenizer.begins_special(new));
@@ -154,7 +156,7 @@ impl Conversation {
         Ok(Step::Anew(ids))
     }
 
-    /// Drops the oldest question with its reply; false where only the latest question is left.
+    /// Drops the oldest question and its reply; returns false if only the latest question is left.
     fn forget(&mut self) -> bool {
         let mut questions =
             (0..self.messages.len()).filter(|&i| self.messages[i].role == Role::User);
@@ -172,7 +174,7 @@ impl Conversation {
         self.messages.push(Message { role, content });
     }
 
-    /// The next text goes through the model as a whole.
+    /// Clears the cache: the next text is prefilled as a whole.
     fn reset(&mut self) {
         self.sequence = Sequence::default();
         self.text.clear();

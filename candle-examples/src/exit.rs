@@ -1,4 +1,5 @@
-//! How a program speaks and ends: text at once, one message on stderr, and silence where the reader of a pipe has gone.
+//! Output and exit: text is flushed at once, errors go to stderr as one message, and a closed pipe ends the program
+//! silently.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -6,7 +7,7 @@ use std::process::ExitCode;
 pub fn report(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // As for every filter: who reads has read enough.
+        // A closed pipe is no error: the reader has read enough.
         Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("error: {e}");
@@ -15,7 +16,7 @@ pub fn report(result: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-/// Writes to stdout at once, so that text appears as it is made.
+/// Writes to stdout and flushes, so that text appears as it is generated.
 pub fn write(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;

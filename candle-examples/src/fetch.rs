@@ -1,4 +1,4 @@
-//! The cache of downloaded files: each is checked by sha256 and appears under its name only when complete.
+//! The download cache: each file is verified by sha256 and gets its name only when complete.
 
 use crate::catalogue::Artifact;
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Where downloads are kept: `CANDLE_EXAMPLES_CACHE`, or `candle-examples` in the user's cache folder.
+/// The cache folder: `CANDLE_EXAMPLES_CACHE`, or `candle-examples` in the user's cache folder.
 pub fn cache_dir() -> PathBuf {
     match std::env::var_os("CANDLE_EXAMPLES_CACHE") {
         Some(dir) => PathBuf::from(dir),
@@ -20,7 +20,7 @@ pub fn cache_dir() -> PathBuf {
     }
 }
 
-/// Fetches artifacts; a package is downloaded once for all that lie in it.
+/// Fetches artifacts. Downloads a package once for all its members.
 pub struct Fetcher {
     dir: PathBuf,
     unpacked: Vec<(Package, TempDir, PathBuf)>,
@@ -35,7 +35,7 @@ impl Fetcher {
         })
     }
 
-    /// The first artifact that can be had: what is cached wins, then the order of the list.
+    /// The first available artifact: cached ones first, then in the order of the list.
     pub fn first(&mut self, artifacts: &[Artifact]) -> Result<PathBuf> {
         let cached = artifacts.iter().find(|a| self.dir.join(a.file).exists());
         if let Some(artifact) = cached {
@@ -53,7 +53,7 @@ impl Fetcher {
         Err(Error::NoSource { file, tried })
     }
 
-    /// The path of `artifact`, downloaded if need be.
+    /// The path of `artifact`, downloaded if necessary.
     pub fn get(&mut self, artifact: &Artifact) -> Result<PathBuf> {
         let path = self.dir.join(artifact.file);
         if path.exists() {
@@ -74,7 +74,7 @@ impl Fetcher {
             }
         }
         if let Some(member) = artifact.package {
-            eprintln!("{}: taking it from {}", artifact.file, member.package);
+            eprintln!("{}: extracting it from {}", artifact.file, member.package);
             let result = self.archive(&member.package).and_then(|archive| {
                 let mut part = tempfile::NamedTempFile::new_in(&self.dir)
                     .map_err(Error::io(self.dir.clone()))?;
@@ -99,7 +99,7 @@ impl Fetcher {
         if let Some((.., archive)) = self.unpacked.iter().find(|(p, ..)| p == package) {
             return Ok(archive.clone());
         }
-        // In the cache folder, not in /tmp, which may be small or held in memory.
+        // Not /tmp, which may be small or in memory.
         let dir = TempDir::new_in(&self.dir).map_err(Error::io(&self.dir))?;
         let archive = package.download(dir.path())?;
         self.unpacked.push((*package, dir, archive.clone()));
@@ -107,7 +107,7 @@ impl Fetcher {
     }
 }
 
-/// Compares the sha256; a file that fails is deleted, so that the next run downloads it anew.
+/// Verifies the sha256. Deletes a file that does not match, so that the next run downloads it again.
 pub fn check(path: &Path, expected: Option<&str>) -> Result<()> {
     let Some(expected) = expected else {
         return Ok(());
@@ -120,7 +120,7 @@ pub fn check(path: &Path, expected: Option<&str>) -> Result<()> {
     if got == expected {
         return Ok(());
     }
-    // In the hub's cache the name is a link: the content behind it has to go too.
+    // The hub's cache stores links: also delete the file that the link points to.
     let content = fs::canonicalize(path).map_err(Error::io(path))?;
     fs::remove_file(&content).map_err(Error::io(&content))?;
     if content != path && fs::symlink_metadata(path).is_ok() {

@@ -1,4 +1,4 @@
-//! From what `--model` says to a model that is ready to run, by way of files on this machine.
+//! From the value of `--model` to a loaded model, through local files.
 
 use crate::catalogue::{self, Source, Wanted};
 use crate::checkpoint::{self, Folder};
@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-/// The files of a model, on this machine.
+/// The local files of a model.
 pub enum Files {
     Llama2c {
         weights: PathBuf,
@@ -24,7 +24,7 @@ pub enum Files {
     },
 }
 
-/// Loads a model. Without `dtype` in the checkpoint's, and in f32 on the CPU.
+/// Loads a model. Without `dtype`, uses the checkpoint's; f32 on the CPU.
 pub fn load(files: &Files, dtype: Option<DType>, device: &Device) -> Result<Loaded> {
     match files {
         Files::Llama2c { weights, tokenizer } => {
@@ -53,7 +53,7 @@ pub fn load(files: &Files, dtype: Option<DType>, device: &Device) -> Result<Load
     }
 }
 
-/// The tokenizer of a folder's model, and the ids that end a text.
+/// The tokenizer of a checkpoint folder, and the end-of-text ids.
 pub fn words(folder: &Folder, tokenizer: &Path, vocab: usize) -> Result<(Tokenizer, Vec<u32>)> {
     let tokenizer = Tokenizer::open(tokenizer)?;
     tokenizer.check_fits(vocab)?;
@@ -64,7 +64,7 @@ pub fn words(folder: &Folder, tokenizer: &Path, vocab: usize) -> Result<(Tokeniz
     Ok((tokenizer, ends))
 }
 
-/// The checkpoint's, where the device computes in it; f32 on the CPU.
+/// The checkpoint's dtype if the device computes in it; f32 on the CPU.
 pub fn default_dtype(stored: Option<DType>, device: &Device) -> DType {
     match stored {
         Some(DType::BF16) if !device.is_cpu() && !device.supports_bf16() => DType::F16,
@@ -73,7 +73,7 @@ pub fn default_dtype(stored: Option<DType>, device: &Device) -> DType {
     }
 }
 
-/// Finds `model`, a catalogue name, a path or a hub id, and downloads what is not here yet.
+/// Finds `model` (a catalogue name, a path or a hub id) and downloads missing files.
 pub fn locate(model: &str, tokenizer: Option<&Path>) -> Result<Files> {
     let given = tokenizer.map(Path::to_path_buf);
     match catalogue::resolve(model)? {
@@ -93,7 +93,7 @@ pub fn locate(model: &str, tokenizer: Option<&Path>) -> Result<Files> {
             }
             Source::Hub(repo) => with_tokenizer(Folder::from_hub(repo)?, given),
             Source::Gguf(_) => Err(Error::Unsupported {
-                what: format!("{}, a GGUF: the example chat does", entry.name),
+                what: format!("{}, which is a GGUF file: use the example chat", entry.name),
             }),
         },
         Wanted::Hub(repo) => with_tokenizer(Folder::from_hub(&repo)?, given),
@@ -111,7 +111,7 @@ pub fn locate(model: &str, tokenizer: Option<&Path>) -> Result<Files> {
             }),
             _ => Err(Error::Unsupported {
                 what: format!(
-                    "{}: only folders, .safetensors and llama2.c's .bin (for a GGUF there is the example chat)",
+                    "{}: supported are folders, .safetensors and llama2.c's .bin (for a GGUF file, use the example chat)",
                     path.display()
                 ),
             }),
@@ -128,14 +128,14 @@ fn with_tokenizer(folder: Folder, given: Option<PathBuf>) -> Result<Files> {
     Ok(Files::Folder { folder, tokenizer })
 }
 
-/// The tokenizer in the folder of a `.bin`.
+/// The tokenizer in the folder of a llama2.c `.bin`.
 fn beside(weights: &Path) -> Result<PathBuf> {
     let names = ["tokenizer.bin", "tokenizer.json"];
     let mut paths = names.iter().map(|name| weights.with_file_name(name));
     paths
         .find(|path| path.exists())
         .ok_or_else(|| Error::Missing {
-            what: "tokenizer (--tokenizer tells where one is)",
+            what: "tokenizer (give one with --tokenizer)",
             path: weights.with_file_name("tokenizer.bin"),
         })
 }

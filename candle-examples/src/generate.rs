@@ -1,4 +1,4 @@
-//! The loop that makes text: one pass over the prompt, then token by token.
+//! The generation loop: prefill, then token by token.
 
 use crate::error::{Error, Result};
 #[cfg(not(target_arch = "wasm32"))]
@@ -12,40 +12,40 @@ use std::time::Duration;
 use web_time::Instant;
 
 pub struct Options {
-    /// The most tokens to generate; the context may end it sooner.
+    /// Maximum number of tokens to generate; a full context ends generation earlier.
     pub tokens: usize,
     pub sampling: Sampling,
     pub seed: u64,
-    /// Above 1, what was said lately becomes less likely.
+    /// Penalty for repeated tokens; values above 1 make repetition less likely.
     pub repeat_penalty: f32,
-    /// How many of the latest tokens the penalty looks at.
+    /// Number of latest tokens to which the penalty applies.
     pub repeat_last: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stop {
-    /// The model ended its text.
+    /// The model generated an end-of-text token.
     End,
-    /// As many tokens as asked for.
+    /// The requested number of tokens was generated.
     Tokens,
     /// The model's context is full.
     Context,
-    /// Whom it was shown to broke it off.
+    /// `show` stopped the generation.
     Interrupted,
 }
 
 pub struct Output {
     pub prompt: Vec<u32>,
-    /// The generated ids, without the one that ended the text.
+    /// The generated ids, without the end-of-text id.
     pub ids: Vec<u32>,
     pub text: String,
     pub stop: Stop,
-    /// How many ids went through the model before the first token: the prompt's, and what was not in the cache.
+    /// Ids that went through the model before the first generated token: the prompt's, and uncached earlier ones.
     pub prefilled: usize,
-    /// From the start of the prompt's pass to the first token's id.
+    /// Time from the start of prefill to the id of the first token.
     pub first_token: Duration,
-    /// The passes after the prompt's and the time they took.
+    /// Decode steps after prefill; `decode` is their total time.
     pub steps: usize,
     pub decode: Duration,
 }
@@ -55,13 +55,13 @@ impl Output {
         self.prefilled as f64 / self.first_token.as_secs_f64()
     }
 
-    /// `None` where the prompt's pass was the only one.
+    /// Decoded tokens per second; `None` without decode steps.
     pub fn decode_rate(&self) -> Option<f64> {
         (self.steps > 0).then(|| self.steps as f64 / self.decode.as_secs_f64())
     }
 }
 
-/// How to choose a token, from the options of a command line. Temperature 0 is greedy.
+/// The sampling method for command line options. Temperature 0 is greedy.
 pub fn sampling(temperature: f64, top_k: Option<usize>, top_p: Option<f64>) -> Sampling {
     if temperature <= 0. {
         return Sampling::ArgMax;
@@ -74,7 +74,7 @@ pub fn sampling(temperature: f64, top_k: Option<usize>, top_p: Option<f64>) -> S
     }
 }
 
-/// Continues `prompt`, handing each piece of text to `show` as soon as it is whole.
+/// Continues `prompt` and passes each complete piece of text to `show`.
 #[cfg(not(target_arch = "wasm32"))]
 pub fn generate(
     loaded: &mut Loaded,
@@ -98,21 +98,21 @@ pub fn generate(
     })
 }
 
-/// A model that continues ids, with a key-value cache of its own.
+/// A causal language model with its own KV cache.
 pub trait Causal {
-    /// The logits (vocab) behind the last of `ids`, the first of which stands at `position`: the cache holds as many
-    /// ids already.
+    /// The logits (vocab) after the last of `ids`. `position` is the position of the first id, and the number of ids in
+    /// the cache.
     fn forward(&mut self, ids: &[u32], position: usize, device: &Device) -> Result<Tensor>;
 }
 
-/// The ids of a text, the first `cached` of which are in the model's key-value cache.
+/// The ids of a text; the first `cached` of them are in the KV cache.
 #[derive(Default)]
 pub struct Sequence {
     pub ids: Vec<u32>,
     pub cached: usize,
 }
 
-/// What it takes to continue a text.
+/// What is needed to continue a text.
 pub struct Writer<'a> {
     pub model: &'a mut dyn Causal,
     pub tokenizer: &'a Tokenizer,
@@ -122,7 +122,7 @@ pub struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Appends `prompt` to the text, and then what the model says, until `show`, which gets each piece, breaks it off.
+    /// Appends `prompt` to the text and generates, passing each piece to `show`, until `show` stops it.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn extend(
         &mut self,
@@ -135,7 +135,7 @@ impl Writer<'_> {
         pollster::block_on(self.extend_async(sequence, prompt, chooser, show))
     }
 
-    /// The same without blocking, with a `show` that may take its time.
+    /// [`extend`](Self::extend) without blocking; `show` is async.
     pub async fn extend_async(
         &mut self,
         sequence: &mut Sequence,
@@ -203,7 +203,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Passes on what the cache does not hold yet, and chooses the id behind it.
+    /// Runs the model on the ids that are not cached, and samples the next id.
     async fn next(&mut self, sequence: &mut Sequence, chooser: &mut Chooser) -> Result<u32> {
         let Sequence { ids, cached } = sequence;
         let logits = self.model.forward(&ids[*cached..], *cached, self.device)?;
@@ -212,10 +212,10 @@ impl Writer<'_> {
     }
 }
 
-/// Reading back by a call that blocks is faster where it may: it polls before it sleeps.
+/// Native programs read back with a blocking call, which is faster: it polls before it sleeps.
 const BLOCKS: bool = cfg!(not(target_arch = "wasm32"));
 
-/// Chooses tokens; its random numbers go on from text to text.
+/// Samples tokens. The state of its random generator carries over from text to text.
 pub struct Chooser {
     processor: LogitsProcessor,
     greedy: bool,
@@ -235,7 +235,7 @@ impl Chooser {
         }
     }
 
-    /// Reads one number back if the likeliest token is all that is asked for, else the logits.
+    /// Reads back one id for greedy sampling without penalty, else all logits.
     async fn choose(&mut self, logits: &Tensor, seen: &[u32]) -> Result<u32> {
         if self.greedy && self.penalty == 1. {
             let likeliest = logits.to_dtype(DType::F32)?.argmax(0)?;

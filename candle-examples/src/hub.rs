@@ -1,6 +1,7 @@
 //! Files of the Hugging Face hub, through hf-hub and its cache.
 //!
-//! A machine without a way to the hub must not wait for it: one short request per process decides.
+//! One short request per process checks whether the hub can be reached, so that an offline machine does not wait for
+//! timeouts.
 
 use crate::error::{Error, Result};
 use crate::package;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 const ENDPOINT: &str = "https://huggingface.co";
 
-/// One file of a model repository.
+/// Downloads a file of a model repository.
 pub fn get(repo: &str, file: &str) -> Result<PathBuf> {
     if let Some(path) = Cache::from_env().repo(Repo::model(repo.into())).get(file) {
         return Ok(path);
@@ -28,7 +29,7 @@ pub fn get(repo: &str, file: &str) -> Result<PathBuf> {
         .map_err(|e| error(e.to_string()))
 }
 
-/// The same, or `None` where the repository has no such file.
+/// [`get`], or `None` if the repository has no such file.
 pub fn get_optional(repo: &str, file: &str, files: &[String]) -> Result<Option<PathBuf>> {
     files
         .iter()
@@ -37,7 +38,7 @@ pub fn get_optional(repo: &str, file: &str, files: &[String]) -> Result<Option<P
         .transpose()
 }
 
-/// The names of the files in a repository; without the hub, those already cached.
+/// The file names of a repository; offline, of its cached files.
 pub fn files(repo: &str) -> Result<Vec<String>> {
     let error = |reason: String| Error::Hub {
         repo: repo.to_string(),
@@ -52,7 +53,7 @@ pub fn files(repo: &str) -> Result<Vec<String>> {
         Err(reason) => reason,
     };
     let cached = Cache::from_env().repo(Repo::model(repo.into()));
-    // No name at all is the folder of what has been downloaded.
+    // An empty name gives the folder of cached files.
     let folder = cached.get("");
     let entries = folder.and_then(|dir| std::fs::read_dir(dir).ok());
     let names: Vec<_> = entries
@@ -82,7 +83,7 @@ fn probe() -> Result<(), String> {
     let endpoint = std::env::var("HF_ENDPOINT").unwrap_or_else(|_| ENDPOINT.to_string());
     let agent = package::agent(Duration::from_secs(3), Some(Duration::from_secs(6)));
     match agent.head(&endpoint).call() {
-        // Any answer of the server's own is an answer: whether the file is there, it says later.
+        // Any HTTP response means that the hub can be reached. Whether a file exists is checked later.
         Ok(_) | Err(ureq::Error::StatusCode(_)) => Ok(()),
         Err(e) => Err(format!("{endpoint} cannot be reached: {e}")),
     }

@@ -1,7 +1,7 @@
-//! What the examples share: choosing a device, finding and checking model files, tokenizers, and the generation loop.
+//! What the examples share: choosing a device, finding and verifying model files, tokenizers, and the generation loop.
 //!
-//! The models themselves come unmodified from candle-transformers; nothing here touches a GPU API. A browser (web/) takes
-//! the part that knows neither files nor the network.
+//! The models come unmodified from candle-transformers; nothing here uses a GPU API. The browser example (web/) uses the part that needs
+//! neither files nor the network.
 
 #[cfg(not(target_arch = "wasm32"))]
 pub mod archive;
@@ -38,8 +38,8 @@ pub mod spread;
 pub mod template;
 pub mod tokenizer;
 
-/// Ops are recorded by one thread and let go of by others. With glibc's allocator a seventh of the caller's time of decoding a token
-/// went to that (NVIDIA H200), with this one a tenth.
+/// One thread allocates recorded ops and other threads free them. With glibc's allocator this took a seventh of the caller's time per
+/// decoded token (NVIDIA H200), with this one a tenth.
 #[cfg(not(target_arch = "wasm32"))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,6 +1,6 @@
-//! llama2.c checkpoints (`.bin`): seven i32 and then the weights as f32.
+//! llama2.c checkpoints (`.bin`): a header of seven i32, then the weights as f32.
 //!
-//! candle-transformers reads them; it trusts the header, so the header is compared with the file's size first.
+//! candle-transformers trusts the header, so it is compared with the file's size first.
 
 use crate::error::{Error, Result};
 use candle_core::{DType, Device};
@@ -11,18 +11,18 @@ use std::io::Read;
 use std::path::Path;
 
 const HEADER: u64 = 28;
-/// The first word of llama2.c's later formats, and of GGUF.
+/// The first word of llama2.c's later formats ("ak42") and of GGUF files.
 const AK42: i32 = 0x616b_3432;
 const GGUF: i32 = i32::from_le_bytes(*b"GGUF");
 
-/// A checkpoint of which the header has been read.
+/// A checkpoint whose header has been read.
 pub struct Checkpoint<R> {
     pub config: Config,
     reader: R,
 }
 
 impl<R: Read> Checkpoint<R> {
-    /// Reads the header and proves that the `got` bytes hold what it promises; `path` is for errors.
+    /// Reads the header and checks that it matches the file's size of `got` bytes; `path` is for errors.
     pub fn open(path: &Path, mut reader: R, got: u64) -> Result<Self> {
         let truncated = |expected| Error::Truncated {
             path: path.to_path_buf(),
@@ -51,12 +51,12 @@ impl<R: Read> Checkpoint<R> {
             std::cmp::Ordering::Equal => Ok(Self { config, reader }),
             std::cmp::Ordering::Greater => Err(Error::Checkpoint {
                 path: path.to_path_buf(),
-                reason: format!("it has {got} bytes where its header asks for {expected}"),
+                reason: format!("it has {got} bytes, but its header requires {expected}"),
             }),
         }
     }
 
-    /// Loads the model, tensor by tensor, and makes an empty key-value cache.
+    /// Loads the model tensor by tensor and creates an empty KV cache.
     pub fn load(self, dtype: DType, device: &Device) -> Result<(Llama, Cache)> {
         let (config, vb) = self.weights(device)?;
         let vb = vb.to_dtype(dtype);
@@ -64,7 +64,7 @@ impl<R: Read> Checkpoint<R> {
         Ok((Llama::load(vb, config)?, cache))
     }
 
-    /// The weights in f32, by the names that `models::llama` has for them.
+    /// The weights in f32, under the names that `models::llama` uses.
     pub fn weights(mut self, device: &Device) -> Result<(Config, VarBuilder<'static>)> {
         let config = self.config;
         let weights = TransformerWeights::from_reader(&mut self.reader, &config, device)?;
@@ -93,7 +93,7 @@ fn check_header(words: [i32; 7]) -> Result<Config, Problem> {
             "llama2.c checkpoints with a classifier of their own",
         ));
     }
-    // Far above any model.
+    // Far above any real model.
     let sizes = words.map(|word| {
         usize::try_from(word)
             .ok()
@@ -128,7 +128,7 @@ fn check_header(words: [i32; 7]) -> Result<Config, Problem> {
     })
 }
 
-/// The bytes of a checkpoint with this header; the largest number where they are more than that.
+/// The size in bytes of a checkpoint with this header, saturating.
 fn size(c: &Config) -> u64 {
     let [dim, hidden, layers] = [c.dim, c.hidden_dim, c.n_layers].map(|n| n as u64);
     let layer = 2 * dim + 4 * dim * dim + 3 * dim * hidden;

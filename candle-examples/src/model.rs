@@ -1,4 +1,4 @@
-//! A model that is ready to run, wherever its files came from.
+//! A model that is ready to run.
 
 use crate::error::{Error, Result};
 use crate::generate::Causal;
@@ -8,17 +8,17 @@ use candle_core::{DType, Device, IndexOp, Tensor};
 use candle_transformers::models::{llama, llama2_c};
 use std::io::Read;
 
-/// The most angles that a model may ask for, which are made for all positions at once: a million of them for heads of 128.
+/// The most RoPE angles, which are computed for all positions at once: a million positions with heads of 128.
 pub(crate) const MOST_ANGLES: usize = 1 << 27;
 
-/// A model with its tokenizer and its key-value cache.
+/// A model with its tokenizer and KV cache.
 pub struct Loaded {
     pub model: Model,
     pub tokenizer: Tokenizer,
     pub dtype: DType,
-    /// The most tokens, prompt included, that the model can look at.
+    /// Maximum number of tokens, prompt included.
     pub context: usize,
-    /// The ids that end a text.
+    /// The end-of-text ids.
     pub ends: Vec<u32>,
 }
 
@@ -36,7 +36,7 @@ impl Causal for Model {
                 if position == 0 {
                     cache.kvs.fill(None);
                 }
-                // llama2_c masks with f32 whatever the weights are: other dtypes go without a mask, one by one.
+                // llama2_c's mask is always f32. With other dtypes, prefill runs token by token, without a mask.
                 let step = if cache.cos.dtype() == DType::F32 {
                     ids.len()
                 } else {
@@ -56,7 +56,7 @@ impl Causal for Model {
 }
 
 impl Loaded {
-    /// A llama2.c checkpoint with its tokenizer. Without `dtype` in f32.
+    /// A llama2.c checkpoint with its tokenizer. f32 unless `dtype` is given.
     pub fn llama2c(
         checkpoint: Checkpoint<impl Read>,
         tokenizer: Tokenizer,

@@ -1,8 +1,8 @@
-//! Downloads a package of npm, PyPI or crates.io by its name and version.
+//! Downloads a package of npm, PyPI or crates.io by name and version.
 //!
-//! The ordinary clients go first, since they honour the user's registry, proxy and certificates;
-//! where they are not installed, the registries' public endpoints serve the same files. Cargo has no command that
-//! downloads a crate and leaves it at that, so crates always come from the endpoint.
+//! The ordinary clients are tried first, since they honour the user's registry, proxy and certificates; if they are not
+//! installed, the registries' public endpoints serve the same files. Cargo has no command that only downloads a crate,
+//! so crates always come from the endpoint.
 
 use crate::error::{Error, Result};
 use crate::progress;
@@ -38,7 +38,7 @@ impl fmt::Display for Package {
 }
 
 impl Package {
-    /// Downloads the package into `dir`, which must be empty, and returns the archive.
+    /// Downloads the package into `dir`, which must be empty, and returns the archive's path.
     pub fn download(&self, dir: &Path) -> Result<PathBuf> {
         let mut tried = Vec::new();
         for mut command in self.clients(dir) {
@@ -129,10 +129,10 @@ impl Package {
     }
 }
 
-/// An HTTP client that gives up on a connection soon; `total` bounds a whole request.
+/// An HTTP client with a short connection timeout; `total` limits a whole request.
 pub fn agent(connect: Duration, total: Option<Duration>) -> ureq::Agent {
     use ureq::tls::{RootCerts, TlsConfig};
-    // The system's certificates, as the other clients use, and not a list compiled in.
+    // The system's certificates, as the other clients use, instead of a built-in list.
     let tls = TlsConfig::builder()
         .root_certs(RootCerts::PlatformVerifier)
         .build();
@@ -145,7 +145,7 @@ pub fn agent(connect: Duration, total: Option<Duration>) -> ureq::Agent {
         .into()
 }
 
-/// Any wheel will do, since only data is taken from it; else the source distribution.
+/// The URL of any wheel, since only data is taken from it; else of the source distribution.
 fn wheel_url(index: &serde_json::Value, version: &str) -> Option<String> {
     let files = index.get("releases")?.get(version)?.as_array()?;
     let is_wheel = |f: &&serde_json::Value| f["packagetype"] == "bdist_wheel";
@@ -153,7 +153,7 @@ fn wheel_url(index: &serde_json::Value, version: &str) -> Option<String> {
     Some(file.get("url")?.as_str()?.to_string())
 }
 
-/// The one archive that a client left in `dir`.
+/// The only file in `dir`: the archive that a client downloaded.
 fn only_file(dir: &Path) -> Result<PathBuf> {
     let mut files = fs::read_dir(dir).map_err(Error::io(dir))?;
     match files.next() {
@@ -165,7 +165,7 @@ fn only_file(dir: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The last line that a failed client printed.
+/// The last line of a failed client's output.
 fn reason(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let last = text.lines().rfind(|l| !l.trim().is_empty());

@@ -1,4 +1,4 @@
-//! Progress bars, on stderr and only when it is a terminal: stdout belongs to the generated text.
+//! Progress bars on stderr, shown only in a terminal: stdout has the generated text.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub fn bytes(label: &str, bytes: u64) -> ProgressBar {
     bar
 }
 
-/// A spinner for work whose length nobody tells.
+/// A spinner for work of unknown length.
 pub fn spinner(label: &str) -> ProgressBar {
     let bar = ProgressBar::new_spinner().with_message(label.to_string());
     bar.enable_steady_tick(Duration::from_millis(120));

@@ -1,8 +1,8 @@
-//! What several measurements of one thing come to.
+//! Statistics of repeated measurements.
 
 use serde::{Deserialize, Serialize};
 
-/// The middle and the ends of some measurements, in their unit.
+/// Median, minimum and maximum, in the unit of the measurements.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Spread {
     pub median: f64,
@@ -11,7 +11,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// None where nothing was measured.
+    /// `None` without measurements.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = values.into_iter().collect();
         sorted.sort_by(f64::total_cmp);

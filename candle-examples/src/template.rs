@@ -1,4 +1,4 @@
-//! The chat template of a model: a Jinja template that writes a conversation the way in which the model learnt it.
+//! Chat templates: Jinja templates that render a conversation in the format a model was trained on.
 
 use crate::error::{Error, Result};
 use minijinja::syntax::SyntaxConfig;
@@ -21,7 +21,7 @@ pub struct Message {
     pub content: String,
 }
 
-/// ChatML, for models that have its tokens and no template of their own.
+/// ChatML, for models that have its tokens but no template.
 pub const CHATML: &str = "\
 {% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}\
 {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
@@ -37,7 +37,7 @@ pub struct Template {
 const NAME: &str = "chat template";
 
 impl Template {
-    /// `begin` and `end` are what the template calls `bos_token` and `eos_token`.
+    /// `begin` and `end` are the template's `bos_token` and `eos_token`.
     pub fn new(source: &str, begin: &str, end: &str) -> Result<Self> {
         let syntax = SyntaxConfig::builder()
             .trim_blocks(true)
@@ -46,7 +46,7 @@ impl Template {
             .map_err(error)?;
         let mut environment = Environment::new();
         environment.set_syntax(syntax);
-        // Templates are written for Jinja in Python: they call methods of its strings and lists, and these helpers.
+        // Templates are written for Python's Jinja: they call Python string and list methods, and these helpers.
         environment
             .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.add_function("raise_exception", |message: String| {
@@ -69,14 +69,14 @@ impl Template {
         })
     }
 
-    /// Gives the template a variable of its own, for example `enable_thinking`; JSON, or else a text.
+    /// Sets a variable of the template, for example `enable_thinking`, to JSON or else to a string.
     pub fn set(&mut self, name: &str, value: &str) {
         let json = serde_json::from_str::<serde_json::Value>(value);
         let value = json.map_or_else(|_| Value::from(value), |json| Value::from(Serde(json)));
         self.variables.insert(name.to_string(), value);
     }
 
-    /// The conversation as a text, up to where the assistant has to go on.
+    /// Renders the conversation, up to where the assistant continues.
     pub fn render(&self, messages: &[Message]) -> Result<String> {
         let template = self.environment.get_template(NAME).map_err(error)?;
         let values = context! {

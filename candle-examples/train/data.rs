@@ -1,4 +1,4 @@
-//! The text to learn, and pieces of it drawn from a seed.
+//! The training text, and random pieces of it.
 
 use candle_core::{Device, Tensor};
 use candle_examples::bundle::ALICE;
@@ -7,10 +7,10 @@ use candle_examples::{Error, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Learnt where nothing else is asked for: no download, and a minute is enough to see words.
+/// The default text: needs no download, and the model learns words within a minute.
 const PASSAGE: &str = include_str!("passage.txt");
 
-/// A text as ids: the place of each letter in the sorted list of those that occur.
+/// A text as ids: indices into the sorted list of its letters.
 pub struct Text {
     letters: Vec<char>,
     ids: Vec<u32>,
@@ -51,7 +51,7 @@ impl Text {
         })
     }
 
-    /// The beginning of the text, which starts a sample.
+    /// The first letter of the text, with which a sample starts.
     pub fn first(&self) -> Option<u32> {
         self.ids.first().copied()
     }
@@ -61,7 +61,7 @@ impl Text {
         letters.collect()
     }
 
-    /// Inputs and targets (batch, context); a target is the letter that follows its input.
+    /// Inputs and targets (batch, context); each target is the letter after its input.
     pub fn pieces(
         &self,
         [batch, context]: [usize; 2],
@@ -80,7 +80,7 @@ impl Text {
     }
 }
 
-/// splitmix64: the same on every device, since it runs on none.
+/// splitmix64, on the host, so that all devices get the same numbers.
 pub struct Random(u64);
 
 impl Random {
@@ -96,7 +96,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below `n`, which is not zero.
+    /// Below `n`, which must not be zero.
     pub fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }

@@ -1,4 +1,4 @@
-//! Trains a small LLaMA, letter by letter, on whichever device there is.
+//! Trains a small character-level LLaMA on any device.
 
 mod data;
 mod model;
@@ -16,9 +16,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 use training::{Options, Training};
 
-/// Trains a small LLaMA to write a text letter by letter, plots the loss and shows what the model has learnt.
+/// Trains a small LLaMA to write a text letter by letter, plots the loss and prints a sample.
 ///
-/// Weights and batches are drawn on the host from the seed, so that all devices begin alike and see the same.
+/// Weights and batches are generated on the host from the seed, so all devices start from the same state and see the
+/// same data.
 #[derive(Parser, Debug)]
 #[command(
     version,
@@ -28,46 +29,47 @@ use training::{Options, Training};
   train --device webgpu --steps 50 --compare"
 )]
 struct Args {
-    /// What to learn: a file; `alice` (Alice in Wonderland, downloaded from npm) [default: a passage built in]
+    /// Training text: a file, or `alice` (Alice in Wonderland, downloaded from npm) [default: a built-in passage]
     #[arg(long, value_name = "FILE|alice")]
     text: Option<String>,
 
     #[command(flatten)]
     device: DeviceArgs,
 
-    /// Steps of training
+    /// Training steps
     #[arg(long, default_value_t = 200, value_parser = at_least_one)]
     steps: usize,
 
-    /// Pieces of text per step
+    /// Pieces of text per batch
     #[arg(long, default_value_t = 8, value_parser = at_least_one)]
     batch: usize,
 
-    /// Letters per piece
+    /// Letters per piece (context length)
     #[arg(long, default_value_t = 64, value_parser = at_least_one)]
     context: usize,
 
-    /// The highest learning rate of AdamW; it rises over the first tenth of the steps and falls over the rest
+    /// Peak learning rate of AdamW, after a warm-up over the first tenth of the steps and before the decay over the
+    /// rest
     #[arg(long, default_value_t = 3e-3)]
     learning_rate: f64,
 
-    /// Equal seeds give equal runs
+    /// Random seed; equal seeds give equal runs
     #[arg(long, default_value_t = 299792458)]
     seed: u64,
 
-    /// Train on the CPU, too, from the same seed, and state the largest difference of the losses
+    /// Also train on the CPU from the same seed, and print the largest difference of the losses
     #[arg(long)]
     compare: bool,
 
-    /// Write the curve of the loss as SVG
+    /// Write the loss curve as SVG
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 
-    /// Letters to write when all is learnt
+    /// Letters of the sample that is written after training
     #[arg(long, value_name = "LETTERS", default_value_t = 120)]
     sample: usize,
 
-    /// Print one line of JSON at the end and nothing else
+    /// Print only one line of JSON, at the end
     #[arg(long)]
     json: bool,
 }
@@ -83,7 +85,7 @@ fn main() -> ExitCode {
     exit::report(run(&Args::parse()))
 }
 
-/// One finished training.
+/// The result of one training run.
 struct Run {
     label: String,
     losses: Vec<f32>,
@@ -177,7 +179,7 @@ fn train(args: &Args, text: &Text, device: &Device, label: String) -> anyhow::Re
     })
 }
 
-/// NaN where either curve has one.
+/// NaN if either curve contains NaN.
 fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
     let differences = a.iter().zip(b).map(|(a, b)| (a - b).abs());
     differences.fold(0., |worst, d| if d <= worst { worst } else { d })

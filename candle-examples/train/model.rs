@@ -1,4 +1,4 @@
-//! A LLaMA made of ops that have a gradient: candle-nn's fused norms, rotations and softmax have none.
+//! A LLaMA made of differentiable ops: candle-nn's fused norms, RoPE and softmax have no gradient.
 
 use candle_core::{DType, Device, Module, Result, Tensor, D};
 use candle_nn::ops::softmax;
@@ -104,7 +104,7 @@ impl Layer {
     }
 }
 
-/// What depends on positions alone: the rotations, and the mask that hides what comes later.
+/// What depends only on positions: the RoPE tables and the causal mask.
 struct Angles {
     cos: Tensor,
     sin: Tensor,

@@ -1,10 +1,10 @@
-//! Curves of the loss, as SVG.
+//! Plots loss curves as SVG.
 
 use anyhow::{anyhow, Result};
 use plotters::prelude::*;
 use std::path::Path;
 
-/// Draws each curve under its label; values that are not finite are left out.
+/// Draws each curve with its label; skips values that are not finite.
 pub fn write(path: &Path, curves: &[(&str, &[f32])]) -> Result<()> {
     let finite = curves.iter().flat_map(|(_, losses)| *losses);
     let finite = finite.copied().filter(|l| l.is_finite());
@@ -36,7 +36,7 @@ fn draw(
         .y_desc("loss")
         .label_style(FONT)
         .draw()?;
-    // The first curve on top and thin, so that one below it shows where they agree.
+    // The first curve is drawn last and thin, so that a curve below it stays visible where they agree.
     for (i, (label, losses)) in curves.iter().enumerate().rev() {
         let style = Palette99::pick(i).stroke_width(1 + 3 * i as u32);
         let points = losses.iter().copied().enumerate();

@@ -1,4 +1,4 @@
-//! The loop: a batch, the loss, its gradients, a step of AdamW.
+//! The training loop: batch, loss, gradients, AdamW step.
 
 use crate::data::{Random, Text};
 use crate::model::{Config, Llama};
@@ -55,7 +55,7 @@ impl<'a> Training<'a> {
         })
     }
 
-    /// One step; gives the loss before it.
+    /// Runs one step; returns the loss before it.
     pub fn step(&mut self) -> Result<f32> {
         let shape = [self.options.batch, self.options.context];
         let (inputs, targets) = self.text.pieces(shape, &mut self.random, self.device)?;
@@ -67,7 +67,7 @@ impl<'a> Training<'a> {
         loss.to_scalar()
     }
 
-    /// Up over the first tenth of the steps, then down to a tenth of the highest, as a cosine.
+    /// Linear warm-up over the first tenth of the steps, then cosine decay to a tenth of the peak.
     fn learning_rate(&self) -> f64 {
         let [done, steps] = [self.done + 1, self.options.steps].map(|n| n as f64);
         let warmup = (steps / 10.).max(1.);
@@ -80,7 +80,7 @@ impl<'a> Training<'a> {
         self.options.learning_rate * factor
     }
 
-    /// The likeliest `letters` letters after the beginning of the text.
+    /// Greedily samples `letters` letters after the first letter of the text.
     pub fn sample(&self, letters: usize) -> Result<String> {
         let mut ids: Vec<u32> = self.text.first().into_iter().collect();
         while !ids.is_empty() && ids.len() < letters {
@@ -95,14 +95,14 @@ impl<'a> Training<'a> {
     }
 }
 
-/// Draws the weights on the host, in the order of their names, which is the same everywhere.
+/// Initializes the weights on the host, in the order of their names, which is the same on all devices.
 fn init(variables: &VarMap, random: &mut Random) -> Result<()> {
     let data = variables.data().lock();
     let data = data.unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut named: Vec<_> = data.iter().collect();
     named.sort_by_key(|(name, _)| name.as_str());
     for (_, var) in named {
-        // The scales of norms stay one.
+        // Norm scales stay 1.
         if let [rows, columns] = *var.dims() {
             let spread = (3. / columns as f32).sqrt();
             let draw = || spread * random.signed();

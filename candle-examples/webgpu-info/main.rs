@@ -1,4 +1,4 @@
-//! The WebGPU adapters of this machine and the one that Candle chooses.
+//! Lists the WebGPU adapters of this machine and the one that Candle selects.
 
 use std::process::ExitCode;
 

@@ -1,15 +1,15 @@
-//! The table and the JSON of the adapters.
+//! Adapters as a table and as JSON.
 
 use candle_core::webgpu_backend::runtime::{self, AdapterReport};
 use candle_examples::device::{DeviceArgs, DeviceKind};
 use clap::Parser;
 use serde_json::{json, Value};
 
-/// Lists the WebGPU adapters and what Candle's device uses of the chosen one.
+/// Lists the WebGPU adapters, and the features of the selected one that Candle uses.
 #[derive(Parser, Debug)]
 #[command(version)]
 struct Args {
-    /// Choose this adapter: its number or a part of its name
+    /// Select this adapter: its number or part of its name
     #[arg(long, value_name = "NAME|INDEX")]
     adapter: Option<String>,
 
@@ -25,7 +25,7 @@ pub fn run() -> anyhow::Result<()> {
         device: DeviceKind::Webgpu,
         adapter: args.adapter,
     };
-    // Without a device the list is still worth reading.
+    // The list is useful even if no device opens.
     let device = wanted.open();
     let chosen = match &device {
         Ok(device) => Ok(device.as_webgpu_device()?.adapter()),
@@ -95,7 +95,7 @@ fn list<'a>(items: impl Iterator<Item = &'a str>) -> String {
     items.join(", ")
 }
 
-/// With a binary unit where the number is whole in it.
+/// With a binary unit if the number is a whole multiple of it.
 fn bytes(n: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let fitting = units.iter().find(|(shift, _)| n >= 1 << shift);

@@ -1,4 +1,4 @@
-//! From a WAV file to what Whisper hears: the logarithm of the energy in each mel band, in steps of 10 ms.
+//! WAV file to Whisper's input: the log mel spectrogram, in steps of 10 ms.
 
 use candle_core::{Device, Tensor};
 use candle_examples::{Error, Result};
@@ -9,7 +9,7 @@ use std::path::Path;
 
 pub const RATE: usize = SAMPLE_RATE;
 
-/// The samples, the mean of all channels, from -1 to 1.
+/// The samples, averaged over all channels, from -1 to 1.
 pub fn read(path: &Path) -> Result<Vec<f32>> {
     let bad = |reason: String| Error::Audio {
         path: path.to_path_buf(),
@@ -42,7 +42,7 @@ pub fn read(path: &Path) -> Result<Vec<f32>> {
     Ok(samples)
 }
 
-/// The spectrum (1, bands, 3000) of at most 30 seconds; what is missing is silence.
+/// The spectrogram (1, bands, 3000) of at most 30 seconds, padded with silence.
 pub fn spectrum(samples: &[f32], config: &Config, device: &Device) -> Result<Tensor> {
     let bands = config.num_mel_bins;
     let mel = pcm_to_mel(config, samples, &filters(bands));
@@ -51,7 +51,7 @@ pub fn spectrum(samples: &[f32], config: &Config, device: &Device) -> Result<Ten
     Ok(mel.narrow(2, 0, N_FRAMES)?.to_device(device)?)
 }
 
-/// Slaney's mel filters, (bands, frequencies): triangles of equal area, linear below 1000 Hz, logarithmic above.
+/// Slaney's mel filters (bands, frequencies): triangles of equal area, linear below 1000 Hz, logarithmic above.
 fn filters(bands: usize) -> Vec<f32> {
     let step = 6.4f64.ln() / 27.;
     let mel = 15. + (RATE as f64 / 2. / 1000.).ln() / step;

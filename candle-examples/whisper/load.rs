@@ -1,4 +1,4 @@
-//! A Whisper from the hub's files or from OpenAI's own, with the ids that steer it.
+//! Loads a Whisper from the hub's files or from OpenAI's own format, and finds its special ids.
 
 use candle_core::pickle::PthTensors;
 use candle_core::{DType, Device};
@@ -14,14 +14,14 @@ use std::path::{Path, PathBuf};
 pub enum Files {
     /// The transformers layout.
     Folder { folder: Folder, tokenizer: PathBuf },
-    /// A `.pt` of OpenAI's, whose names differ and whose dimensions are those of its tensors.
+    /// OpenAI's `.pt`, whose tensor names differ; dimensions come from the tensors.
     OpenAi {
         weights: PathBuf,
         tokenizer: PathBuf,
     },
 }
 
-/// Finds `model`, a name, a folder or a hub id, and downloads what is not here yet.
+/// Finds `model` (a name, a folder or a hub id) and downloads missing files.
 pub fn locate(model: &str) -> Result<Files> {
     if model.eq_ignore_ascii_case("tiny.en") {
         return tiny_en();
@@ -39,7 +39,7 @@ pub fn locate(model: &str) -> Result<Files> {
     })
 }
 
-/// What lies in the cache wins; then the hub; then the packages.
+/// Tries the cache, then the hub, then the packages.
 fn tiny_en() -> Result<Files> {
     let bundle = &WHISPER_TINY_EN;
     let dir = cache_dir();
@@ -67,12 +67,12 @@ fn with_tokenizer(folder: Folder) -> Result<Files> {
 pub struct Loaded {
     pub model: Whisper,
     pub tokenizer: Tokenizer,
-    /// What the decoder is told before the first word.
+    /// The special tokens before the first word.
     pub prompt: Vec<u32>,
     pub end: u32,
 }
 
-/// Models with this many tokens or more know other languages than English.
+/// Models with at least this many tokens are multilingual.
 const MULTILINGUAL: usize = 51865;
 
 pub fn load(files: &Files, language: &str, device: &Device) -> Result<Loaded> {
@@ -84,7 +84,7 @@ pub fn load(files: &Files, language: &str, device: &Device) -> Result<Loaded> {
                 path: folder.config.clone(),
                 reason: e.to_string(),
             })?;
-            // SAFETY: the files lie in a cache or a folder of models; nothing writes to them while they are mapped.
+            // SAFETY: the files lie in a cache or a model folder, and nothing writes to them while they are mapped.
             let weights = unsafe {
                 VarBuilder::from_mmaped_safetensors(&folder.weights, DType::F32, device)?
             };
@@ -94,7 +94,7 @@ pub fn load(files: &Files, language: &str, device: &Device) -> Result<Loaded> {
             let tensors = PthTensors::new(weights, Some("model_state_dict"))?;
             let config = dimensions(&tensors).ok_or_else(|| Error::Checkpoint {
                 path: weights.clone(),
-                reason: "it lacks tensors of a Whisper".to_string(),
+                reason: "it lacks tensors of Whisper".to_string(),
             })?;
             let weights = VarBuilder::from_backend(Box::new(tensors), DType::F32, device.clone());
             (config, weights.rename_f(openai_name), tokenizer)
@@ -133,7 +133,7 @@ fn dimensions(tensors: &PthTensors) -> Option<Config> {
     let [vocab_size, d_model] = dims("decoder.token_embedding.weight")?[..] else {
         return None;
     };
-    // All of OpenAI's models have heads of 64.
+    // All OpenAI models have a head_dim of 64.
     let heads = d_model / 64;
     Some(Config {
         num_mel_bins: *dims("encoder.conv1.weight")?.get(1)?,
@@ -149,7 +149,7 @@ fn dimensions(tensors: &PthTensors) -> Option<Config> {
     })
 }
 
-/// OpenAI's name of what transformers, and so Candle, calls `name`.
+/// OpenAI's name of a tensor that transformers and Candle call `name`.
 fn openai_name(name: &str) -> String {
     let mut name = name.trim_start_matches("model.").to_string();
     #[rustfmt::skip]

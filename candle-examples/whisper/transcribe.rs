@@ -15,7 +15,7 @@ pub struct Output {
     pub decode: Duration,
 }
 
-/// Transcribes `samples`, handing over each piece of text as it is known.
+/// Transcribes `samples` and passes each new piece of text to `emit`.
 pub fn transcribe(
     loaded: &mut Loaded,
     samples: &[f32],
@@ -59,7 +59,7 @@ fn decode(
     let mut ids = loaded.prompt.clone();
     let mut stream = Stream::new(&loaded.tokenizer, &ids);
     let mut show = |text: String, output: &mut Output| {
-        // Each part begins with a blank: it parts the parts, and the first needs none.
+        // Each segment begins with a space, which separates segments; the first needs none.
         let text = if output.text.is_empty() {
             text.trim_start()
         } else {
@@ -68,7 +68,7 @@ fn decode(
         output.text.push_str(text);
         emit(text);
     };
-    // The decoder looks at all tokens anew in each step; half of its context is what Whisper uses for text.
+    // Each step runs the decoder on all tokens. Whisper limits the text to half of the decoder's context.
     let most = loaded.model.config.max_target_positions / 2;
     while ids.len() < most {
         let first = ids.len() == loaded.prompt.len();
@@ -89,7 +89,7 @@ fn decode(
     Ok(())
 }
 
-/// Added to the logits: what must not be said is minus infinity.
+/// Added to the logits; minus infinity suppresses a token.
 struct Masks {
     first: Tensor,
     rest: Tensor,
@@ -99,13 +99,13 @@ impl Masks {
     fn new(loaded: &Loaded, device: &Device) -> Result<Self> {
         let config = &loaded.model.config;
         let mut mask = vec![0f32; config.vocab_size];
-        // Behind the end of text come the tokens that steer the model and those for times.
+        // The ids after end-of-text are special tokens and timestamps.
         mask.iter_mut().skip(loaded.end as usize + 1).for_each(hide);
         for &id in &config.suppress_tokens {
             mask.get_mut(id as usize).into_iter().for_each(hide);
         }
         let rest = Tensor::new(&mask[..], device)?;
-        // Nor may a text begin with its end or a lone blank.
+        // The first token may be neither end-of-text nor a lone space.
         let blank = loaded.tokenizer.id("\u{120}");
         for id in blank.into_iter().chain([loaded.end]) {
             mask.get_mut(id as usize).into_iter().for_each(hide);

@@ -1,4 +1,4 @@
-//! Reductions, and what sorts or normalises rows.
+//! Reductions, sorting and normalization.
 
 use super::{matrix, ONLY_F32, TWO};
 use crate::workload::{At, Case, Make::*, Workload};

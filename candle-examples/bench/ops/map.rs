@@ -1,4 +1,4 @@
-//! Elementwise ops and copies: bound by memory.
+//! Elementwise ops and copies, which are memory-bound.
 
 use super::{matrix, row, ALL, COPY, ONLY_F16, ONLY_F32, TWO};
 use crate::workload::{At, Case, Make::*, Workload};
@@ -29,7 +29,7 @@ pub const TABLE: &[Workload] = &[
     matrix("where_cond",  TWO,      [4096, 4096],   [1024, 1024], Other(where_cond)),
 ];
 
-/// A row that goes over all rows of a matrix.
+/// Broadcasts a row over a matrix.
 fn mul_row(at: &At) -> Result<Case> {
     let [rows, cols, _] = at.dims;
     let (x, row) = (at.random((rows, cols))?, at.random((1, cols))?);
@@ -38,14 +38,14 @@ fn mul_row(at: &At) -> Result<Case> {
     }))
 }
 
-/// Of the matrices of a batch.
+/// Transposes the matrices of a batch.
 fn transpose(at: &At) -> Result<Case> {
     let [batch, rows, cols] = at.dims;
     let x = at.random((batch, rows, cols))?;
     Ok(Case::new(&[&x.clone()], move || x.t()?.contiguous()))
 }
 
-/// With a mask of u8.
+/// Uses a u8 mask.
 fn where_cond(at: &At) -> Result<Case> {
     let [rows, cols, _] = at.dims;
     let (a, b) = (at.random((rows, cols))?, at.random((rows, cols))?);

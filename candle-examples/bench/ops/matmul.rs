@@ -1,21 +1,21 @@
-//! Products: those that are bound by arithmetic, and those of few rows, which are bound by reading the weight.
+//! Matmuls: compute-bound ones, and ones with few rows, which are bound by reading the weight.
 
 use super::{row, ALL, GEMM, TWO};
 use crate::workload::{At, Case, Make::Other, Workload};
 use candle_core::Result;
 
-/// Sizes are m, n, k; of attn_scores heads, tokens, width of a head.
+/// Sizes are m, n, k; for attn_scores heads, tokens, head_dim.
 #[rustfmt::skip]
 pub const TABLE: &[Workload] = &[
     row(GEMM,          ALL, [4096, 4096, 4096], [256, 256, 256],  Other(gemm)),
     row(GEMM,          ALL, [2048, 2048, 2048], [192, 192, 192],  Other(gemm)),
     row(GEMM,          ALL, [1024, 1024, 1024], [128, 128, 128],  Other(gemm)),
-    // A weight that lies as (n, k), as a linear layer keeps it. The last three are a prefill of TinyLlama.
+    // The weight is stored as (n, k), as in a linear layer. The last three rows are a prefill of TinyLlama.
     row("gemm_nk",     ALL, [4096, 4096, 4096], [256, 256, 256],  Other(gemm_nk)),
     row("gemm_nk",     ALL, [512, 2048, 2048],  [64, 256, 256],   Other(gemm_nk)),
     row("gemm_nk",     ALL, [512, 5632, 2048],  [64, 704, 256],   Other(gemm_nk)),
     row("gemm_nk",     ALL, [512, 2048, 5632],  [64, 256, 704],   Other(gemm_nk)),
-    // Decoding: the output, the feed-forward layers, the attention's.
+    // Decode: the output projection, the feed-forward layers, the attention projections.
     row("gemv",        TWO, [1, 32000, 2048],   [1, 4000, 256],   Other(gemv)),
     row("gemv",        TWO, [1, 5632, 2048],    [1, 704, 256],    Other(gemv)),
     row("gemv",        TWO, [1, 2048, 2048],    [1, 256, 256],    Other(gemv)),
@@ -42,7 +42,7 @@ fn gemv(at: &At) -> Result<Case> {
     }))
 }
 
-/// Queries by keys, head by head.
+/// Queries by keys, per head.
 fn attn_scores(at: &At) -> Result<Case> {
     let [heads, tokens, width] = at.dims;
     let (q, k) = (at.random(&at.dims)?, at.random(&at.dims)?);

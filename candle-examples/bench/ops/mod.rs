@@ -1,4 +1,4 @@
-//! The tables of workloads, one for each family of ops.
+//! The workload tables, one per family of ops.
 
 mod fold;
 mod map;
@@ -9,7 +9,7 @@ mod quant;
 use crate::workload::{Dims, Make, Workload};
 use candle_core::DType::{self, BF16, F16, F32};
 
-/// All of them, in the order of the report.
+/// All tables, in the order of the report.
 pub const TABLES: [&[Workload]; 5] = [
     matmul::TABLE,
     quant::TABLE,
@@ -18,10 +18,10 @@ pub const TABLES: [&[Workload]; 5] = [
     nn::TABLE,
 ];
 
-/// The product that says what a device can compute; the faster of its sizes counts.
+/// The matmul that measures a device's compute rate; the fastest size counts.
 pub const GEMM: &str = "gemm";
 
-/// The copy that says how fast a device's memory is.
+/// The copy that measures a device's memory bandwidth.
 pub const COPY: &str = "copy";
 
 const ALL: &[DType] = &[F32, F16, BF16];
@@ -45,7 +45,7 @@ const fn row(
     }
 }
 
-/// As `row`, where the sizes are the rows and columns of a matrix.
+/// A `row` whose sizes are the rows and columns of a matrix.
 const fn matrix(
     op: &'static str,
     dtypes: &'static [DType],

@@ -1,4 +1,4 @@
-//! Layers: embeddings, rotations, attention, convolutions.
+//! Layers: embedding, RoPE, attention, convolution.
 
 use super::{row, ONLY_F16, TWO};
 use crate::workload::{bytes, At, Case, Make::Other, Workload};
@@ -10,11 +10,11 @@ use candle_transformers::models::stable_diffusion::resnet::{ResnetBlock2D, Resne
 
 #[rustfmt::skip]
 pub const TABLE: &[Workload] = &[
-    // ids, words, width
+    // ids, vocabulary, hidden size
     row("embedding", TWO, [512, 32000, 2048], [64, 4000, 256], Other(embedding)),
-    // heads, tokens, width of a head
+    // heads, tokens, head_dim
     row("rope",      TWO, [32, 512, 64],      [8, 64, 64],     Other(rope)),
-    // queries, keys, width of a head; 32 heads of queries, 4 of keys, causal
+    // queries, keys, head_dim; 32 query heads, 4 key heads (GQA), causal
     row("sdpa",      ONLY_F16, [512, 512, 64],    [64, 64, 64],   Other(attention)),
     row("sdpa",      ONLY_F16, [512, 512, 128],   [64, 64, 128],  Other(attention)),
     row("sdpa",      ONLY_F16, [2048, 2048, 64],  [128, 128, 64], Other(attention)),
@@ -24,18 +24,18 @@ pub const TABLE: &[Workload] = &[
     // channels in and out, length or side, length or side of the kernel
     row("conv1d",    TWO, [384, 3000, 3],     [32, 256, 3],    Other(conv1d)),
     row("conv2d",    TWO, [320, 64, 3],       [32, 16, 3],     Other(conv2d)),
-    // The same convolution twice, as a UNet of Stable Diffusion has it: behind group_norm and silu.
+    // Two equal convolutions as in a UNet of Stable Diffusion, each after group_norm and silu.
     row("unet_block", TWO, [320, 64, 3],      [32, 16, 3],     Other(unet_block)),
-    // A group for each channel.
+    // One group per channel.
     row("depthwise1d", TWO, [512, 3000, 4],   [32, 256, 4],    Other(depthwise1d)),
     row("depthwise2d", TWO, [512, 64, 3],     [32, 16, 3],     Other(depthwise2d)),
 ];
 
-/// Only the rows that the ids name are read.
+/// Counts only the rows that the ids select.
 fn embedding(at: &At) -> Result<Case> {
     let [count, words, width] = at.dims;
     let table = at.random((words, width))?;
-    // Spread over the table.
+    // Spreads the ids over the table.
     let ids: Vec<u32> = (0..count).map(|i| (i * 7919 % words) as u32).collect();
     let ids = Tensor::new(ids, at.device)?;
     let rows = 2 * count * width * at.dtype.size_in_bytes();
@@ -74,7 +74,7 @@ fn conv2d(at: &At) -> Result<Case> {
 const HEADS: usize = 32;
 const KV_HEADS: usize = 4;
 
-/// Attention whose work is to read keys and values.
+/// Attention whose work is reading keys and values.
 fn heads(at: &At) -> Result<Case> {
     let [queries, keys, width] = at.dims;
     let q = at.random((1, HEADS, queries, width))?;
@@ -87,14 +87,14 @@ fn heads(at: &At) -> Result<Case> {
     }))
 }
 
-/// Only the products with what a query sees count.
+/// Counts only the products with keys that the causal mask lets a query see.
 fn attention(at: &At) -> Result<Case> {
     let [queries, keys, width] = at.dims;
     let seen = queries * keys - queries * (queries - 1) / 2;
     Ok(heads(at)?.flops(4 * HEADS * seen * width))
 }
 
-/// Without an embedding of the time. Only the convolutions' arithmetic counts.
+/// Without the time embedding. Counts only the convolutions' arithmetic.
 fn unet_block(at: &At) -> Result<Case> {
     let [channels, side, kernel] = at.dims;
     let x = at.random((1, channels, side, side))?;

@@ -1,4 +1,4 @@
-//! Products with quantized weights, of activations in f32: the work is to read the weights, or the arithmetic of many rows.
+//! Matmuls of f32 activations with quantized weights: bound by reading the weights, or by arithmetic for many rows.
 
 use super::{row, ONLY_F32};
 use crate::workload::{At, Case, Make::Other, Workload};
@@ -6,7 +6,7 @@ use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::{Error, Module, Result};
 use candle_examples::random::matrix;
 
-/// Sizes are m, n, k, as in the table of dense products.
+/// Sizes are m, n, k, as for dense matmuls.
 #[rustfmt::skip]
 pub const TABLE: &[Workload] = &[
     row("gemv_q4_0", ONLY_F32, [1, 32000, 2048],  [1, 4000, 256],  Other(|at| gemv(at, GgmlDType::Q4_0))),
@@ -44,7 +44,7 @@ fn gemm(at: &At, dtype: GgmlDType) -> Result<Case> {
     Ok(gemv(at, dtype)?.flops(2 * m * n * k))
 }
 
-/// Without `QMatMul::from_qtensor`, which unpacks some formats when it is made.
+/// Not `QMatMul::from_qtensor`, which dequantizes some formats at once.
 fn product(w: QTensor) -> QMatMul {
     QMatMul::QTensor(std::sync::Arc::new(w))
 }

@@ -1,4 +1,4 @@
-//! From what `--model` says to a GGUF file on this machine.
+//! From the value of `--model` to a local GGUF file.
 
 use crate::catalogue::{resolve, Source, Wanted};
 use crate::error::{Error, Result};
@@ -6,11 +6,11 @@ use crate::fetch::{cache_dir, Fetcher};
 use crate::hub;
 use std::path::PathBuf;
 
-/// Quantizations in the order of choice where a repository has several: small, and hardly worse than the original.
+/// Preferred quantizations if a repository has several: small, with little loss of quality.
 const PREFERRED: [&str; 5] = ["q4_k_m", "q4_0", "q4_1", "q5_k_m", "q8_0"];
 
-/// Finds `model`, a name of the catalogue, a path, or a hub id with or without a quantization (`org/name:Q8_0`), and
-/// downloads what is not here yet.
+/// Finds `model` (a catalogue name, a path, or a hub id with an optional quantization, `org/name:Q8_0`) and downloads
+/// missing files.
 pub fn locate(model: &str) -> Result<PathBuf> {
     let (model, quantization) = match model.rsplit_once(':') {
         Some((id, quantization)) if id.contains('/') && !quantization.contains(['/', '\\']) => {
@@ -22,15 +22,18 @@ pub fn locate(model: &str) -> Result<PathBuf> {
         Wanted::Entry(entry) => match &entry.source {
             Source::Gguf(file) => Fetcher::new(cache_dir())?.get(file),
             Source::Llama2c { .. } | Source::Hub(_) => Err(Error::Unsupported {
-                what: format!("{}, which is no GGUF: the example llama does", entry.name),
+                what: format!(
+                    "{}, which is not a GGUF file: use the example llama",
+                    entry.name
+                ),
             }),
         },
         Wanted::Path(path) => Ok(path),
         Wanted::Hub(repo) => {
             let files = hub::files(&repo)?;
             let file = choose(&files, quantization).ok_or_else(|| Error::Hub {
-                file: quantization.unwrap_or("a .gguf in one piece").to_string(),
-                reason: format!("it holds {}", files.join(", ")),
+                file: quantization.unwrap_or("a single-file .gguf").to_string(),
+                reason: format!("it contains {}", files.join(", ")),
                 repo: repo.clone(),
             })?;
             hub::get(&repo, file)
@@ -50,7 +53,7 @@ pub fn locate_tokenizer(given: &str) -> Result<PathBuf> {
 }
 
 fn choose<'a>(files: &'a [String], quantization: Option<&str>) -> Option<&'a str> {
-    // Candle reads a file that is whole, and `mmproj` are the eyes of a model.
+    // Candle cannot read split files; `mmproj` files contain vision projectors.
     let usable = |name: &&String| {
         let name = name.to_lowercase();
         name.ends_with(".gguf") && !name.contains("-of-") && !name.contains("mmproj")

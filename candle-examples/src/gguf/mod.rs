@@ -1,4 +1,4 @@
-//! GGUF: quantized weights in one file, with the tokenizer and the chat template beside them.
+//! GGUF: a file with quantized weights, a tokenizer and a chat template.
 
 #[cfg(not(target_arch = "wasm32"))]
 mod locate;
@@ -21,24 +21,24 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use unpacked::Unpacked;
 
-/// Weights of up to so many bytes in f32 are worth it on the CPU.
+/// Models below this size in f32 are dequantized on the CPU.
 const SMALL: u64 = 1 << 30;
 
-/// An open file whose metadata has been read.
+/// An open GGUF file with its metadata.
 pub struct Gguf {
     pub path: PathBuf,
     content: Content,
     reader: Box<dyn Source>,
 }
 
-/// A model with its tokenizer and its key-value cache.
+/// A model with its tokenizer and KV cache.
 pub struct Loaded {
     pub network: Network,
     pub tokenizer: Tokenizer,
     pub architecture: &'static str,
-    /// The most tokens that the model can look at.
+    /// Maximum context length in tokens.
     pub context: usize,
-    /// The id that every text begins with, where the model wants one.
+    /// The id with which every text begins, if the model requires one.
     pub begin: Option<u32>,
     /// The ids that end a reply.
     pub ends: Vec<u32>,
@@ -50,7 +50,7 @@ impl Gguf {
         Self::read(path, BufReader::new(file))
     }
 
-    /// Reads the metadata from wherever the file lies; `path` is for errors.
+    /// Reads the metadata from any source; `path` is for errors.
     pub fn read(path: &Path, mut reader: impl Source + 'static) -> Result<Self> {
         let bad = |reason: String| Error::Checkpoint {
             path: path.to_path_buf(),
@@ -77,12 +77,12 @@ impl Gguf {
         self.content.metadata.get(key)?.to_bool().ok()
     }
 
-    /// A number of any integer type.
+    /// A metadata value of any integer type.
     pub fn number(&self, key: &str) -> Option<usize> {
         number(self.content.metadata.get(key)?)
     }
 
-    /// The id of a token that the tokenizer's metadata name by its part, for example `bos`.
+    /// The id of a special token, for example `bos`, from the tokenizer's metadata.
     pub fn id(&self, part: &str) -> Option<u32> {
         let id = self.number(&format!("tokenizer.ggml.{part}_token_id"))?;
         u32::try_from(id).ok()
@@ -105,30 +105,30 @@ impl Gguf {
         self.content.metadata.get(key)?.to_vec().ok()
     }
 
-    /// How many ids the embedding knows.
+    /// Rows of the token embedding.
     fn vocabulary(&self) -> Option<usize> {
         let embedding = self.content.tensor_infos.get("token_embd.weight")?;
         embedding.shape.dims().first().copied()
     }
 
-    /// The size of all weights, if they were in f32.
+    /// Size of all weights in f32.
     pub fn f32_bytes(&self) -> u64 {
         let tensors = self.content.tensor_infos.values();
         tensors.map(|t| t.shape.elem_count() as u64 * 4).sum()
     }
 
-    /// Whether products with the weights in f32 are better on `device`: the CPU's with blocks round the activations to 8 bits.
+    /// Whether f32 weights are better on `device`: the CPU's quantized matmul rounds activations to 8 bits.
     pub fn suits_f32(&self, device: &Device) -> bool {
         device.is_cpu() && self.f32_bytes() < SMALL
     }
 
-    /// The same file with its weights in f32, each unpacked when it is read.
+    /// The same file with f32 weights, each dequantized when it is read.
     pub fn unpacked(mut self) -> Self {
         self.reader = Box::new(Unpacked::new(&mut self.content, self.reader));
         self
     }
 
-    /// The chat template: `given`, or the file's own, or ChatML where the tokenizer has its tokens.
+    /// The chat template: `given`, else the file's, else ChatML if the tokenizer has its tokens.
     pub fn template(&self, tokenizer: &Tokenizer, given: Option<&str>) -> Result<Template> {
         let name = |part| self.id(part).and_then(|id| tokenizer.name(id));
         let chatml = || tokenizer.id("<|im_start|>").map(|_| CHATML);
@@ -142,7 +142,7 @@ impl Gguf {
         Template::new(source, &begin, &end)
     }
 
-    /// Puts the model on `device`; its tokenizer may be the file's own or another.
+    /// Loads the model to `device`, with the file's own or another tokenizer.
     pub fn load(mut self, tokenizer: Tokenizer, device: &Device) -> Result<Loaded> {
         let bad = |reason: &str| Error::Checkpoint {
             path: self.path.clone(),
@@ -150,7 +150,7 @@ impl Gguf {
         };
         let architecture = network::find(self.text("general.architecture"))?;
         let context = self.number(&format!("{}.context_length", architecture.name));
-        let context = context.ok_or_else(|| bad("it does not tell the length of its context"))?;
+        let context = context.ok_or_else(|| bad("it has no context_length"))?;
         let vocabulary = self
             .vocabulary()
             .ok_or_else(|| bad("no token_embd.weight"))?;
@@ -162,18 +162,18 @@ impl Gguf {
                 .iter()
                 .filter_map(|part| self.id(part)),
         );
-        // Where nothing is said, it is the tokenizer's kind that decides.
+        // Without this flag, the kind of the tokenizer decides.
         let begins = self.flag("tokenizer.ggml.add_bos_token");
         let begins = begins.unwrap_or(self.text("tokenizer.ggml.model") == Some("llama"));
         let begin = self.id("bos").filter(|_| begins);
         measure(&self.content, architecture.positions).map_err(|reason| bad(&reason))?;
-        // candle-transformers panics on some files: it divides by numbers of heads, and takes shapes for granted.
+        // candle-transformers panics on some files: it divides by head counts and does not check shapes.
         let load = || (architecture.load)(self.content, &mut *self.reader, device);
         let network = match catch_unwind(AssertUnwindSafe(load)) {
             Ok(loaded) => loaded?,
             Err(_) => {
                 let path = self.path;
-                let reason = format!("it is no model of the kind {}", architecture.name);
+                let reason = format!("it is not a valid {} model", architecture.name);
                 return Err(Error::Checkpoint { path, reason });
             }
         };
@@ -188,17 +188,17 @@ impl Gguf {
     }
 }
 
-/// Far above any model.
+/// Far above any real model.
 const MOST: [(&str, usize); 3] = [
     ("block_count", 1 << 12),
     ("expert_count", 1 << 12),
     ("context_length", 1 << 24),
 ];
 
-/// Refuses metadata that ask for more than the tensors are worth, or any model takes: candle-transformers allocates what they say.
-/// `positions` is how many of them it makes angles for, if not as many as the metadata tell.
+/// Rejects metadata with sizes that exceed the tensors or any real model, since candle-transformers allocates what they say. `positions` is
+/// the number of RoPE angles if it does not depend on the metadata.
 fn measure(content: &Content, positions: usize) -> Result<(), String> {
-    // Of any prefix, since some of it comes from the keys of an architecture's relatives.
+    // Under any prefix: some loaders read the keys of a related architecture.
     let greatest = |name: &str| {
         let named = |key: &str| key.split_once('.').is_some_and(|(_, rest)| rest == name);
         let values = content.metadata.iter().filter(|(key, _)| named(key));
@@ -226,7 +226,7 @@ fn measure(content: &Content, positions: usize) -> Result<(), String> {
         .unwrap_or(0);
     if width > widest || head.checked_mul(heads).is_none_or(|all| all > widest) {
         return Err(format!(
-            "{heads} heads of {head} and tokens of {width} are more than its tensors have"
+            "{heads} heads of {head} and embeddings of {width} exceed the sizes of its tensors"
         ));
     }
     let positions = match positions {
@@ -238,15 +238,14 @@ fn measure(content: &Content, positions: usize) -> Result<(), String> {
         .is_none_or(|angles| angles > MOST_ANGLES)
     {
         return Err(format!(
-            "{positions} positions with heads of {head} are more than any model has"
+            "{positions} positions with heads of {head} exceed any known model"
         ));
     }
     Ok(())
 }
 
-/// Whether the file has the bytes of all its tensors, some for each. Candle multiplies their sizes without a look at how
-/// large they are, lets many of them be the same bytes, and makes a slice of blocks from a dangling pointer of bytes where
-/// there are none.
+/// Checks that the file contains all its tensors, that none is empty, and that they do not overlap. Candle multiplies sizes without
+/// overflow checks, allows tensors to share bytes, and makes a slice of blocks from a dangling pointer for an empty tensor.
 fn check(content: &Content, size: u64) -> Result<(), String> {
     let mut all = 0u64;
     for (name, tensor) in &content.tensor_infos {
@@ -260,7 +259,7 @@ fn check(content: &Content, size: u64) -> Result<(), String> {
             start.checked_add(bytes as u64)
         });
         if end.is_none_or(|end| end > size) {
-            return Err(format!("{name} {dims:?} is not in its {size} bytes"));
+            return Err(format!("{name} {dims:?} is not within its {size} bytes"));
         }
     }
     match all > size {

@@ -1,4 +1,4 @@
-//! The architectures of GGUF files that candle-transformers can run, one row each.
+//! The GGUF architectures that candle-transformers can run, one row each.
 
 use crate::error::{Error, Result};
 use crate::generate::Causal;
@@ -10,20 +10,20 @@ use candle_transformers::models::{
 };
 use std::io::{Read, Seek};
 
-/// Where the tensors are read from.
+/// A source of tensor data.
 pub trait Source: Read + Seek {}
 
 impl<T: Read + Seek> Source for T {}
 
-/// From ids (1, T) and the position of the first to logits (1, vocab). At position 0 the cache begins anew.
+/// Maps ids (1, T) and the position of the first to logits (1, vocab). Position 0 clears the KV cache.
 pub type Forward = Box<dyn FnMut(&Tensor, usize) -> candle_core::Result<Tensor>>;
 
 type Loading = candle_core::Result<Forward>;
 
 pub struct Architecture {
-    /// What `general.architecture` says, and the prefix of the metadata's keys.
+    /// The value of `general.architecture`, and the prefix of metadata keys.
     pub name: &'static str,
-    /// How many positions candle-transformers makes angles for; the file's own limit may be lower.
+    /// Positions for which candle-transformers computes RoPE angles; the file's own limit may be lower.
     pub positions: usize,
     pub load: fn(Content, &mut dyn Source, &Device) -> Loading,
 }
@@ -65,11 +65,11 @@ fn load_qwen3(file: Content, mut from: &mut dyn Source, device: &Device) -> Load
     let on_cpu = device.is_cpu();
     let mut model = qwen3::ModelWeights::from_gguf(file, &mut from, device)?;
     Ok(Box::new(move |ids, at| {
-        // The others begin anew by themselves.
+        // The other models clear their cache by themselves.
         if at == 0 {
             model.clear_kv_cache();
         }
-        // On the CPU it has a cache for prompts, which single tokens do not enter: a prompt behind them misses them.
+        // On the CPU, the prompt cache does not see single-token steps, so a later prompt would miss those tokens.
         if on_cpu && at > 0 {
             return singly(ids, at, |id, at| model.forward(id, at));
         }
@@ -85,8 +85,8 @@ fn load_phi3(file: Content, mut from: &mut dyn Source, device: &Device) -> Loadi
 fn load_gemma3(file: Content, mut from: &mut dyn Source, device: &Device) -> Loading {
     let mut model = gemma3::ModelWeights::from_gguf(file, &mut from, device)?;
     Ok(Box::new(move |ids, at| {
-        // Its mask behind a cache joins f32 zeros, which would hide the cache, to u32 (huggingface/candle#3299); a
-        // single token has no mask.
+        // With cached tokens, the mask would concatenate f32 zeros, which would hide the cache, and u32
+        // (huggingface/candle#3299). A single token needs no mask.
         if at > 0 {
             return singly(ids, at, |id, at| model.forward(id, at));
         }
@@ -94,7 +94,7 @@ fn load_gemma3(file: Content, mut from: &mut dyn Source, device: &Device) -> Loa
     }))
 }
 
-/// One pass for each of `ids`; the logits of the last.
+/// Runs one forward pass per id; returns the logits of the last.
 fn singly(
     ids: &Tensor,
     at: usize,
@@ -107,7 +107,7 @@ fn singly(
     Ok(logits)
 }
 
-/// A loaded model of any of the architectures.
+/// A loaded model of any architecture.
 pub struct Network(Forward);
 
 impl Network {

@@ -1,4 +1,4 @@
-//! The tensors of a GGUF file as if they lay there in f32: each is unpacked when it is read.
+//! Presents the tensors of a GGUF file as f32: each is dequantized when it is read.
 
 use super::Source;
 use candle_core::quantized::gguf_file::{Content, TensorInfo};
@@ -10,15 +10,15 @@ use std::io::{self, Cursor, Read, Seek, SeekFrom};
 pub struct Unpacked {
     from: Box<dyn Source>,
     data_offset: u64,
-    /// What the file has, by where it would begin in f32.
+    /// The file's tensors, by their offsets in f32.
     tensors: BTreeMap<u64, TensorInfo>,
     size: u64,
-    /// The one that is being read.
+    /// The tensor being read.
     tensor: Cursor<Vec<u8>>,
 }
 
 impl Unpacked {
-    /// `content` says afterwards what the reader gives.
+    /// Changes the dtypes and offsets in `content` to those that this reader provides.
     pub fn new(content: &mut Content, from: Box<dyn Source>) -> Self {
         let mut tensors = BTreeMap::new();
         let mut size = 0;
@@ -41,7 +41,7 @@ impl Unpacked {
     }
 }
 
-/// Knows the end and where tensors begin, which is what Candle looks for.
+/// Supports the end and the starts of tensors, which is all that Candle seeks.
 impl Seek for Unpacked {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let at = match to {

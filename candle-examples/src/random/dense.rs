@@ -1,11 +1,11 @@
-//! Weights of `models::llama`, drawn on the device.
+//! Random weights for `models::llama`, generated on the device.
 
 use candle_core::{DType, Device, Result, Shape, Tensor};
 use candle_nn::var_builder::SimpleBackend;
 use candle_nn::{Init, VarBuilder};
 use half::{bf16, f16};
 
-/// A builder whose tensors are drawn on `device` in `dtype`, each once, as the model asks for it.
+/// A builder that generates each tensor on `device` in `dtype` when the model requests it.
 pub fn weights(dtype: DType, device: &Device) -> VarBuilder<'static> {
     VarBuilder::from_backend(Box::new(Random), dtype, device.clone())
 }
@@ -14,7 +14,7 @@ struct Random;
 
 impl SimpleBackend for Random {
     fn get(&self, shape: Shape, name: &str, _: Init, dtype: DType, dev: &Device) -> Result<Tensor> {
-        // Norms scale by one, as in a fresh model; the deviation is that of transformers' initializer.
+        // Norm weights are 1, as in a new model; the standard deviation is that of transformers' initializer.
         if name.contains("norm") {
             return Tensor::ones(shape, dtype, dev);
         }
@@ -26,7 +26,7 @@ impl SimpleBackend for Random {
     }
 
     fn get_unchecked(&self, name: &str, _: DType, _: &Device) -> Result<Tensor> {
-        candle_core::bail!("random weights need the shape of {name}")
+        candle_core::bail!("random weights require a shape for {name}")
     }
 
     fn contains_tensor(&self, _: &str) -> bool {

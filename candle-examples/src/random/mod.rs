@@ -1,4 +1,4 @@
-//! Random weights of a given shape: for measuring without a checkpoint.
+//! Random weights of a given architecture, for measurements without a checkpoint.
 
 mod dense;
 mod quantized;
@@ -29,7 +29,7 @@ pub const PRESETS: &[Preset] = &[
 ];
 
 impl Preset {
-    /// The same with room for `tokens`, if its own context is shorter: random weights know of none.
+    /// Extends the context to `tokens` if it is shorter: random weights have no trained limit.
     pub fn with_room(self, tokens: usize) -> Self {
         Self {
             context: self.context.max(tokens),

@@ -1,4 +1,4 @@
-//! GGUF files of `models::quantized_llama`, in memory: all matrices read the same random blocks.
+//! In-memory GGUF files for `models::quantized_llama`: all matrices share the same random blocks.
 
 use super::Preset;
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
 use std::io::Cursor;
 
-/// A format of quantized weights.
+/// A quantized weight format.
 #[derive(Debug)]
 pub struct Quant {
     pub name: &'static str,
@@ -29,10 +29,10 @@ pub const QUANTS: &[Quant] = &[
     Quant { name: "q6_k", dtype: GgmlDType::Q6K },
 ];
 
-/// The random blocks, which repeat: quantizing 1.1e9 numbers takes minutes. A prime, so that the rows of a matrix differ.
+/// Number of random blocks, which repeat: quantizing 1.1e9 numbers takes minutes. A prime, so that the rows of a matrix differ.
 const BLOCKS: usize = 257;
 
-/// So many bytes of random blocks.
+/// `bytes` bytes of random blocks.
 fn blocks(dtype: GgmlDType, bytes: usize) -> Result<Vec<u8>> {
     let values = Tensor::randn(0f32, 0.02, BLOCKS * dtype.block_size(), &Device::Cpu)?;
     let blocks = QTensor::quantize(&values, dtype)?;
@@ -46,10 +46,10 @@ pub fn matrix(dtype: GgmlDType, (rows, cols): (usize, usize), device: &Device) -
     Ok(qtensor_from_ggml(dtype, &bytes, vec![rows, cols], device)?)
 }
 
-/// The head of a file and its tensors: the matrices, output and embedding included, in `quant`; the norms in f32.
+/// The metadata and tensors of a file: all matrices, output and embedding included, in `quant`; the norms in f32.
 ///
-/// Each tensor is read into memory of its own, but from the same bytes, so the file is as large as its largest matrix.
-/// It is an error where rows are no whole number of blocks, as those of stories15m in K-quants.
+/// Each tensor is read into its own memory, but from the same bytes, so the file is as large as its largest matrix. An error if rows are
+/// not a whole number of blocks, as those of stories15m in K-quants.
 pub fn gguf(preset: &Preset, quant: &Quant) -> Result<(Content, Cursor<Vec<u8>>)> {
     let (block, size) = (quant.dtype.block_size(), quant.dtype.type_size());
     let tensors = tensors(preset);
@@ -109,7 +109,7 @@ fn metadata(preset: &Preset) -> [(String, Value); 7] {
     .map(|(key, value)| (format!("llama.{key}"), value))
 }
 
-/// Names and dims, rows first.
+/// Names and dims (rows first) of all matrices and norms.
 fn tensors(preset: &Preset) -> Vec<(String, Vec<usize>)> {
     let &Preset {
         hidden,

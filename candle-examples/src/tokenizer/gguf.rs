@@ -1,4 +1,4 @@
-//! A tokenizer from the metadata of a GGUF file: byte-level BPE (`gpt2`), or SentencePiece's BPE (`llama`).
+//! A tokenizer from the metadata of a GGUF file: byte-level BPE (`gpt2`), or SentencePiece BPE (`llama`).
 
 use super::pre;
 use crate::gguf::Gguf;
@@ -12,12 +12,12 @@ use tokenizers::{AddedToken, Tokenizer};
 /// Marks a space in the pieces of SentencePiece.
 const SPACE: &str = "\u{2581}";
 
-/// What a `tokenizer.ggml.token_type` of this number stands for.
+/// Values of `tokenizer.ggml.token_type`.
 const UNKNOWN: usize = 2;
 const CONTROL: usize = 3;
 const USER_DEFINED: usize = 4;
 
-/// Bytes of a piece that can be made of others: each way to cut it is looked up.
+/// Maximum bytes of a piece for which merges are searched: every split of the piece is looked up.
 const LONGEST: usize = 1024;
 
 type Reason = Box<dyn std::error::Error + Send + Sync>;
@@ -30,7 +30,7 @@ pub fn build(file: &Gguf) -> Result<Tokenizer, Reason> {
         Some("llama") => sentence_piece(file, &tokens)?,
         other => {
             let other = other.unwrap_or("(none)");
-            return Err(format!("the kind `{other}` is not gpt2 or llama").into());
+            return Err(format!("its kind `{other}` is not gpt2 or llama").into());
         }
     };
     let types = file.numbers("tokenizer.ggml.token_type");
@@ -49,7 +49,7 @@ fn byte_level(file: &Gguf, tokens: &[String]) -> Result<Tokenizer, Reason> {
     let merges = merges.ok_or("tokenizer.ggml.merges is missing")?;
     let pair = |merge: &String| {
         let pair = merge.split_once(' ');
-        let (a, b) = pair.ok_or_else(|| format!("{merge:?} is no pair"))?;
+        let (a, b) = pair.ok_or_else(|| format!("{merge:?} is not a pair"))?;
         Ok((a.to_string(), b.to_string()))
     };
     let merges = merges
@@ -70,7 +70,7 @@ fn byte_level(file: &Gguf, tokens: &[String]) -> Result<Tokenizer, Reason> {
 fn sentence_piece(file: &Gguf, tokens: &[String]) -> Result<Tokenizer, Reason> {
     let scores = file.floats("tokenizer.ggml.scores");
     let scores = scores.filter(|s| s.len() == tokens.len());
-    let scores = scores.ok_or("tokenizer.ggml.scores does not go with the tokens")?;
+    let scores = scores.ok_or("tokenizer.ggml.scores does not match the tokens")?;
     let mut builder = bpe(tokens, merges(tokens, &scores))
         .byte_fallback(true)
         .fuse_unk(true);
@@ -101,8 +101,8 @@ fn bpe(tokens: &[String], merges: Merges) -> BpeBuilder {
     BPE::builder().vocab_and_merges(vocabulary, merges)
 }
 
-/// SentencePiece joins the neighbours that make the piece of the best score: as a list of merges, all the pairs that
-/// make a piece, the best piece's first.
+/// SentencePiece joins the neighbours that form the piece with the best score. As a list of merges: all pairs that form
+/// a piece, in descending order of the piece's score.
 fn merges(tokens: &[String], scores: &[f32]) -> Merges {
     let ids: HashMap<&str, usize> = tokens.iter().map(String::as_str).zip(0..).collect();
     let mut found = Vec::new();
@@ -185,7 +185,7 @@ mod tests {
             ),
         ];
         let tokenizer = made("gpt2", &tokens, &extra);
-        // No space in front of the text, and digits apart although a merge would join them.
+        // No space before the text; digits stay separate although a merge would join them.
         let found = ids(&tokenizer, "hi hi 12<|im_end|>hi");
         assert_eq!(found, [4, 5, 3, 6, 7, 0, 4]);
         let decode = |skip| tokenizer.decode(&found, skip).expect("known ids");
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(ids(&tokenizer, "e\u{301}"), [2]);
     }
 
-    /// The same pieces as llama2.c's file has them.
+    /// The same pieces as in llama2.c's file.
     const PIECES: [(&str, f32); 7] = [
         (" ", -9.),
         ("a", -9.),

@@ -1,7 +1,7 @@
 //! llama2.c's `tokenizer.bin`: the pieces of a SentencePiece BPE model with their scores.
 //!
-//! The file: u32 length of the longest piece, then for each id f32 score, u32 length, bytes. Ids 0, 1, 2 are
-//! unknown, begin, end; id `b + 3` stands for the byte `b`; spaces are plain spaces.
+//! Format: u32 length of the longest piece, then for each id f32 score, u32 length, bytes. Ids 0, 1 and 2 are unknown,
+//! begin and end; id `b + 3` is the byte `b`; spaces are plain spaces.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
@@ -17,7 +17,7 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Reads the file's bytes; the error says what is wrong with them.
+    /// Parses the file's bytes; the error says what is wrong with them.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let mut rest = bytes;
         let mut take = |n: usize| {
@@ -33,19 +33,17 @@ impl Vocabulary {
             let length = take(4).and_then(word).map(u32::from_le_bytes);
             let length = length.map(|n| n as usize).filter(|n| *n <= longest.max(16));
             let piece = length.and_then(&mut take);
-            let piece = piece.ok_or_else(|| format!("token {} is cut off", pieces.len()))?;
+            let piece = piece.ok_or_else(|| format!("token {} is truncated", pieces.len()))?;
             pieces.push((score, piece.to_vec()));
         }
         if !rest.is_empty() {
-            return Err(format!("{} stray bytes at its end", rest.len()));
+            return Err(format!("{} extra bytes at its end", rest.len()));
         }
         if pieces.len() < PIECES as usize {
             let found = pieces.len();
-            return Err(format!(
-                "it holds {found} tokens, fewer than there are bytes"
-            ));
+            return Err(format!("it has {found} tokens, fewer than there are bytes"));
         }
-        // Control and byte tokens are never made from text.
+        // Control and byte tokens are never formed from text.
         let text = (0u32..).zip(&pieces).skip(PIECES as usize);
         let ids = text.map(|(id, (_, piece))| (piece.clone(), id)).collect();
         Ok(Self { pieces, ids })
@@ -59,7 +57,7 @@ impl Vocabulary {
         self.pieces.is_empty()
     }
 
-    /// BOS, then the text behind one space, joined greedily: of all neighbours the best-scoring pair first.
+    /// BOS, then the text after one space, merged greedily: the neighbouring pair with the best score first.
     pub fn encode(&self, text: &str) -> Vec<u32> {
         if text.is_empty() {
             return vec![BOS];
@@ -85,7 +83,7 @@ impl Vocabulary {
             .collect();
         while let Some(pair) = pairs.pop() {
             let (left, right) = (pair.left, pair.right);
-            // Either side may have been merged away, or grown, since the pair was noted.
+            // The nodes may have been merged since this pair was queued.
             let current = nodes[left].live
                 && nodes[left].next == Some(right)
                 && (nodes[left].id, nodes[right].id) == pair.ids;
@@ -106,7 +104,7 @@ impl Vocabulary {
         std::iter::once(BOS).chain(tokens).collect()
     }
 
-    /// The bytes of `ids`; a BOS in front takes the space away that `encode` put there.
+    /// The bytes of `ids`. After a leading BOS, removes the space that `encode` adds.
     pub fn decode(&self, ids: &[u32]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (i, &id) in ids.iter().enumerate() {
@@ -123,11 +121,11 @@ impl Vocabulary {
         bytes
     }
 
-    /// The piece that the nodes at `left` and behind it make together, if there is one.
+    /// The piece that the node at `left` and its successor form, if any.
     fn pair(&self, nodes: &[Node], left: usize) -> Option<Pair> {
         let right = nodes[left].next?;
         let ids = (nodes[left].id, nodes[right].id);
-        // Byte tokens are what is left over: they never join.
+        // Byte tokens are fallbacks and never merge.
         if ids.0 < PIECES || ids.1 < PIECES {
             return None;
         }
@@ -148,7 +146,7 @@ impl Vocabulary {
     }
 }
 
-/// A token of the text in a doubly linked list over indices.
+/// A token of the text, in a doubly linked list of indices.
 struct Node {
     id: u32,
     previous: Option<usize>,
@@ -175,7 +173,7 @@ struct Pair {
     merged: u32,
 }
 
-/// The best score first, of equal ones the leftmost.
+/// Best score first, then leftmost.
 impl Ord for Pair {
     fn cmp(&self, other: &Self) -> Ordering {
         let score = self.score.total_cmp(&other.score);
@@ -201,7 +199,7 @@ impl Eq for Pair {}
 pub mod tests {
     use super::*;
 
-    /// A tokenizer.bin with the control and byte tokens and then `pieces`.
+    /// A tokenizer.bin with the control and byte tokens, then `pieces`.
     pub fn file(pieces: &[(&str, f32)]) -> Vec<u8> {
         let mut bytes = 8u32.to_le_bytes().to_vec();
         let mut push = |piece: &[u8], score: f32| {

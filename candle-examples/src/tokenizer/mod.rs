@@ -1,5 +1,5 @@
-//! Text to token ids and back: `tokenizer.json` and a GGUF's metadata through the tokenizers crate, llama2.c's
-//! `tokenizer.bin` by our own reader.
+//! Text to token ids and back: `tokenizer.json` and GGUF metadata through the tokenizers crate, llama2.c's
+//! `tokenizer.bin` through our own reader.
 
 mod gguf;
 mod llama2c;
@@ -16,7 +16,7 @@ pub struct Tokenizer {
     kind: Kind,
 }
 
-/// The tokens that end a text or a turn, by the names that models give them.
+/// Names of the tokens that end a text or a turn, in various models.
 const ENDS: [&str; 6] = [
     "</s>",
     "<|endoftext|>",
@@ -57,7 +57,7 @@ impl Tokenizer {
         })
     }
 
-    /// The bytes of llama2.c's `tokenizer.bin`; `path` is for errors.
+    /// Parses the bytes of llama2.c's `tokenizer.bin`; `path` is for errors.
     pub fn llama2c(path: &Path, bytes: &[u8]) -> Result<Self> {
         let path = path.to_path_buf();
         match Vocabulary::parse(bytes) {
@@ -83,7 +83,7 @@ impl Tokenizer {
         }
     }
 
-    /// Fails where the tokenizer can name ids that the model's embedding does not have.
+    /// An error if the tokenizer has ids beyond the model's embedding.
     pub fn check_fits(&self, vocab_size: usize) -> Result<()> {
         let size = match &self.kind {
             Kind::Json(json) => json.get_vocab_size(true),
@@ -94,13 +94,11 @@ impl Tokenizer {
         }
         Err(Error::Tokenizer {
             path: self.path.clone(),
-            reason: format!(
-                "it has {size} tokens, the model {vocab_size}: they do not belong together"
-            ),
+            reason: format!("it has {size} tokens, the model {vocab_size}: they do not match"),
         })
     }
 
-    /// The ids of `text`, with the tokens that the model expects in front of it.
+    /// The ids of `text`, after the tokens that the model expects at the start.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         match &self.kind {
             Kind::Json(json) => self.encode_json(json, text, true),
@@ -108,7 +106,7 @@ impl Tokenizer {
         }
     }
 
-    /// The ids of `text` and of no more.
+    /// The ids of `text` alone.
     pub fn encode_bare(&self, text: &str) -> Result<Vec<u32>> {
         match &self.kind {
             Kind::Json(json) => self.encode_json(json, text, false),
@@ -131,8 +129,8 @@ impl Tokenizer {
         }
     }
 
-    /// Whether `text` begins with a special token. A text is cut at those first, so that what stands before one has no
-    /// influence on the ids from there on.
+    /// Whether `text` begins with a special token. Text is split at special tokens first, so text before one does not
+    /// influence the ids that follow.
     pub fn begins_special(&self, text: &str) -> bool {
         match &self.kind {
             Kind::Json(json) => {
@@ -145,7 +143,7 @@ impl Tokenizer {
         }
     }
 
-    /// The text of `ids`; a character cut in half becomes U+FFFD.
+    /// The text of `ids`. An incomplete character becomes U+FFFD.
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
         match &self.kind {
             Kind::Json(json) => json.decode(ids, true).map_err(|e| Error::Tokenizer {
@@ -158,7 +156,7 @@ impl Tokenizer {
         }
     }
 
-    /// The name of a token; llama2.c's vocabularies name none.
+    /// The name of a token; `None` for llama2.c's vocabularies, whose tokens have no names.
     pub fn name(&self, id: u32) -> Option<String> {
         match &self.kind {
             Kind::Json(json) => json.id_to_token(id),
@@ -166,7 +164,7 @@ impl Tokenizer {
         }
     }
 
-    /// The id of a token by its name; llama2.c's vocabularies name none.
+    /// The id of a named token; `None` for llama2.c's vocabularies, whose tokens have no names.
     pub fn id(&self, token: &str) -> Option<u32> {
         match &self.kind {
             Kind::Json(json) => json.token_to_id(token),
@@ -181,15 +179,15 @@ impl Tokenizer {
                 .iter()
                 .filter_map(|token| json.token_to_id(token))
                 .collect(),
-            // llama2.c's models were trained on stories that the next story's BOS ends.
+            // llama2.c's models were trained on concatenated stories, so BOS also ends a story.
             Kind::Llama2c(_) => vec![llama2c::BOS, llama2c::EOS],
         }
     }
 }
 
-/// Turns ids that come one by one into text, holding back characters until they are whole.
+/// Decodes ids one by one and holds incomplete characters back.
 ///
-/// Decoding depends on what stands before, so each step decodes a short window that starts at a known boundary.
+/// Decoding depends on the preceding ids, so each step decodes a short window that starts at a known boundary.
 pub struct Stream<'a> {
     tokenizer: &'a Tokenizer,
     ids: Vec<u32>,
@@ -208,7 +206,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// The text that `id` completes; empty while a character is still incomplete.
+    /// The text that `id` completes; empty while a character is incomplete.
     pub fn push(&mut self, id: u32) -> Result<String> {
         self.ids.push(id);
         let text = self.pending()?;
@@ -220,7 +218,7 @@ impl<'a> Stream<'a> {
         Ok(text)
     }
 
-    /// What is still held back at the end.
+    /// The text still held back.
     pub fn finish(self) -> Result<String> {
         self.pending()
     }

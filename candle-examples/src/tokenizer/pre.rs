@@ -1,4 +1,4 @@
-//! How byte-level tokenizers cut a text into words before they join bytes: `tokenizer.ggml.pre`, one row for each way.
+//! How byte-level tokenizers split text into words before merging: `tokenizer.ggml.pre`, one row per scheme.
 
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::pre_tokenizers::digits::Digits;
@@ -7,21 +7,21 @@ use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::tokenizer::SplitDelimiterBehavior;
 
 pub struct Pre {
-    /// The names that files use for it.
+    /// The names of this scheme in GGUF files.
     names: &'static [&'static str],
     words: Words,
-    /// A word that is a token is taken as it is, whatever the merges make of it.
+    /// A word that is itself a token is kept, whatever the merges would make of it.
     pub whole_words: bool,
-    /// Letters and their marks are composed first (Unicode's form NFC).
+    /// Normalizes to Unicode NFC first.
     pub composed: bool,
 }
 
 enum Words {
-    /// GPT-2's, which is built into the byte level.
+    /// GPT-2's pattern, which is built into `ByteLevel`.
     Gpt2,
-    /// GPT-2's behind a cut around every digit.
+    /// GPT-2's pattern, after splitting off every digit.
     Gpt2Digits,
-    /// Those of cl100k, with a pattern for its numbers.
+    /// The pattern of cl100k, with this pattern for numbers.
     Cl100k(&'static str),
 }
 
@@ -85,7 +85,7 @@ mod tests {
         parts.iter().map(|(word, ..)| word.to_string()).collect()
     }
 
-    /// \u{120} is how the byte level writes a space, \u{10a} a line's end.
+    /// In the byte-level alphabet, \u{120} is a space and \u{10a} a newline.
     #[test]
     fn each_row_cuts_as_its_model_does() {
         const TEXT: &str = "It'S 2024,\n\n ok";

@@ -1,4 +1,4 @@
-//! The program `bench`: rates that make sense, rows that fail alone, and what is made of saved runs.
+//! The program `bench`: plausible rates, isolated failures of rows, and reports on saved runs.
 
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
@@ -97,7 +97,7 @@ fn webgpu() {
     check("webgpu");
 }
 
-/// The one file that a run wrote to the folder.
+/// The only file that a run wrote to the folder.
 fn saved(folder: &Path) -> PathBuf {
     let files = std::fs::read_dir(folder).unwrap();
     let files: Vec<_> = files.map(|file| file.unwrap().path()).collect();

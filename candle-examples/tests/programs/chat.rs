@@ -1,4 +1,4 @@
-//! The program `chat`, on a small model made here, and on the real one.
+//! The program `chat`, with a small generated model and with the real one.
 
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
@@ -20,7 +20,7 @@ const DIM: usize = 32;
 const CONTEXT: u32 = 256;
 const SPECIAL: [&str; 2] = ["<|im_start|>", "<|im_end|>"];
 
-/// As GPT-2 writes bytes: what can be printed as it is, the rest from U+0100 on.
+/// GPT-2's byte alphabet: printable bytes as they are, the others from U+0100 on.
 fn alphabet() -> impl Iterator<Item = String> {
     let mut next = 0xff;
     (0..=0xffu8).map(move |byte| {
@@ -39,7 +39,7 @@ fn model(dir: &Path) -> PathBuf {
     model_of(dir, |matrix| blocks(matrix, GgmlDType::F32))
 }
 
-/// A LLaMA of one layer with weights from a fixed sequence, whose tokens are bytes, and ChatML's two.
+/// A one-layer LLaMA with weights from a fixed sequence; its tokens are bytes and ChatML's two.
 fn model_of(dir: &Path, pack: fn(&Tensor) -> QTensor) -> PathBuf {
     let text = |text: &str| Value::String(text.to_string());
     let tokens: Vec<_> = alphabet().chain(SPECIAL.map(str::to_string)).collect();
@@ -212,7 +212,7 @@ fn a_full_context_forgets_the_oldest_turns() {
         assert!(talk.tokens() <= CONTEXT as usize);
     }
     assert!(forgotten > 0);
-    // The system's message stays.
+    // The system message stays.
     assert_eq!(talk.messages()[0].content, "S");
     assert_eq!(talk.messages().len(), 1 + 2 * (6 - forgotten));
 }

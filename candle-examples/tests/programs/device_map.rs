@@ -1,4 +1,4 @@
-//! The program `device-map`: however the layers are spread, the text is that of `llama` on one device.
+//! The program `device-map`: for any distribution of layers, the text is that of `llama` on one device.
 
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
@@ -27,7 +27,7 @@ fn ids(output: &Output) -> (Value, Value) {
 const MAP: &str = env!("CARGO_BIN_EXE_device-map");
 const LLAMA: &str = env!("CARGO_BIN_EXE_llama");
 
-/// What `llama` says on the CPU, and `device-map` on each list of devices.
+/// Compares `llama` on the CPU with `device-map` on each list of devices.
 fn same_on(model: &Path, more: &[&str], lists: &[&str]) {
     let common = [&["--json", "-n", "24", "some words"], more].concat();
     let alone = [&common[..], &["--device", "cpu", "--temperature", "0"]].concat();
@@ -41,7 +41,7 @@ fn same_on(model: &Path, more: &[&str], lists: &[&str]) {
     }
 }
 
-/// Two WebGPU devices are made on one adapter where it is named twice.
+/// An adapter named twice opens two devices.
 #[cfg(feature = "webgpu")]
 const LISTS: [&str; 5] = [
     "cpu",
@@ -59,12 +59,12 @@ fn the_text_is_that_of_one_device() {
     same_on(&tiny::model(dir.path()), &[], &LISTS);
 }
 
-/// A folder in the transformers layout, whose heads share keys and values; `more` goes into its config.
+/// A folder in the transformers layout, with grouped-query attention; `more` is added to its config.
 fn folder(dir: &Path, more: Value) -> PathBuf {
     let mut config = json!({
         "model_type": "llama", "hidden_size": 32, "intermediate_size": 48, "vocab_size": tiny::VOCAB,
         "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2,
-        // No text ends.
+        // No generated token ends the text.
         "rms_norm_eps": 1e-5, "max_position_embeddings": 64, "eos_token_id": 100_000,
     });
     let all = config.as_object_mut().unwrap();
@@ -88,7 +88,7 @@ fn folder(dir: &Path, more: Value) -> PathBuf {
 #[test]
 fn a_folder_of_safetensors_too() {
     let dir = tempfile::tempdir().unwrap();
-    // Its tokenizer serves here, too.
+    // Also writes a tokenizer, which serves here too.
     tiny::model(dir.path());
     let tokenizer = dir.path().join("tokenizer.bin");
     let tokenizer = ["--tokenizer", tokenizer.to_str().unwrap()];

@@ -1,4 +1,4 @@
-//! The program `llama` from its command line to its text, on a small model made here.
+//! The program `llama` from its command line to its text, with a small generated model.
 
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 

@@ -1,4 +1,4 @@
-//! The program `llama-bench`: each measurement is one line of JSON with sound figures.
+//! The program `llama-bench`: each measurement is a line of JSON with plausible figures.
 
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
@@ -11,7 +11,7 @@ fn bench(args: &[&str]) -> Output {
     command.args(args).output().unwrap()
 }
 
-/// Both measurements, with figures that make sense.
+/// Both measurements; checks that their figures are plausible.
 fn measure(device: &str, args: &[&str]) -> Vec<Value> {
     let few = ["--shape", "tiny", "--prefill", "16", "--context", "4"];
     let output = bench(&[&few[..], &["--device", device, "--stats"], args].concat());
@@ -69,7 +69,7 @@ fn startup_webgpu() {
     check_startup("webgpu");
 }
 
-/// One with blocks of 32, and one with blocks of 256.
+/// One format with blocks of 32, one with blocks of 256.
 fn check_quantized(device: &str) {
     for quant in ["q4_0", "q6_k"] {
         let lines = measure(device, &["--quant", quant]);
@@ -123,7 +123,7 @@ fn refused(args: &[&str], reason: &str) {
     );
 }
 
-/// Where the adapter has no timestamps the program says so.
+/// If the adapter has no timestamps, the program says so.
 #[cfg(feature = "webgpu")]
 #[test]
 fn trace() {

@@ -1,10 +1,10 @@
-//! A LLaMA made here, small enough for a test.
+//! A generated LLaMA, small enough for a test.
 
 use std::path::{Path, PathBuf};
 
 pub const VOCAB: i32 = 300;
 
-/// Numbers within a half of 0 from a fixed sequence.
+/// Numbers from -0.5 to 0.5, from a fixed sequence.
 pub fn random() -> impl FnMut(i32) -> Vec<f32> {
     let mut state = 1u32;
     move |n| {
@@ -16,7 +16,7 @@ pub fn random() -> impl FnMut(i32) -> Vec<f32> {
     }
 }
 
-/// A llama2.c checkpoint with weights from a fixed sequence, and a tokenizer.bin of bytes beside it.
+/// A llama2.c checkpoint with weights from a fixed sequence, and a tokenizer.bin of bytes next to it.
 pub fn model(dir: &Path) -> PathBuf {
     let [dim, hidden, layers, heads, seq] = [32, 48, 2, 4, 64];
     let header = [dim, hidden, layers, heads, heads, VOCAB, seq];

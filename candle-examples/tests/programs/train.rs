@@ -1,4 +1,4 @@
-//! The program `train`: it learns, and it learns the same on both devices.
+//! The program `train`: the loss falls, and equally on both devices.
 
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
@@ -32,7 +32,7 @@ fn the_loss_falls_and_is_plotted() {
     assert!(std::fs::read_to_string(plot).unwrap().contains("<svg"));
 }
 
-/// Rounding grows with the steps, as in any training; the bound is for twenty.
+/// Rounding differences grow with the steps, as in any training; the bound holds for twenty.
 #[cfg(feature = "webgpu")]
 #[test]
 fn webgpu_learns_what_the_cpu_learns() {

@@ -1,4 +1,4 @@
-//! The program `whisper`, with the real model and a real speech.
+//! The program `whisper`, with the real model and real speech.
 
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 

@@ -1,4 +1,4 @@
-//! Gives the page to a browser on this machine: `cargo xtask web` builds the page and starts this.
+//! Serves the page on localhost. `cargo xtask web` builds the page and starts this program.
 
 use std::path::PathBuf;
 
@@ -6,21 +6,21 @@ use anyhow::Result;
 use candle_web::{models, server::Server};
 use clap::Parser;
 
-/// Puts models beside the page and serves both.
+/// Installs models next to the page and serves both.
 #[derive(Parser)]
 struct Args {
-    /// The folder of the page
+    /// Folder of the page
     folder: PathBuf,
 
     /// Models to offer
     #[arg(long = "model", value_name = "NAME", default_values_t = models::names())]
     models: Vec<String>,
 
-    /// Port on this machine; 0 takes any that is free
+    /// Port on localhost; 0 selects any free port
     #[arg(long, default_value_t = 8080)]
     port: u16,
 
-    /// Only put the models there
+    /// Only install the models
     #[arg(long)]
     no_serve: bool,
 }

@@ -1,4 +1,4 @@
-// A report in plain text; the wasm module is not needed for it.
+// Prints a plain-text report. Does not need the wasm module.
 import { problem } from "./gpu.js";
 
 const at = (id) => document.getElementById(id);
@@ -15,9 +15,9 @@ const section = (title, rows) => [title, ...rows.map(([name, value]) => `  ${nam
 async function report() {
   const lines = section("browser", [
     ["user agent", navigator.userAgent],
-    ["secure page", isSecureContext],
+    ["secure context", isSecureContext],
     ["cores", navigator.hardwareConcurrency],
-    ["WebAssembly suspends (JSPI)", suspends],
+    ["WebAssembly JSPI", suspends],
   ]);
   const why = await problem();
   if (why) {

@@ -1,7 +1,7 @@
-// Files that are downloaded once: the browser keeps them.
+// Downloads files once: the browser stores them.
 const STORE = "candle-models";
 
-// Chunks are handed to the browser in pieces, which it may keep on disk.
+// Chunks are joined into Blobs of this size, which the browser may keep on disk.
 const PIECE = 16 << 20;
 
 async function download(url, progress) {
@@ -21,11 +21,11 @@ async function download(url, progress) {
     }
     progress(got, total);
   }
-  if (total && got !== total) throw new Error(`${url}: ${got} of ${total} bytes came`);
+  if (total && got !== total) throw new Error(`${url}: ${got} of ${total} bytes received`);
   return new Blob([...pieces, ...chunks]);
 }
 
-// The file as a Blob. Where the browser keeps nothing (a private window, a full disk) it is downloaded each time.
+// Returns the file as a Blob. If the browser cannot store it (private window, full disk), it is downloaded every time.
 export async function kept(url, progress) {
   let store = null;
   try {
@@ -41,7 +41,7 @@ export async function kept(url, progress) {
     const found = await store?.match(url);
     if (found) return await found.blob();
   } catch {
-    // Not kept, but here.
+    // Could not be stored; use the downloaded Blob.
   }
   return blob;
 }

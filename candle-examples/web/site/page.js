@@ -1,4 +1,4 @@
-// The page: what is shown and what may be pressed. The worker does the work.
+// The page's user interface. The worker runs the model.
 import { bytes, problem } from "./gpu.js";
 
 const at = (id) => document.getElementById(id);
@@ -7,14 +7,14 @@ let worker = null;
 let models = [];
 let answer = null;
 let state = "empty";
-// What is wrong for as long as the page is open.
+// A message shown for as long as the page is open.
 let standing = null;
 
 const model = () => models.find((m) => m.id === at("model").value);
 const device = () => document.querySelector("input[name=device]:checked").value;
 const number = (id) => Number(at(id).value);
 
-// empty -> loading -> ready <-> busy; `state` alone decides what may be pressed.
+// empty -> loading -> ready <-> busy. Only `state` decides which controls are enabled.
 function become(next) {
   const focus = document.activeElement;
   state = next;
@@ -27,7 +27,7 @@ function become(next) {
   at("stop").disabled = !busy;
   at("loading").hidden = next !== "loading";
   at("text").setAttribute("aria-busy", busy);
-  // What is switched off hands the focus on to its counterpart.
+  // Moves the focus from a disabled button to its counterpart.
   if (busy && focus === at("go")) at("stop").focus();
   if (ready && focus === at("stop")) at("go").focus();
 }
@@ -42,7 +42,7 @@ function facts(adapter) {
   const rows = adapter ? {
     Adapter: adapter.name,
     Kind: adapter.kind,
-    Features: adapter.features.join(", ") || "none beyond WebGPU's own",
+    Features: adapter.features.join(", ") || "none (only core WebGPU)",
     Subgroups: adapter.subgroup ? adapter.subgroup.join(" to ") : "no",
     "Largest buffer": bytes(Number(adapter.max_buffer_size)),
     "Largest binding": bytes(Number(adapter.max_storage_buffer_binding_size)),
@@ -149,7 +149,7 @@ at("clear").addEventListener("click", () => {
   worker.postMessage({ type: "clear" });
 });
 at("model").addEventListener("change", () => { at("prompt").value = model().prompt; });
-// The switch compares: whoever had loaded a model gets it on the other device.
+// Switching the device reloads the model, so that both can be compared.
 for (const radio of document.querySelectorAll("input[name=device]")) {
   radio.addEventListener("change", () => { if (state !== "empty") load(); });
 }
@@ -158,14 +158,14 @@ async function begin() {
   become("empty");
   const why = await problem();
   if (why) {
-    standing = `${why} The CPU does the work instead, more slowly.`;
+    standing = `${why} The model runs on the CPU instead, more slowly.`;
     notice(null);
     document.querySelector("input[value=webgpu]").disabled = true;
   }
   if (why || address.get("device") === "cpu") document.querySelector("input[value=cpu]").checked = true;
   const list = await fetch("models.json");
   if (!list.ok) {
-    notice("There is no models.json beside this page: `cargo xtask web` makes one.");
+    notice("models.json is missing next to this page: `cargo xtask web` creates it.");
     return;
   }
   models = await list.json();

@@ -1,4 +1,4 @@
-// Runs shaders and cases, away from the page. Messages in: { filter, every, from }.
+// Runs shaders and cases in a worker. Messages in: { filter, every, from }.
 // Out: names, shader, asynchronous, case, done, failed.
 import init, { adapter, known_failure, open, run, run_asynchronous, shaders } from "./pkg-tests/candle_webgpu_web_tests.js";
 
@@ -17,7 +17,7 @@ async function compile() {
   device.destroy();
 }
 
-// One of every `every` of each group: the first two parts of a name, but not its last.
+// Selects one in `every` cases of each group: the first two parts of a name, without its last part.
 function chosen(names, filter, every) {
   const seen = new Map();
   return names.map((name, index) => ({ name, index })).filter(({ name }) => {
@@ -49,7 +49,7 @@ onmessage = async ({ data: { filter, every, from } }) => {
       try {
         worst = await run(index);
       } catch (e) {
-        // A trap leaves the module in no state to go on in: the page starts another.
+        // After a trap the module is unusable: the page starts a new worker.
         if (e instanceof WebAssembly.RuntimeError) throw e;
         error = e.message ?? String(e);
       }

@@ -1,4 +1,4 @@
-// Shows what the worker finds; `results` is what the tests of the repository read.
+// Shows the worker's results. The repository's browser tests read `results`.
 import { problem } from "./gpu.js";
 
 const at = (id) => document.getElementById(id);
@@ -116,7 +116,7 @@ at("stop").addEventListener("click", finish);
 at("filter").value = address.get("filter") ?? "";
 at("every").value = address.get("every") ?? 1;
 const why = await problem() ?? (typeof WebAssembly.Suspending === "function" ? null
-  : "These tests read back in the middle of an op, for which this browser lacks WebAssembly's JSPI.");
+  : "These tests read back in the middle of an op, which needs WebAssembly JSPI. This browser does not support it.");
 if (why) {
   at("notice").hidden = false;
   at("notice").textContent = why;

@@ -1,11 +1,11 @@
-// Runs the model, away from the page. Messages in: load, prompt, stop, clear. Out: progress, ready, piece, done, failed.
+// Runs the model in a worker. Messages in: load, prompt, stop, clear. Out: progress, ready, piece, done, failed.
 import init, { Session } from "./pkg/candle_web.js";
 import { kept } from "./files.js";
 
 let session = null;
 let stopped = false;
 
-// Lets messages in: awaiting a promise that is settled already does not.
+// Lets the event loop process messages. Awaiting a settled promise would not.
 const { port1, port2 } = new MessageChannel();
 let resume = () => {};
 port1.onmessage = () => resume();

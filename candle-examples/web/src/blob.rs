@@ -1,4 +1,4 @@
-//! A file that the browser keeps, read piece by piece: the wasm heap never holds more of it than one tensor.
+//! A file stored by the browser, read in pieces: the wasm heap never contains more of it than one tensor.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -14,7 +14,7 @@ pub struct BlobReader {
     reader: FileReaderSync,
     size: u64,
     at: u64,
-    /// What was fetched last, and from where.
+    /// The bytes fetched last, and their offset.
     piece: Vec<u8>,
     start: u64,
 }
@@ -24,7 +24,7 @@ fn failed(error: JsValue) -> io::Error {
 }
 
 impl BlobReader {
-    /// Only a worker may read without waiting for a promise.
+    /// Works only in a worker, which may read synchronously.
     pub fn new(blob: Blob) -> io::Result<Self> {
         Ok(Self {
             reader: FileReaderSync::new().map_err(failed)?,
@@ -59,7 +59,7 @@ impl Read for BlobReader {
         let held = self.start..self.start + self.piece.len() as u64;
         if !held.contains(&self.at) {
             if wanted >= PIECE {
-                // A tensor goes straight to where it is wanted.
+                // Reads a tensor directly into its destination.
                 let wanted = wanted as usize;
                 self.fetch(self.at, wanted as u64)?
                     .copy_to(&mut out[..wanted]);

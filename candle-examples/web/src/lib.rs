@@ -1,5 +1,5 @@
-//! LLaMA models in a web page. For a browser this is the module that the page's worker loads; elsewhere it is the server
-//! that gives the page to a browser.
+//! LLaMA models in a web page. On wasm32, this is the module that the page's worker loads; natively, it is the server
+//! of the page.
 
 #[cfg(target_arch = "wasm32")]
 mod blob;

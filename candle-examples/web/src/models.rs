@@ -1,4 +1,4 @@
-//! The models that the page offers, by their names in the catalogue of the examples.
+//! The models that the page offers, by their catalogue names.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use candle_examples::catalogue::{Artifact, Source, CATALOGUE};
 use candle_examples::fetch::{cache_dir, Fetcher};
 use serde_json::{json, Value};
 
-/// What the page says of a model beside what the catalogue knows.
+/// What the page shows about a model, beyond the catalogue's facts.
 struct Offer {
     name: &'static str,
     title: &'static str,
@@ -20,12 +20,12 @@ const OFFERS: &[Offer] = &[
     Offer { name: "smollm2-135m-q4_1", title: "SmolLM2 135M: a chat, in 4 bits", prompt: "What is the capital of France?" },
 ];
 
-/// The names that [`install`] takes.
+/// The names that [`install`] accepts.
 pub fn names() -> Vec<String> {
     OFFERS.iter().map(|offer| offer.name.to_string()).collect()
 }
 
-/// Downloads models, unless they are here, and puts them and the list of them beside the page.
+/// Downloads missing models, and puts the models and a list of them next to the page.
 pub fn install(site: &Path, names: &[String]) -> Result<()> {
     let folder = site.join("models");
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
@@ -59,7 +59,9 @@ fn entry(fetcher: &mut Fetcher, folder: &Path, name: &str) -> Result<Value> {
             ("text", weights, tokenizer)
         }
         Source::Gguf(weights) => ("chat", weights, None),
-        Source::Hub(_) => bail!("{name} is a repository of many files"),
+        Source::Hub(_) => {
+            bail!("{name} is a repository with several files, which the page cannot load")
+        }
     };
     let path = put(weights)?;
     if let Some(tokenizer) = tokenizer {
@@ -76,7 +78,7 @@ fn entry(fetcher: &mut Fetcher, folder: &Path, name: &str) -> Result<Value> {
     }))
 }
 
-/// One file under two names where that can be done, else a copy.
+/// Creates a hard link if possible, else a copy.
 fn link(from: &Path, to: &Path) -> Result<()> {
     let from = std::fs::canonicalize(from)?;
     if to.exists() {

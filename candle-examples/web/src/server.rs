@@ -1,4 +1,4 @@
-//! Serves a folder on this machine, with the headers that the page can use.
+//! Serves a folder on localhost, with the headers that the page needs.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,8 +10,8 @@ use tokio::net::TcpListener;
 use tower_http::services::ServeDir;
 use tower_http::set_header::SetResponseHeaderLayer;
 
-/// The two policies isolate the page from others, for which browsers give it exact clocks; files are looked at again
-/// each time, so that a page made anew is shown.
+/// The two policies isolate the page from other origins, so browsers give it precise clocks. `no-cache` makes the
+/// browser revalidate files, so that a rebuilt page is shown.
 const HEADERS: [(HeaderName, HeaderValue); 3] = [
     (
         HeaderName::from_static("cross-origin-opener-policy"),
@@ -30,11 +30,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on a port of this machine; 0 takes any that is free.
+    /// Listens on a port of localhost; 0 selects any free port.
     pub async fn bind(folder: &Path, port: u16) -> Result<Self> {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let listener = TcpListener::bind(address).await;
-        let listener = listener.with_context(|| format!("port {port} cannot be had"))?;
+        let listener = listener.with_context(|| format!("cannot listen on port {port}"))?;
         let mut app = Router::new().fallback_service(ServeDir::new(folder));
         for (name, value) in HEADERS {
             app = app.layer(SetResponseHeaderLayer::overriding(name, value));
@@ -43,7 +43,7 @@ impl Server {
     }
 
     pub fn url(&self) -> Result<String> {
-        // Browsers take localhost as secure, which WebGPU asks for.
+        // Browsers treat localhost as secure, which WebGPU requires.
         Ok(format!(
             "http://localhost:{}",
             self.listener.local_addr()?.port()

@@ -1,4 +1,4 @@
-//! What the worker calls: make a device, load a model, continue a text.
+//! The worker's interface: opens a device, loads a model, generates text.
 
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -27,7 +27,7 @@ fn start() {
     console_error_panic_hook::set_once();
 }
 
-/// How to go on with a text.
+/// Generation options.
 #[derive(Deserialize)]
 struct Wish {
     tokens: usize,
@@ -59,7 +59,7 @@ struct Adapter {
     allocated_bytes: u64,
 }
 
-/// A text model goes on with a text; a chat model answers, in its own template.
+/// A text model continues text; a chat model answers, using its chat template.
 enum Loaded {
     Text(model::Loaded),
     Chat(gguf::Loaded, Conversation),
@@ -73,12 +73,12 @@ pub struct Session {
 
 #[wasm_bindgen]
 impl Session {
-    /// A session on `webgpu` or `cpu`.
+    /// Opens a session on `webgpu` or `cpu`.
     pub async fn open(device: String) -> Result<Session> {
         let device = match device.as_str() {
             "webgpu" => Device::new_webgpu_async(0).await?,
             "cpu" => Device::Cpu,
-            other => return Err(JsError::new(&format!("there is no device {other}"))),
+            other => return Err(JsError::new(&format!("unknown device {other}"))),
         };
         Ok(Self {
             device,
@@ -86,7 +86,7 @@ impl Session {
         })
     }
 
-    /// What the device tells of itself; nothing for the CPU.
+    /// Facts about the adapter; nothing for the CPU.
     pub fn adapter(&self) -> Result<JsValue> {
         let Ok(device) = self.device.as_webgpu_device() else {
             return Ok(JsValue::NULL);
@@ -106,9 +106,9 @@ impl Session {
         Ok(serde_wasm_bindgen::to_value(&adapter)?)
     }
 
-    /// Loads a llama2.c checkpoint with its tokenizer, or a GGUF file, which has its own.
+    /// Loads a llama2.c checkpoint with its tokenizer, or a GGUF file, which contains its own.
     pub async fn load(&mut self, weights: Blob, tokenizer: Option<Blob>) -> Result<()> {
-        // What was loaded before makes room first.
+        // Free the previous model first.
         self.loaded = None;
         let path = Path::new("the model");
         let weights = BlobReader::new(weights)?;
@@ -139,7 +139,7 @@ impl Session {
         Ok(())
     }
 
-    /// Goes on with `text`, or answers it. `show` gets each piece and promises whether it wants more.
+    /// Continues or answers `text`. `show` gets each piece and returns a promise of whether to continue.
     pub async fn generate(
         &mut self,
         text: String,
@@ -187,7 +187,7 @@ impl Session {
         figures(output)
     }
 
-    /// Begins the conversation anew.
+    /// Starts a new conversation.
     pub fn clear(&mut self) {
         if let Some(Loaded::Chat(_, conversation)) = &mut self.loaded {
             conversation.clear();
@@ -207,7 +207,7 @@ fn figures(output: Output) -> Result<JsValue> {
     Ok(serde_wasm_bindgen::to_value(&figures)?)
 }
 
-/// Anything but a promise of `true` breaks the text off.
+/// Any result other than a promise of `true` stops the generation.
 async fn show_piece(show: &Function, piece: &str) -> ControlFlow<()> {
     let shown = show.call1(&JsValue::NULL, &JsValue::from_str(piece));
     let wants_more = match shown.map(|v| v.dyn_into::<Promise>()) {

@@ -1,4 +1,4 @@
-//! A browser, and the page in it.
+//! A browser showing the page.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use headless_chrome::protocol::cdp::Page::CaptureScreenshotFormatOption;
 use headless_chrome::{Browser, LaunchOptions, Tab};
 use serde_json::{json, Value};
 
-/// How the browser is started. SwiftShader computes where there is no GPU.
+/// How to start the browser. SwiftShader computes if there is no GPU.
 #[derive(Clone, Copy)]
 pub enum Gpu {
     WebGpu,
@@ -32,13 +32,13 @@ impl Gpu {
 
 const IDLE: Duration = Duration::from_secs(1200);
 
-/// The folder that `cargo xtask test web` has made.
+/// The folder that `cargo xtask test web` creates.
 pub fn site() -> PathBuf {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     root.join("target/site")
 }
 
-/// Serves the page with its models for as long as the program runs.
+/// Serves the page and its models while the program runs.
 fn serve() -> Result<String> {
     models::install(&site(), &models::names())?;
     let (told, hear) = std::sync::mpsc::channel();
@@ -85,7 +85,7 @@ impl Page {
         })
     }
 
-    /// The value of an expression that JSON can carry.
+    /// The value of an expression, passed as JSON.
     pub fn value(&self, expression: &str) -> Result<Value> {
         let json = format!("JSON.stringify({expression}) ?? \"null\"");
         let value = self.tab.evaluate(&json, false)?.value;
@@ -105,7 +105,7 @@ impl Page {
         while self.value(&format!("Boolean({condition})"))? != Value::Bool(true) {
             if start.elapsed() > limit {
                 self.shot("late");
-                bail!("{condition} did not come within {limit:?}");
+                bail!("{condition} did not become true within {limit:?}");
             }
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -126,7 +126,7 @@ impl Page {
         Ok(())
     }
 
-    /// Types into a field, in place of what it holds.
+    /// Types into a field, replacing its contents.
     pub fn fill(&self, id: &str, text: &str) -> Result<()> {
         let field = format!("document.getElementById('{id}')");
         self.value(&format!("({field}.focus(), {field}.select())"))?;
@@ -134,19 +134,19 @@ impl Page {
         Ok(())
     }
 
-    /// A picture of the page in target/web-shots, for people to look at.
+    /// Saves a screenshot in target/web-shots, for manual inspection.
     pub fn shot(&self, name: &str) {
         let folder = site().with_file_name("web-shots");
         let shot =
             self.tab
                 .capture_screenshot(CaptureScreenshotFormatOption::Png, None, None, true);
-        // The pictures are no part of what is tested.
+        // The screenshots are not part of the test.
         if let (Ok(shot), Ok(())) = (shot, std::fs::create_dir_all(&folder)) {
             let _ = std::fs::write(folder.join(format!("{name}.png")), shot);
         }
     }
 
-    /// A phone's screen, which is narrower than a window can be.
+    /// Emulates a phone's screen, which is narrower than a window can be.
     pub fn phone(&self) -> Result<()> {
         let screen = json!({ "width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": true });
         let screen: SetDeviceMetricsOverride = serde_json::from_value(screen)?;

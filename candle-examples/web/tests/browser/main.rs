@@ -1,4 +1,4 @@
-//! The page in a headless Chromium, used as a person would, and the suite of test.html. Pictures of it are left in
+//! Uses the page in a headless Chromium as a person would, and runs the suite of test.html. Screenshots are saved in
 //! target/web-shots.
 //!
 //!     cargo xtask test web
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Waits until the list of models is there.
+/// True once the list of models is shown.
 const LISTED: &str = "document.querySelectorAll('#model option').length";
 
 fn load(page: &Page) -> Result<()> {
@@ -38,7 +38,7 @@ fn loaded(page: &Page) -> Result<()> {
     Ok(())
 }
 
-/// Moves the focus by the keyboard alone.
+/// Moves the focus with the keyboard only.
 fn tab_to(page: &Page, id: &str) -> Result<()> {
     for _ in 0..20 {
         page.press("Tab")?;
@@ -46,7 +46,7 @@ fn tab_to(page: &Page, id: &str) -> Result<()> {
             return Ok(());
         }
     }
-    bail!("no way to {id} by Tab")
+    bail!("Tab does not reach {id}")
 }
 
 fn greedy(page: &Page, tokens: usize) -> Result<()> {
@@ -62,7 +62,7 @@ fn ids(page: &Page) -> Result<Vec<u32>> {
     Ok(ids.split(',').filter_map(|id| id.parse().ok()).collect())
 }
 
-/// The ids that the native CPU makes of the page's own prompt.
+/// The ids that the native CPU device generates for the page's own prompt.
 fn native(tokens: usize) -> Result<Vec<u32>> {
     let files = files::locate("stories15m", None)?;
     let mut loaded = files::load(&files, None, &Device::Cpu)?;
@@ -83,7 +83,7 @@ fn native(tokens: usize) -> Result<Vec<u32>> {
     Ok(output.ids)
 }
 
-/// On stderr, which `--nocapture` shows without mixing it with the names of the tests.
+/// Prints to stderr, which `--nocapture` shows without mixing it with the names of the tests.
 fn report(page: &Page, what: &str) -> Result<()> {
     eprintln!("{what}: {}", page.text("speed")?);
     Ok(())
@@ -120,7 +120,7 @@ fn a_story_is_the_same_on_webgpu_on_the_cpu_and_natively() -> Result<()> {
         .text("text")?
         .starts_with("Once upon a time, there was"));
 
-    // Switching loads the model anew.
+    // Switching the device loads the model again.
     page.click("input[value=cpu]")?;
     page.wait_state("ready", 2 * MINUTE)?;
     ensure!(page.text("device")? == "CPU", "{}", page.text("device")?);
@@ -139,7 +139,7 @@ fn a_story_is_the_same_on_webgpu_on_the_cpu_and_natively() -> Result<()> {
 #[test]
 #[ignore = "needs a browser and target/site"]
 fn a_text_can_be_stopped_and_another_begun() -> Result<()> {
-    // The CPU could be done before it is stopped.
+    // Runs on WebGPU: the CPU could finish before it is stopped.
     let page = Page::open(Gpu::WebGpu, "index.html")?;
     page.phone()?;
     page.dark()?;
@@ -156,7 +156,7 @@ fn a_text_can_be_stopped_and_another_begun() -> Result<()> {
         MINUTE,
     )?;
     page.shot("phone-dark");
-    // What started it stops it: the focus has moved there.
+    // The focus has moved from Generate to Stop, so the same key stops.
     page.press("Enter")?;
     page.wait_state("ready", MINUTE)?;
     let stop = page.value("document.body.dataset.stop")?;
@@ -167,7 +167,7 @@ fn a_text_can_be_stopped_and_another_begun() -> Result<()> {
         "{} tokens",
         first.len()
     );
-    // Escape does the same, from the keyboard alone.
+    // Escape stops too.
     page.fill("prompt", "The little dog")?;
     page.press("Enter")?;
     page.wait(
@@ -205,7 +205,7 @@ fn smollm2_answers_on_webgpu() -> Result<()> {
     capital(Gpu::WebGpu, "webgpu")
 }
 
-/// Its blocks are unpacked there: activations in 8 bits make another answer of it.
+/// The blocks are dequantized on the CPU: rounding activations to 8 bits would change the answer.
 #[test]
 #[ignore = "needs a browser and target/site"]
 fn smollm2_answers_on_the_cpu() -> Result<()> {
@@ -255,7 +255,7 @@ fn caps_are_reported() -> Result<()> {
     Ok(())
 }
 
-/// One of so many cases of each group, from its first on; 1 takes all. A prime, since groups have periods.
+/// Runs one case in this many of each group, starting with the first; 1 runs all. A prime, since groups are periodic.
 const EVERY_VAR: &str = "CANDLE_WEB_EVERY";
 
 #[test]
