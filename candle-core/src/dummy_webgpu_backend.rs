@@ -1,7 +1,7 @@
-//! Stands in for `webgpu_backend` where the feature `webgpu` is off.
+//! Replaces `webgpu_backend` if the feature `webgpu` is off.
 //!
-//! A device holds a value of a type that has none. So the compiler knows that nothing here can be reached, and there
-//! is nothing to panic about; only the constructor can be called, and it says what is missing.
+//! The types are uninhabited, so methods are unreachable and need no panics. Only constructors can be called; they
+//! return `Error::NotCompiledWithWebGpuSupport`.
 
 use crate::backend::{BackendDevice, BackendStorage};
 use crate::conv::{ParamsConv1D, ParamsConv2D, ParamsConvTranspose1D, ParamsConvTranspose2D};
@@ -19,7 +19,7 @@ enum Never {}
 pub struct WebGpuDevice(Never);
 
 impl WebGpuDevice {
-    /// Any value at all, since there is no device to ask for it.
+    /// Returns any type, since no device can exist.
     pub(crate) fn never<T>(&self) -> T {
         match self.0 {}
     }
@@ -90,12 +90,12 @@ pub fn is_available() -> bool {
     false
 }
 
-/// False, as above.
+/// Always false; see [`is_available`].
 pub async fn is_available_async() -> bool {
     false
 }
 
-/// The default bodies of the custom ops.
+/// The default `webgpu_fwd` of custom ops.
 pub mod custom {
     use super::{CpuStorage, Result, Shape, WebGpuStorage};
 

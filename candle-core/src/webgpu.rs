@@ -1,4 +1,4 @@
-//! What [`Device`] offers for WebGPU; the backend itself is [`crate::webgpu_backend`].
+//! The WebGPU methods of [`Device`]. The backend is [`crate::webgpu_backend`].
 
 mod readback;
 
@@ -7,7 +7,7 @@ use crate::op::BackpropOp;
 use crate::tensor::from_storage;
 use crate::{CpuStorage, DType, Device, Error, Result, Storage, Tensor, WebGpuDevice};
 
-/// The bytes of a dtype without arithmetic, as they come from a file.
+/// Uploads the bytes of a dtype without arithmetic, as read from a file.
 pub(crate) fn raw_storage(device: &WebGpuDevice, dtype: DType, bytes: &[u8]) -> Result<Storage> {
     let storage = match dtype {
         DType::F6E2M3 => CpuStorage::F6E2M3(bytes.to_vec()),
@@ -21,9 +21,9 @@ pub(crate) fn raw_storage(device: &WebGpuDevice, dtype: DType, bytes: &[u8]) -> 
     ))
 }
 
-/// A convolution in groups as one op; `out` tells the dims of a group's, and what moves the kernel is padding, stride and dilation.
-/// None where candle-core's convolution for each group stays: on other devices, in large groups, and where gradients may be asked for,
-/// since those of a convolution know no groups.
+/// A grouped convolution as one op. `out` returns the output dims of one group; `moves` are padding, stride and dilation.
+/// Returns `None` where candle-core should convolve each group separately: on other devices, for wide groups, and where gradients
+/// may be needed, since the backward pass of a convolution does not support groups.
 pub(crate) fn grouped_conv(
     x: &Tensor,
     w: &Tensor,
@@ -50,13 +50,13 @@ pub(crate) fn grouped_conv(
 }
 
 impl Device {
-    /// The WebGPU device of the adapter with this rank: discrete GPUs come first, software adapters last.
-    /// Asking twice for one adapter gives the same device.
+    /// The WebGPU device of the adapter with this index. Discrete GPUs come first, software adapters last.
+    /// Repeated calls for one adapter return the same device.
     pub fn new_webgpu(ordinal: usize) -> Result<Self> {
         Ok(Self::WebGpu(WebGpuDevice::new(ordinal)?))
     }
 
-    /// The WebGPU device of this rank, or the CPU where there is no adapter.
+    /// The WebGPU device with this index, or the CPU if there is no adapter.
     pub fn webgpu_if_available(ordinal: usize) -> Result<Self> {
         if crate::utils::webgpu_is_available() {
             Self::new_webgpu(ordinal)
@@ -65,7 +65,7 @@ impl Device {
         }
     }
 
-    /// [`Device::new_webgpu`] without blocking, as a browser wants it.
+    /// [`Device::new_webgpu`] without blocking, as browsers require.
     pub async fn new_webgpu_async(ordinal: usize) -> Result<Self> {
         Ok(Self::WebGpu(WebGpuDevice::new_async(ordinal).await?))
     }

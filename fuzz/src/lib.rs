@@ -1,4 +1,4 @@
-//! Targets for libFuzzer. What they do is in `targets`, which the tests of the workspace include, too.
+//! libFuzzer targets. Their code is in `targets`, which the workspace's tests also include.
 
 pub mod targets;
 
@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 static LAST: Mutex<String> = Mutex::new(String::new());
 
-/// Lets panics unwind, since loaders catch those of candle-transformers, and keeps what the last one said.
+/// Lets panics unwind, since the loaders catch those of candle-transformers, and keeps the last message.
 pub fn init() {
     set_hook(Box::new(|panic| {
         if let Ok(mut last) = LAST.lock() {
@@ -16,7 +16,7 @@ pub fn init() {
     }));
 }
 
-/// Runs a target. A panic that gets here is a finding, and libFuzzer aborts for it.
+/// Runs a target. A panic that reaches this function is a finding, at which libFuzzer aborts.
 pub fn run(target: targets::Target, data: &[u8]) {
     let Err(panic) = catch_unwind(|| target(data)) else {
         return;

@@ -1,4 +1,4 @@
-//! Packages of Debian and its kin, where they can be installed without asking.
+//! Installs packages on Debian and its derivatives, if that needs no password.
 
 use std::env;
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::{bail, Result};
 
 use crate::run;
 
-/// Installs packages; false where that cannot be done without asking, or there is no apt-get.
+/// Installs packages. Returns false if there is no apt-get, or neither root nor passwordless sudo.
 pub fn install(packages: &[&str], reason: &str) -> Result<bool> {
     if !on_path("apt-get") {
         return Ok(false);
@@ -17,7 +17,7 @@ pub fn install(packages: &[&str], reason: &str) -> Result<bool> {
     };
     eprintln!("{reason}: apt-get install {}", packages.join(" "));
     apt(sudo, &["update"])?;
-    // What is there stays: nobody is asked.
+    // The user is not asked, so nothing may be removed.
     let install = ["install", "--yes", "--no-install-recommends", "--no-remove"];
     apt(sudo, &[&install, packages].concat())?;
     Ok(true)
@@ -28,7 +28,7 @@ pub fn on_path(program: &str) -> bool {
         .is_some_and(|path| env::split_paths(&path).any(|dir| dir.join(program).exists()))
 }
 
-/// How to become root: by nothing, by sudo, or not at all.
+/// How to become root: `Some(None)` if already root, `Some(Some("sudo"))` with passwordless sudo, else `None`.
 fn privilege() -> Option<Option<&'static str>> {
     let root = run::stdout(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
     if root {

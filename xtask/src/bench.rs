@@ -1,20 +1,20 @@
-//! `cargo xtask bench`: how fast a device is at single ops.
+//! `cargo xtask bench`: times single ops on a device.
 
 use anyhow::Result;
 
 use crate::{fork, run, vulkan};
 
 pub const HELP: &str = "\
-Time single ops, with the sizes that language models use, on the best device that there is.
+Time single ops, at the sizes that language models use, on the best available device.
 
-  cargo xtask bench                                    every op: its time, its rate, and how near that is to the best
-  cargo xtask bench --device webgpu --filter gemm      the rows whose name contains this
-  cargo xtask bench --device webgpu --save             and keep the result in benches/results
-  cargo xtask bench compare OLD.json NEW.json          what became slower or faster
-  cargo xtask bench plot FILE.json -o rates.svg        bars
-  cargo xtask bench --features cuda --device cuda      Candle's own backend for CUDA; --features comes first
+  cargo xtask bench                                    every op: time, rate, and rate relative to the device's best
+  cargo xtask bench --device webgpu --filter gemm      only rows whose name contains \"gemm\"
+  cargo xtask bench --device webgpu --save             also save the result in benches/results
+  cargo xtask bench compare OLD.json NEW.json          show which rows became slower or faster
+  cargo xtask bench plot FILE.json -o rates.svg        draw a bar chart
+  cargo xtask bench --features cuda --device cuda      use Candle's CUDA backend; --features must come first
 
-All other arguments are handed on to the program: `cargo xtask bench -- --help` lists its options. It is built in release.";
+All other arguments are passed to the benchmark: `cargo xtask bench -- --help` lists them. It is built in release mode.";
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -22,7 +22,7 @@ pub struct Args {
     #[arg(long)]
     features: Option<String>,
 
-    /// Handed on to the program
+    /// Passed to the benchmark
     #[arg(
         value_name = "OPTIONS",
         trailing_var_arg = true,
@@ -31,7 +31,7 @@ pub struct Args {
     rest: Vec<String>,
 }
 
-/// Those that ask for no device.
+/// Arguments with which the benchmark opens no device.
 const NO_DEVICE: [&str; 7] = [
     "--help",
     "-h",
@@ -50,7 +50,7 @@ pub fn main(args: Args) -> Result<bool> {
     run::example("bench", args.features.as_deref(), &args.rest)
 }
 
-/// Not for another device, so that a machine without Vulkan can time those.
+/// Other devices are timed without Vulkan, so that a machine without it can run them.
 fn needs_vulkan(args: &Args) -> bool {
     let mut rest = args.rest.iter().map(String::as_str);
     let other = |device: Option<&str>| device.is_some_and(|d| d != "webgpu" && d != "auto");

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: random expression graphs on the device against the CPU; with `--target`, inputs that libFuzzer makes.
+//! `cargo xtask fuzz`: compares random expression graphs with the CPU, or runs a libFuzzer target (`--target`).
 
 use std::path::Path;
 
@@ -9,31 +9,31 @@ use crate::{fork, run, vulkan};
 pub const HELP: &str = "\
 Draw random expression graphs, run them on the WebGPU device and on the CPU, and compare.
 
-  cargo xtask fuzz --seconds 600           for ten minutes, from a seed that the clock chooses
-  cargo xtask fuzz --seed 17 --cases 1     one graph again
+  cargo xtask fuzz --seconds 600           for ten minutes, with a seed from the clock
+  cargo xtask fuzz --seed 17 --cases 1     repeat one graph
 
-The first failure is made small and printed as a program, and the exit status is 1. `cargo xtask fuzz -- --help` lists all
-options. The program needs nothing else to run: target/debug/deps/fuzz-* can be copied to another machine.
+The first failure is shrunk and printed as a Rust program, and the exit status is 1. `cargo xtask fuzz -- --help` lists all
+options. The binary is self-contained: target/debug/deps/fuzz-* can be copied to another machine.
 
-  cargo xtask fuzz --target all --seconds 600         bytes in place of graphs, for all targets of fuzz/ in turn
-  cargo xtask fuzz --target gguf -- -max_len=4096     one of them: gguf, layouts, llama2c, safetensors, tokenizer
+  cargo xtask fuzz --target all --seconds 600         run each libFuzzer target of fuzz/ for an equal share of the time
+  cargo xtask fuzz --target gguf -- -max_len=4096     run one: gguf, layouts, llama2c, safetensors or tokenizer
 
-does so by coverage, with libFuzzer and AddressSanitizer, which needs `cargo install cargo-fuzz` and a C++ compiler. It begins with
-fuzz/seeds; what it finds on the way is kept in fuzz/corpus, an input that fails in fuzz/artifacts. Added to fuzz/seeds, that is a test of
-`cargo xtask test fuzz` from then on.";
+libFuzzer uses coverage guidance and AddressSanitizer, and needs `cargo install cargo-fuzz` and a C++ compiler. It starts
+from fuzz/seeds and writes new inputs to fuzz/corpus, failing ones to fuzz/artifacts. To make a failing input a test of
+`cargo xtask test fuzz`, add it to fuzz/seeds.";
 
 /// Folders of fuzz/seeds.
 const TARGETS: [&str; 5] = ["gguf", "layouts", "llama2c", "safetensors", "tokenizer"];
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// A target of libFuzzer's in place of graphs, or `all`
+    /// The libFuzzer target to run instead of random graphs, or `all`
     #[arg(long)]
     target: Option<String>,
-    /// How long to look for failures
+    /// How long to run, over all targets
     #[arg(long)]
     seconds: Option<u64>,
-    /// Handed on to the program
+    /// Passed to the fuzzer
     #[arg(
         value_name = "OPTIONS",
         trailing_var_arg = true,
@@ -56,7 +56,7 @@ pub fn main(args: Args) -> Result<bool> {
     };
     let chosen = |name: &&&str| target == "all" || target == **name;
     let targets: Vec<&&str> = TARGETS.iter().filter(chosen).collect();
-    ensure!(!targets.is_empty(), "{target} is none of {TARGETS:?}");
+    ensure!(!targets.is_empty(), "{target} is not one of {TARGETS:?}");
     let seconds = args.seconds.unwrap_or(60) / targets.len() as u64;
     for name in targets {
         if !bytes(name, seconds, &args.rest)? {
@@ -66,7 +66,7 @@ pub fn main(args: Args) -> Result<bool> {
     Ok(true)
 }
 
-/// One target, with the compiler that builds everything else: it knows what fuzzing needs, but calls it unstable.
+/// Runs one target. `RUSTC_BOOTSTRAP` lets the stable compiler accept the unstable flags of cargo-fuzz.
 fn bytes(target: &str, seconds: u64, options: &[String]) -> Result<bool> {
     let corpus = Path::new("fuzz").join("corpus").join(target);
     std::fs::create_dir_all(crate::root()?.join(&corpus))?;
@@ -74,7 +74,7 @@ fn bytes(target: &str, seconds: u64, options: &[String]) -> Result<bool> {
     cargo.env("RUSTC_BOOTSTRAP", "1");
     cargo.args(["fuzz", "run", target]);
     cargo.arg(corpus).arg(Path::new("fuzz/seeds").join(target));
-    // Vulkan's drivers keep memory to their end.
+    // Vulkan drivers do not free all memory at exit.
     let asan = std::env::var("ASAN_OPTIONS").unwrap_or_default();
     cargo.env("ASAN_OPTIONS", format!("detect_leaks=0:{asan}"));
     cargo.args([

@@ -7,14 +7,14 @@ use crate::{fork, run, vulkan};
 pub const HELP: &str = "\
 Run a LLaMA model on the WebGPU device.
 
-Makes the patched crates, sees to it that there is a Vulkan driver (on Linux), builds the example and runs it. All
-arguments are handed on to the example: `cargo xtask llama -- --help` lists its options.
+Applies the patches, installs a Vulkan driver if there is none (on Linux), then builds and runs the example. All
+arguments are passed to the example: `cargo xtask llama -- --help` lists its options.
 
   cargo xtask llama \"Once upon a time\"";
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The prompt and the options of the example
+    /// The prompt and options of the example
     #[arg(
         value_name = "PROMPT AND OPTIONS",
         trailing_var_arg = true,

@@ -36,7 +36,7 @@ enum Command {
     /// Write the generated tables of README.md and docs/performance.md
     #[command(long_about = docs::HELP)]
     Docs(docs::Args),
-    /// Put the patched candle-core and candle-nn into candle-core/tree and candle-nn/tree
+    /// Write the patched candle-core and candle-nn to candle-core/tree and candle-nn/tree
     #[command(long_about = fork::HELP)]
     Fork(fork::Args),
     /// Compare random expression graphs on the WebGPU device with the CPU: cargo xtask fuzz --seconds 600
@@ -45,18 +45,18 @@ enum Command {
     /// Run a LLaMA model on the WebGPU device: cargo xtask llama "Once upon a time"
     #[command(long_about = llama::HELP)]
     Llama(llama::Args),
-    /// Run the tests, all of them or the parts named
+    /// Run the tests: all parts, or those named
     #[command(long_about = test::HELP)]
     Test(test::Args),
     /// Check the layout of the repository: imports, lengths, docs, invariants; compiles nothing
     #[command(long_about = tidy::HELP)]
     Tidy(tidy::Args),
-    /// Build the web page with its models and serve it on this machine
+    /// Build the web page with its models and serve it on localhost
     #[command(long_about = web::HELP)]
     Web(web::Args),
     /// Write every linked shader to target/wgsl and validate it
     Wgsl {
-        /// Handed on to wgsl-dump
+        /// Passed to wgsl-dump
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },
@@ -100,7 +100,7 @@ fn wgsl(rest: &[String]) -> Result<bool> {
     Ok(run::status(cargo.args(rest))?.success())
 }
 
-/// The root of the repository: the folder that holds xtask/.
+/// The root of the repository, which contains xtask/.
 fn root() -> Result<PathBuf> {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let root = here.parent().context("xtask has no parent folder")?;

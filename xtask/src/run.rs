@@ -1,11 +1,11 @@
-//! Starting other programs, with errors that name them.
+//! Starts other programs; errors name the program.
 
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
 use anyhow::{bail, Context, Result};
 
-/// The cargo that runs us, in the root of the repository.
+/// The cargo that runs xtask, in the root of the repository.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     if let Ok(root) = crate::root() {
@@ -17,11 +17,11 @@ pub fn cargo() -> Command {
 
 /// The environment of cargo and of the programs that it built.
 pub fn prepare(command: &mut Command) {
-    // Without it Mesa complains on stderr for each device that is opened.
+    // Without it, Mesa prints a warning for each device that is opened.
     if cfg!(target_os = "linux") && std::env::var_os("XDG_RUNTIME_DIR").is_none() {
         command.env("XDG_RUNTIME_DIR", std::env::temp_dir());
     }
-    // These speak of xtask's own package and would reach build scripts below.
+    // These describe xtask's own package and would reach build scripts.
     for (name, _) in std::env::vars_os() {
         let own = name.to_str().is_some_and(|name| {
             name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
@@ -32,7 +32,7 @@ pub fn prepare(command: &mut Command) {
     }
 }
 
-/// The compiler that our cargo uses, in the root of the repository, whose toolchain file may name one.
+/// The compiler that cargo uses. It runs in the root of the repository, whose toolchain file may select one.
 pub fn rustc() -> Command {
     let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     if let Ok(root) = crate::root() {
@@ -41,7 +41,7 @@ pub fn rustc() -> Command {
     command
 }
 
-/// Runs to the end with our own stdin, stdout and stderr.
+/// Runs a command with inherited stdin, stdout and stderr.
 pub fn status(command: &mut Command) -> Result<ExitStatus> {
     let name = name(command);
     command
@@ -49,7 +49,7 @@ pub fn status(command: &mut Command) -> Result<ExitStatus> {
         .with_context(|| format!("cannot start {name}"))
 }
 
-/// Builds a program of candle-examples in release, with these features beside the default ones, and runs it to the end.
+/// Builds a program of candle-examples in release mode, with extra features, and runs it.
 pub fn example(name: &str, features: Option<&str>, args: &[String]) -> Result<bool> {
     let mut what = vec!["--release", "-p", "candle-examples", "--bin", name];
     what.extend(features.iter().flat_map(|names| ["--features", names]));
@@ -57,7 +57,7 @@ pub fn example(name: &str, features: Option<&str>, args: &[String]) -> Result<bo
         return Ok(false);
     }
     let mut cargo = cargo();
-    // Paths among the arguments are the user's, so the program runs where the user is.
+    // Paths in the arguments are relative to the user's working directory.
     cargo.current_dir(std::env::current_dir()?);
     cargo.args(["run", "--quiet", "--manifest-path"]);
     cargo.arg(crate::root()?.join("Cargo.toml"));
@@ -65,7 +65,7 @@ pub fn example(name: &str, features: Option<&str>, args: &[String]) -> Result<bo
     Ok(status(&mut cargo)?.success())
 }
 
-/// Runs to the end and gives stdout; an error carries stderr.
+/// Runs a command and returns its stdout; errors include its stderr.
 pub fn stdout(command: &mut Command) -> Result<String> {
     let name = name(command);
     let output = command
@@ -75,10 +75,10 @@ pub fn stdout(command: &mut Command) -> Result<String> {
         let stderr = String::from_utf8_lossy(&output.stderr);
         bail!("{name} failed: {}", stderr.trim());
     }
-    String::from_utf8(output.stdout).with_context(|| format!("{name} wrote no UTF-8"))
+    String::from_utf8(output.stdout).with_context(|| format!("the output of {name} is not UTF-8"))
 }
 
-/// git in `dir`, blind to the user's configuration, so that every machine gives the same commits and patches.
+/// git in `dir`. Overrides the user's configuration, so that commits and patches are the same on every machine.
 pub fn git(dir: &Path) -> Command {
     let mut command = Command::new("git");
     command.arg("-C").arg(dir);

@@ -1,4 +1,4 @@
-//! On Linux wgpu needs a Vulkan driver. Without a GPU that is Mesa's lavapipe, which a bare machine does not have.
+//! Makes sure that Linux has a Vulkan driver for wgpu. Without a GPU, that is Mesa's lavapipe.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -10,24 +10,24 @@ use crate::{apt, run};
 
 const PACKAGES: [&str; 2] = ["mesa-vulkan-drivers", "libvulkan1"];
 
-/// Makes sure that there is a Vulkan driver, and installs the software one where that can be done without asking.
+/// Installs the software driver if there is no Vulkan driver, and fails if that needs a password.
 pub fn ensure() -> Result<()> {
     if !cfg!(target_os = "linux") || (has_loader() && has_driver()) {
-        return Ok(()); // Metal and DX12 come with their systems
+        return Ok(()); // Metal and DX12 are part of the system
     }
-    let reason = "There is no Vulkan driver here; installing Mesa's, which needs no GPU";
+    let reason = "No Vulkan driver found; installing Mesa's, which needs no GPU";
     if !apt::install(&PACKAGES, reason)? {
         bail!(
-            "there is no Vulkan driver here. Install the one of your GPU, or Mesa's, which also runs on the CPU:\n  \
+            "no Vulkan driver found. Install your GPU's driver, or Mesa's, which also runs on the CPU:\n  \
              Debian: sudo apt-get install {}\n  \
              Fedora: sudo dnf install mesa-vulkan-drivers vulkan-loader\n  \
              Arch:   sudo pacman -S vulkan-swrast vulkan-icd-loader\n  \
-             others: the package that holds libvulkan_lvp.so, and libvulkan.so.1",
+             others: the packages with libvulkan_lvp.so and libvulkan.so.1",
             PACKAGES.join(" ")
         );
     }
     if !has_driver() {
-        bail!("{} brought no Vulkan driver", PACKAGES.join(", "));
+        bail!("{} did not install a Vulkan driver", PACKAGES.join(", "));
     }
     Ok(())
 }
@@ -51,7 +51,7 @@ fn has_loader() -> bool {
         .any(|dir| Path::new(dir).join("libvulkan.so.1").exists())
 }
 
-/// Looks where the Vulkan loader looks for driver manifests.
+/// Searches the folders in which the Vulkan loader looks for driver manifests.
 fn has_driver() -> bool {
     for name in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"] {
         if let Some(files) = env::var_os(name) {

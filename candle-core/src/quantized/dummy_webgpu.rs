@@ -1,4 +1,4 @@
-//! Stands in for `webgpu.rs` where the feature `webgpu` is off. No value of these types can exist.
+//! Replaces `webgpu.rs` if the feature `webgpu` is off. The types are uninhabited.
 
 use super::{GgmlDType, GgmlType, QStorage, QTensor};
 use crate::{CpuStorage, Error, Layout, Result, Shape, WebGpuDevice, WebGpuStorage};

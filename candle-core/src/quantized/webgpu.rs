@@ -1,5 +1,5 @@
-//! Quantized tensors on a WebGPU device. The kernels that use blocks unpack them; the CPU quantizes, so quantizing reads its source
-//! back. `webgpu_backend/dispatch.rs` has the methods by which Candle computes.
+//! Quantized tensors on a WebGPU device. Kernels dequantize blocks as they read them. The CPU quantizes, so quantizing a device
+//! tensor reads it back. The compute methods that Candle calls are in `webgpu_backend/dispatch.rs`.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -67,11 +67,11 @@ pub struct QWebGpuStorage {
     value: Value,
     device: WebGpuDevice,
     dtype: GgmlDType,
-    /// Size of the blocks in a file.
+    /// Size in the file format.
     bytes: usize,
 }
 
-/// Uploads blocks as a file holds them.
+/// Uploads blocks in the file format.
 pub(super) fn load(device: &WebGpuDevice, bytes: &[u8], dtype: GgmlDType) -> Result<QStorage> {
     Ok(QStorage::WebGpu(QWebGpuStorage::new(device, bytes, dtype)?))
 }
@@ -132,7 +132,7 @@ impl QWebGpuStorage {
         &self.device
     }
 
-    /// Number of elements.
+    /// The number of elements.
     pub(crate) fn count(&self) -> usize {
         self.bytes / self.dtype.type_size() * self.dtype.block_size()
     }
@@ -156,7 +156,7 @@ impl QWebGpuStorage {
 
     fn check(&self, op: &str, count: usize) -> Result<()> {
         if count > self.count() {
-            crate::bail!("{op}: {count} elements of the {} there are", self.count())
+            crate::bail!("{op}: {count} elements requested, {} present", self.count())
         }
         Ok(())
     }
@@ -219,12 +219,12 @@ impl QWebGpuStorage {
         self.fill(|blocks| blocks.quantize_imatrix(&src, weights, row))
     }
 
-    /// Size of the blocks in a file.
+    /// Size in the file format.
     pub fn storage_size_in_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Rows of a matrix in f32, for ids in u32.
+    /// The rows that `ids` (u32) select, in f32.
     pub(crate) fn select_rows(
         &self,
         (rows, hidden): (usize, usize),
@@ -283,7 +283,7 @@ impl QWebGpuStorage {
         Ok((x.with(value, x.dtype(), out.elem_count()), out))
     }
 
-    /// The product by a matrix that is not quantized. If the dtypes differ, both sides are cast to f32.
+    /// A matmul with a matrix that is not quantized. If the dtypes differ, both operands are cast to f32.
     fn dense_matmul(
         &self,
         gpu_dtype: WebGpuDType,
@@ -339,7 +339,7 @@ impl QWebGpuStorage {
         Ok((x.with(value, x.dtype(), count), shape))
     }
 
-    /// [`Self::data`] without blocking: the call records the copy, the future resolves to its bytes.
+    /// [`Self::data`] without blocking: the call records the copy, and the future resolves to its bytes.
     fn read_async(&self) -> Result<Reading> {
         let runtime = self.device.runtime();
         Ok(match form(self.dtype) {
@@ -355,7 +355,7 @@ impl QWebGpuStorage {
         })
     }
 
-    /// The blocks as a file holds them. Waits for the device.
+    /// The blocks in the file format. Waits for the device.
     pub fn data(&self) -> Result<Vec<u8>> {
         let runtime = self.device.runtime();
         let bytes = match form(self.dtype) {

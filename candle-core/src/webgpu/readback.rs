@@ -1,6 +1,5 @@
-//! Reading back without blocking, as a browser wants it. The copy is made by the call; awaiting it gives the numbers.
-//! Only what the tensor shows is copied, and nothing is locked meanwhile. On other devices these are the calls
-//! without `_async`.
+//! Readbacks without blocking, as browsers require. The first poll records a copy of the tensor's elements only, and no lock
+//! is held while the copy is awaited. On other devices, these methods do the same as those without `_async`.
 
 use crate::op::{BackpropOp, Op};
 use crate::{Device, Result, Storage, Tensor, WithDType};

@@ -1,5 +1,5 @@
-//! The default `webgpu_fwd` of custom ops. It is an error that says how to implement the method, or, with
-//! `CANDLE_WEBGPU_CPU_FALLBACK=1`, runs `cpu_fwd` on copies of the data. `Stats::cpu_fallbacks` counts the latter.
+//! The default `webgpu_fwd` of custom ops. It returns an error that says how to implement the method. With
+//! `CANDLE_WEBGPU_CPU_FALLBACK=1` it runs `cpu_fwd` on copies of the data instead; `Stats::cpu_fallbacks` counts these runs.
 
 pub use candle_webgpu::CPU_FALLBACK_VAR;
 
@@ -9,7 +9,7 @@ use crate::{CpuStorage, Error, Result, Shape};
 
 type Forward = Result<(WebGpuStorage, Shape)>;
 
-/// Counts a fallback, or refuses it.
+/// Counts a fallback; an error if fallbacks are off.
 fn allow(name: &'static str, storage: &WebGpuStorage) -> Result<()> {
     let device = storage.device().runtime();
     if device.cpu_fallback() {
@@ -66,7 +66,7 @@ where
     upload(s1, f(&c1, &c2, &c3)?)
 }
 
-/// Replaces `storage` by what `f` makes of its copy on the CPU.
+/// Runs `f` on a CPU copy of `storage` and uploads the result.
 pub fn inplace1<F>(name: &'static str, storage: &mut WebGpuStorage, f: F) -> Result<()>
 where
     F: FnOnce(&mut CpuStorage) -> Result<()>,

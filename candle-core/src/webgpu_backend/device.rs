@@ -1,4 +1,4 @@
-//! The device as Candle sees it: `BackendDevice`.
+//! `BackendDevice` for WebGPU.
 
 use candle_webgpu::{AdapterReport, Device as Runtime, Stats};
 
@@ -114,7 +114,7 @@ impl BackendDevice for WebGpuDevice {
             CpuStorage::F32(data) => self.storage_from_slice(data),
             CpuStorage::F64(data) => self.storage_from_slice(data),
             CpuStorage::F8E4M3(data) => self.storage_from_slice(data),
-            // Some of these elements are smaller than a byte, so the storage counts bytes.
+            // Some of these dtypes are narrower than a byte, so their storage counts bytes.
             CpuStorage::F6E2M3(data)
             | CpuStorage::F6E3M2(data)
             | CpuStorage::F4(data)

@@ -1,6 +1,6 @@
-//! The entry points of Candle: [`BackendStorage`], custom ops, attention and quantized matrices. Each runs the op in
-//! `storage.rs`, `nn.rs` or `quantized/webgpu.rs` and describes it by a [`Call`]. With `CANDLE_WEBGPU_VERIFY=1` the call
-//! compares the result with the CPU's; otherwise it does nothing.
+//! Candle's entry points: [`BackendStorage`], custom ops, attention and quantized matrices. Each runs the op in `storage.rs`,
+//! `nn.rs` or `quantized/webgpu.rs` and describes it with a [`Call`], which compares the result with the CPU's if
+//! `CANDLE_WEBGPU_VERIFY=1`.
 
 use candle_webgpu::kernel::attention::Attention;
 
@@ -22,8 +22,8 @@ type Forward = Result<(WebGpuStorage, Shape)>;
 ///
 /// - `reads`: the layout of `self`, then each other storage with its layout;
 /// - `shows`: the other arguments;
-/// - `as`: the name in messages, unless it is the method's;
-/// - `by`: the function that runs on the CPU, unless it is the trait's method.
+/// - `as`: the name in messages, if it is not the method's;
+/// - `by`: the function that runs on the CPU, if it is not the trait's method.
 macro_rules! forward {
     ($(
         fn $name:ident $(<$of:ident: $bound:ident>)? ($($arg:ident: $ty:ty),*)
@@ -48,7 +48,7 @@ macro_rules! forward {
     (@cpu $name:ident $cpu:path) => { $cpu };
 }
 
-/// Methods that write to `self`. Rows are as above.
+/// Methods that write to `self`, with rows as in `forward!`.
 macro_rules! forward_in_place {
     ($(
         fn $name:ident($($arg:ident: $ty:ty),*)
@@ -169,7 +169,7 @@ impl BackendStorage for WebGpuStorage {
     }
 }
 
-/// Custom ops come with a function for the device and one for the CPU.
+/// Custom ops have a `webgpu_fwd` to verify and a `cpu_fwd` to compare with.
 impl WebGpuStorage {
     pub(crate) fn custom1(&self, op: &dyn CustomOp1, l: &Layout) -> Forward {
         Call::new(op.name(), &[("self", self, l)]).check(op.webgpu_fwd(self, l), |copies| {
@@ -282,7 +282,7 @@ impl QWebGpuStorage {
             })
     }
 
-    /// Rows of a matrix in f32, for ids in u32.
+    /// The rows that `ids` (u32) select, in f32.
     pub fn embedding(
         &self,
         rows: usize,

@@ -1,5 +1,5 @@
-//! `Device::WebGpu`: a thin layer between Candle and its runtime, the crate candle-webgpu. It turns a [`DType`] into an [`WebGpuDType`], a
-//! storage with its layout into a [`View`](runtime::View), and each op into one call of the runtime.
+//! `Device::WebGpu`: a thin layer between Candle and the runtime crate candle-webgpu. It maps a [`DType`] to a [`WebGpuDType`],
+//! a storage with its layout to a [`View`](runtime::View), and each op to one runtime call.
 
 pub mod custom;
 mod debug;
@@ -27,7 +27,7 @@ pub async fn is_available_async() -> bool {
     !runtime::adapters_async().await.is_empty()
 }
 
-/// The element type of a dtype.
+/// The runtime's dtype; an error for dtypes without arithmetic.
 pub(crate) fn webgpu_dtype(op: &'static str, dtype: DType) -> Result<WebGpuDType> {
     Ok(match dtype {
         DType::U8 => WebGpuDType::U8,
@@ -46,7 +46,7 @@ pub(crate) fn webgpu_dtype(op: &'static str, dtype: DType) -> Result<WebGpuDType
     })
 }
 
-/// The element type that copies a dtype. Dtypes without arithmetic are copied as raw bytes.
+/// The runtime's dtype for copies. Dtypes without arithmetic are copied as bytes.
 pub(crate) fn bits_dtype(op: &'static str, dtype: DType) -> Result<WebGpuDType> {
     match dtype {
         DType::F6E2M3 | DType::F6E3M2 | DType::F4 | DType::F8E8M0 => Ok(WebGpuDType::U8),

@@ -106,7 +106,7 @@ pub(super) fn sdpa(
     Ok((q.with(value, q.dtype(), count), shape))
 }
 
-/// The indices, in u32, that sort each row of the last dim.
+/// The u32 indices that sort each row along the last dim.
 pub fn argsort(x: &WebGpuStorage, l: &Layout, asc: bool, last_dim: usize) -> Forward {
     const OP: &str = "argsort";
     let value = x

@@ -1,4 +1,4 @@
-//! Storage on the device, and the ops of `BackendStorage` as methods; `dispatch.rs` calls them.
+//! Storage on the device, and the ops of `BackendStorage` as methods, which `dispatch.rs` calls.
 
 use std::future::Future;
 
@@ -39,7 +39,7 @@ impl WebGpuStorage {
         &self.device
     }
 
-    /// Number of elements in the whole storage.
+    /// The number of elements in the whole storage.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -49,12 +49,12 @@ impl WebGpuStorage {
         Layout::contiguous(self.count)
     }
 
-    /// What a layout shows of this storage; an error if it shows more than the storage holds.
+    /// A view of the elements that a layout selects; an error if the layout exceeds the storage.
     pub(crate) fn view<'a>(&'a self, op: &'static str, l: &'a Layout) -> Result<View<'a>> {
         self.view_as(op, webgpu_dtype(op, self.dtype)?, l, l.dims())
     }
 
-    /// [`Self::view`] for ops that only move elements. It also accepts the dtypes without arithmetic, as bytes.
+    /// [`Self::view`] for ops that only move elements. Dtypes without arithmetic are viewed as bytes.
     fn moved<'a>(&'a self, op: &'static str, l: &'a Layout) -> Result<View<'a>> {
         self.view_as(op, bits_dtype(op, self.dtype)?, l, l.dims())
     }
@@ -114,7 +114,7 @@ impl WebGpuStorage {
         Ok(self.with(value, self.dtype, self.count))
     }
 
-    /// Reads the whole storage back. Waits for the device.
+    /// Reads back the whole storage. Waits for the device.
     pub(super) fn to_cpu_storage(&self) -> Result<CpuStorage> {
         let bytes = (self.count * stored(self.dtype)) as u64;
         let bytes = self.device.runtime().read(&self.value, 0, bytes)?;
@@ -129,14 +129,14 @@ impl WebGpuStorage {
         Ok(self.shaped(value, self.dtype, l))
     }
 
-    /// Starts to read what a contiguous layout shows; the future resolves to the CPU's storage of it.
+    /// Starts to read back the elements of a contiguous layout; the future resolves to CPU storage.
     pub(crate) fn read_async(
         &self,
         l: &Layout,
     ) -> Result<impl Future<Output = Result<CpuStorage>> + use<>> {
         let (dtype, size) = (self.dtype, stored(self.dtype));
         let (start, count) = match (bits_dtype("readback", dtype)?, dtype) {
-            // Some of these elements are smaller than a byte, so the storage is read as a whole.
+            // Some of these dtypes are narrower than a byte, so the whole storage is read.
             (WebGpuDType::U8, dtype) if dtype != DType::U8 && l.start_offset() == 0 => {
                 (0, self.count)
             }
@@ -148,7 +148,7 @@ impl WebGpuStorage {
     }
 }
 
-/// Bytes per element of the CPU's storage, which counts bytes where elements are smaller than a byte.
+/// Bytes per element of CPU storage, which holds bytes for dtypes narrower than a byte.
 fn stored(dtype: DType) -> usize {
     match dtype {
         DType::F6E2M3 | DType::F6E3M2 | DType::F4 | DType::F8E8M0 => 1,
@@ -198,7 +198,7 @@ fn window(stride: usize, padding: usize, dilation: usize, output_padding: usize)
     }
 }
 
-/// Refuses to write to a view whose elements may share memory.
+/// Rejects writes to a view whose elements may share memory.
 fn in_place(op: &'static str, l: &Layout) -> Result<()> {
     match l.is_contiguous() {
         true => Ok(()),
@@ -206,7 +206,7 @@ fn in_place(op: &'static str, l: &Layout) -> Result<()> {
     }
 }
 
-/// The bits of a scalar, in the low end of the result.
+/// The bits of a scalar, in the low bits of the result.
 fn bits(v: Scalar) -> u64 {
     match v {
         Scalar::U8(v) => v.into(),
@@ -233,7 +233,7 @@ pub(super) fn cmp_name(op: CmpOp) -> &'static str {
     }
 }
 
-/// The methods of [`BackendStorage`](crate::backend::BackendStorage); `dispatch.rs` implements the trait by them.
+/// The ops of [`BackendStorage`](crate::backend::BackendStorage); `dispatch.rs` implements the trait with them.
 impl WebGpuStorage {
     pub(super) fn affine(&self, l: &Layout, mul: f64, add: f64) -> Result<Self> {
         self.unary_op("affine", l, [mul, add])
@@ -558,7 +558,7 @@ impl WebGpuStorage {
         if all == self.count && l.is_contiguous() && l.start_offset() == 0 {
             return Ok(runtime.fill_in(&self.value, all, e, bits(v))?);
         }
-        // Copies one element to all places of the view by strides of 0.
+        // Broadcasts one element over the view with strides of 0.
         let one = runtime.fill(1, e, bits(v))?;
         let repeat = vec![0; l.dims().len()];
         let source = View::new("const_set", &one, e, (l.dims(), &repeat, 0))?;

@@ -1,9 +1,9 @@
-//! Layouts out of the bytes of an input: those that Candle's tensors get by narrowing, transposing and repeating, and any numbers.
+//! Draws layouts from the bytes of an input: either as Candle's narrow, transpose and repeat produce them, or with arbitrary numbers.
 
-/// The bytes that are left; then zeros.
+/// The remaining bytes of an input, followed by zeros.
 pub struct Draw<'a>(pub &'a [u8]);
 
-/// Numbers at which something changes.
+/// Boundary values.
 const WILD: [usize; 20] = [
     0,
     1,
@@ -38,7 +38,7 @@ impl Draw<'_> {
         }
     }
 
-    /// Less than `n`, which is at least 1.
+    /// A number below `n`, which is at least 1.
     pub fn below(&mut self, n: usize) -> usize {
         match n {
             0..=256 => self.byte() % n,
@@ -50,7 +50,7 @@ impl Draw<'_> {
         of[self.below(of.len())]
     }
 
-    /// Of which each element is one or not.
+    /// A subset of the numbers below `n`.
     pub fn some(&mut self, n: usize) -> Vec<usize> {
         let bits = self.byte();
         (0..n).filter(|i| bits >> (i % 8) & 1 == 1).collect()
@@ -65,7 +65,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Of memory for `room` elements, which it may not keep to.
+    /// A layout for memory of `room` elements, which it may exceed.
     pub fn new(draw: &mut Draw<'_>, room: usize) -> Self {
         match draw.below(4) {
             0 => Self::wild(draw),
@@ -107,7 +107,7 @@ impl Layout {
         layout
     }
 
-    /// Without gaps, the first dim of `order` outermost.
+    /// A layout without gaps. The first dim of `order` is the outermost.
     fn ordered(dims: &[usize], order: impl DoubleEndedIterator<Item = usize>) -> Self {
         let (mut strides, mut step) = (vec![1; dims.len()], 1);
         for d in order.rev() {
@@ -124,7 +124,7 @@ impl Layout {
     fn change(&mut self, draw: &mut Draw<'_>) {
         let rank = self.dims.len();
         let how = draw.below(6);
-        // A new dim: one that repeats, or one of a single index, whose stride counts for nothing.
+        // A new dim: either broadcast, or of size 1, whose stride has no effect.
         if rank == 0 || how < 2 {
             let at = draw.below(rank + 1);
             let (dim, stride) = match how {
@@ -156,7 +156,7 @@ impl Layout {
         }
     }
 
-    /// Another one of these dims, in memory for `room` elements, each of which it shows at most once if `distinct`.
+    /// Another layout of these dims, in memory of `room` elements. If `distinct`, no element occurs twice.
     pub fn again(dims: &[usize], draw: &mut Draw<'_>, room: usize, distinct: bool) -> Option<Self> {
         let rank = dims.len();
         let turn = draw.below(rank + 1);
@@ -181,13 +181,13 @@ impl Layout {
         })
     }
 
-    /// Elements, if they can be counted.
+    /// The number of elements, unless it overflows.
     pub fn count(&self) -> Option<usize> {
         let mut sizes = self.dims.iter();
         sizes.try_fold(1usize, |n, d| n.checked_mul(*d))
     }
 
-    /// Whether it shows nothing but what `room` elements hold, in numbers that cannot overflow.
+    /// Whether all elements are within `room`, computed without overflow.
     pub fn holds(&self, room: usize) -> bool {
         let sizes = self.dims.iter().map(|d| (*d).max(1) as u128);
         let counted = sizes.fold(1u128, u128::saturating_mul) <= usize::MAX as u128;
@@ -198,7 +198,7 @@ impl Layout {
         counted && (self.dims.contains(&0) || last < room as u128)
     }
 
-    /// Where its elements lie, in order.
+    /// The offsets of its elements, in order.
     pub fn places(&self) -> Vec<usize> {
         if self.dims.contains(&0) {
             return Vec::new();
@@ -214,7 +214,7 @@ impl Layout {
         places
     }
 
-    /// The same memory, with `dims` and `strides` in place of the dim `d`.
+    /// The same layout with another size and stride of dim `d`.
     pub fn with(&self, d: usize, dim: usize, stride: usize) -> Self {
         let mut other = self.clone();
         (other.dims[d], other.strides[d]) = (dim, stride);

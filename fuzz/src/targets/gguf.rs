@@ -1,4 +1,4 @@
-//! A GGUF file: metadata, tokenizer, chat template, weights, and a pass of a model that is small enough.
+//! A GGUF file: metadata, tokenizer, chat template, weights, and a forward pass if the model is small.
 
 use std::io::Cursor;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -9,7 +9,7 @@ use candle_examples::generate::Causal;
 use candle_examples::gguf::Gguf;
 use candle_examples::tokenizer::Tokenizer;
 
-/// Positions for which a model may make a cache.
+/// Models with more positions do not run, since their caches may be too large.
 const CONTEXT: usize = 4096;
 
 pub fn run(data: &[u8]) {
@@ -20,14 +20,14 @@ pub fn run(data: &[u8]) {
         return;
     };
     if let Ok(ids) = tokenizer.encode("Once upon a time, 12 \u{e9}") {
-        // Whatever the ids stand for, nobody panics.
+        // Decoding must not panic, whatever the ids mean.
         let _ = tokenizer.decode(&ids);
     }
     let _ = file.template(&tokenizer, None);
     let device = Device::Cpu;
     if let Ok(mut loaded) = file.load(tokenizer, &device) {
         if loaded.context <= CONTEXT {
-            // Products of the CPU assert what rows are made of; what a pass does is not the loader's.
+            // Candle's CPU matmuls panic on some row lengths. That is no fault of the loader.
             let pass = || loaded.network.forward(&[0, 1], 0, &device);
             let _ = catch_unwind(AssertUnwindSafe(pass));
         }

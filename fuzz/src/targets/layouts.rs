@@ -1,5 +1,5 @@
-//! An op on layouts drawn from the input, on the device: one that shows what is not there is refused, one that shows too much is an
-//! error, and all others give what plain loops over host memory give, bit for bit.
+//! Runs an op on the device with layouts drawn from the input. A layout that exceeds its storage must be rejected, and a result that
+//! is too large must be an error. Everything else must match plain loops over host memory bit for bit.
 
 use std::sync::OnceLock;
 
@@ -15,21 +15,21 @@ const WORK: [Work; 12] = [
 ];
 
 const DTYPES: [DType; 4] = [DType::F32, DType::U8, DType::F16, DType::I64];
-/// Those in which sums are exact here.
+/// The dtypes in which the sums of these tests are exact.
 const WIDE: [DType; 2] = [DType::F32, DType::I64];
 const SIZES: [usize; 12] = [1, 2, 3, 5, 8, 31, 64, 257, 1000, 4096, 9000, 20_001];
 
-/// Elements that are compared, and the number from which on there is no memory for them anywhere.
+/// The most elements that are compared, and a number of elements that exceeds all memory.
 const MOST: usize = 1 << 13;
 const ABSURD: usize = 1 << 33;
 
-/// Whether an op is small enough to wait for, or so large that it is refused at once.
+/// Whether an op is small enough to run, or so large that it fails at once.
 fn decided(shown: &Layout) -> bool {
     let count = shown.count().unwrap_or(usize::MAX);
     !(MOST + 1..ABSURD).contains(&count)
 }
 
-/// One as it is, and one where tensors of more than 32 KiB are worked on in pieces.
+/// A normal device, and one that splits tensors of more than 32 KiB.
 fn devices() -> &'static [Device; 2] {
     static DEVICES: OnceLock<[Device; 2]> = OnceLock::new();
     DEVICES.get_or_init(|| {
@@ -47,11 +47,11 @@ pub fn run(data: &[u8]) {
     let mut draw = Draw(data);
     let device = &devices()[draw.below(2)];
     let work = draw.pick(&WORK);
-    // None where the input makes nothing that can be asked.
+    // `None`: the input does not describe a valid test.
     let _ = work(&mut Case { device, draw });
 }
 
-/// Memory on both sides: small whole numbers, which every dtype holds.
+/// The same elements on the device and on the host: small integers, which every dtype represents.
 struct Array {
     dtype: DType,
     host: Vec<i64>,
@@ -59,7 +59,7 @@ struct Array {
 }
 
 impl Array {
-    /// What a layout shows of it; None if that is not there, as the device has to say, too.
+    /// A view of it, or `None` if the layout exceeds it. The device must agree.
     fn view<'a>(&'a self, l: &'a Layout) -> Option<View<'a>> {
         let layout = (&l.dims[..], &l.strides[..], l.offset);
         let view = View::new("fuzz", &self.value, self.dtype, layout);
@@ -115,7 +115,7 @@ impl Case<'_> {
         }
     }
 
-    /// Memory and a layout that shows some of it, whose elements can be compared or are far too many.
+    /// An array and a layout of it, with either few enough elements to compare or absurdly many.
     fn operand(&mut self, dtypes: &[DType]) -> Option<(Array, Layout)> {
         let dtype = self.draw.pick(dtypes);
         let x = self.array(dtype);
@@ -125,7 +125,7 @@ impl Case<'_> {
         (absurd || l.count()? <= MOST).then_some((x, l))
     }
 
-    /// Another operand, of the dims of one.
+    /// Another operand with the given dims.
     fn beside(&mut self, dtype: DType, dims: &[usize], distinct: bool) -> Option<(Array, Layout)> {
         let x = self.array(dtype);
         let l = Layout::again(dims, &mut self.draw, x.host.len(), distinct)?;
@@ -133,7 +133,7 @@ impl Case<'_> {
         Some((x, l))
     }
 
-    /// Compares what an op gives. Of layouts that no kernel takes an error is right.
+    /// Compares the result of an op. An error is correct for layouts that no kernel supports.
     fn check(
         &self,
         y: Result<Value>,
@@ -159,12 +159,12 @@ impl Case<'_> {
         }
     }
 
-    /// Compares all of what an op wrote into.
+    /// Compares the whole array that an op wrote to.
     fn check_all(&self, done: Result<()>, y: &Array, shown: &Layout, expected: Vec<i64>) {
         self.check(done.map(|()| y.value.clone()), y.dtype, shown, || expected);
     }
 
-    /// Ids for a dim of `size`; seldom one that it does not have.
+    /// Ids for a dim of `size`, rarely with one out of range.
     fn ids(&mut self, size: usize) -> Array {
         let beyond = self.draw.below(16) == 15;
         let (dtype, length) = (self.draw.pick(&[DType::U32, DType::U8, DType::I64]), 64);
@@ -177,7 +177,7 @@ impl Case<'_> {
         )
     }
 
-    /// The same where ids may be out of range, which the next readback tells.
+    /// [`Self::check`] for ids that may be out of range, which the next readback reports.
     fn check_ids(
         &self,
         y: Result<Value>,
@@ -185,7 +185,7 @@ impl Case<'_> {
         shown: &Layout,
         expected: impl FnOnce() -> Vec<i64>,
     ) {
-        // More than a kernel counts.
+        // More rows than a kernel can count.
         if size >= ABSURD && y.is_err() {
             return;
         }
@@ -259,7 +259,7 @@ fn fold(case: &mut Case<'_>) -> Option<()> {
         strides: order.iter().map(|d| l.strides[*d]).collect(),
         offset,
     };
-    // No elements may have many sums.
+    // An empty operand may have many sums.
     let shown = match l.count() {
         Some(0) => of(&kept, 0),
         _ => l.clone(),
@@ -285,7 +285,7 @@ fn fold(case: &mut Case<'_>) -> Option<()> {
     Some(())
 }
 
-/// Where the elements of a table lie that ids pick: `ids` and the places of its elements at index 0.
+/// The elements of `x` that `ids` select. `at` has their offsets for id 0; an id adds `step`.
 fn picked(x: &Array, ids: &[i64], at: &Layout, step: usize) -> Vec<i64> {
     let places = at.places();
     let of = places
@@ -391,7 +391,7 @@ fn matmul(case: &mut Case<'_>) -> Option<()> {
     let (z, r) = case.beside(DType::F32, &dims, false)?;
     let batch: usize = l.dims[..outer].iter().product();
     let shown = l.with(outer + 1, n, 0);
-    // Sums that are long are cut into more dispatches than there is time for.
+    // Long sums are split into too many dispatches to wait for.
     if k > MOST || !decided(&shown) || r.count()? > 4 * MOST && shown.count()? <= MOST {
         return None;
     }

@@ -1,4 +1,4 @@
-//! A checkpoint of llama2.c: header, weights, a pass.
+//! A llama2.c checkpoint: header, weights, and a forward pass.
 
 use std::io::Cursor;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What each target does with an input, whoever made it: libFuzzer, or a test that goes through the seeds.
+//! The code of each target. libFuzzer runs it on generated inputs, a test on the seeds.
 
 pub mod draw;
 pub mod gguf;
@@ -7,7 +7,7 @@ pub mod llama2c;
 pub mod safetensors;
 pub mod tokenizer;
 
-/// A panic is a finding; so is memory beyond the fuzzer's limit, and an input that takes long.
+/// Findings are panics, inputs that exceed the fuzzer's memory limit, and slow inputs.
 pub type Target = fn(&[u8]);
 
 pub const TARGETS: &[(&str, Target)] = &[

@@ -1,4 +1,4 @@
-//! A checkpoint in a folder: two bytes that say how long config.json is, config.json, model.safetensors.
+//! A checkpoint folder. The input is the length of config.json (two bytes), config.json and model.safetensors.
 
 use candle_core::{DType, Device, Tensor};
 use candle_examples::checkpoint::{self, Folder};

@@ -1,4 +1,4 @@
-//! llama2.c's tokenizer.bin, and text that the file itself is.
+//! llama2.c's tokenizer.bin. The end of the file is also the text to encode.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `cargo xtask docs`: the tables of README.md and docs/performance.md, from docs/SUPPORT.md and benches/results.
+//! `cargo xtask docs`: writes the tables of README.md and docs/performance.md, from docs/SUPPORT.md and benches/results.
 
 mod speed;
 mod support;
@@ -13,8 +13,8 @@ Write the generated tables of README.md and docs/performance.md.
   cargo xtask docs            write them
   cargo xtask docs --check    fail if one is stale, and write nothing
 
-README.md: what works, from docs/SUPPORT.md, and speed. docs/performance.md: speed, from benches/results: the files of
-`cargo xtask bench --save` that models.json lists, and the records in models.json itself.";
+README.md gets a table of supported ops, from docs/SUPPORT.md, and one of speed; docs/performance.md gets all tables of
+speed. Speed comes from benches/results: the records in models.json, and the bench files that it lists.";
 
 #[derive(clap::Args)]
 pub struct Args {

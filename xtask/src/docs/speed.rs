@@ -1,4 +1,4 @@
-//! Tables of speed: records kept by hand, and the files that `cargo xtask bench --save` writes.
+//! Tables of speed, from records kept by hand and files written by `cargo xtask bench --save`.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ impl Results {
         Ok(Self { records, benches })
     }
 
-    /// README's table: chosen rows of records and of the first bench file.
+    /// README's table: selected rows of the records and of the first bench file.
     pub fn readme(&self) -> Result<String> {
         let page = field(&self.records, "readme")?;
         let columns = texts(field(page, "columns")?)?;
@@ -48,7 +48,7 @@ impl Results {
         Ok(markdown(&with_empty(columns), &rows))
     }
 
-    /// The cell of a record that a row of README names, empty if the record has no such column.
+    /// The cell for a row of README's table; empty if its record has no such column.
     fn record_cell(&self, row: &Value, column: &str) -> Result<String> {
         let (id, at) = (text(row, "record")?, field(row, "row")?.as_u64());
         let records = list(&self.records, "records")?;
@@ -139,7 +139,7 @@ fn bench_cell(bench: &Value, name: &str, time: bool) -> Result<String> {
     };
     let number = |value: &Value| {
         let number = value.as_f64();
-        number.with_context(|| format!("`{name}` has a rate or a time that is no number"))
+        number.with_context(|| format!("`{name}` has a rate or time that is not a number"))
     };
     let rate = rate(number(&row["rate"])?, text(row, "unit")?);
     if !time {
@@ -149,7 +149,7 @@ fn bench_cell(bench: &Value, name: &str, time: bool) -> Result<String> {
     Ok(format!("{rate}, {} us", digits(seconds * 1e6)))
 }
 
-/// With the prefix that leaves one to three digits before the point.
+/// Uses the unit prefix that leaves one to three digits before the decimal point.
 fn rate(rate: f64, unit: &str) -> String {
     match unit {
         "GB/s" if rate >= 1000.0 => format!("{:.2} TB/s", rate / 1000.0),
@@ -158,7 +158,7 @@ fn rate(rate: f64, unit: &str) -> String {
     }
 }
 
-/// Three digits, or all before the point.
+/// Three significant digits, or the whole integer part if it is longer.
 fn digits(number: f64) -> String {
     match number {
         n if n >= 99.95 => format!("{n:.0}"),
@@ -180,18 +180,20 @@ fn field<'a>(value: &'a Value, name: &str) -> Result<&'a Value> {
 
 fn text<'a>(value: &'a Value, name: &str) -> Result<&'a str> {
     let text = field(value, name)?.as_str();
-    text.with_context(|| format!("the field `{name}` is no text"))
+    text.with_context(|| format!("the field `{name}` is not a string"))
 }
 
 fn list<'a>(value: &'a Value, name: &str) -> Result<&'a Vec<Value>> {
     let list = field(value, name)?.as_array();
-    list.with_context(|| format!("the field `{name}` is no list"))
+    list.with_context(|| format!("the field `{name}` is not a list"))
 }
 
 fn texts(value: &Value) -> Result<Vec<String>> {
     let list = value.as_array().context("not a list")?;
     let texts = list.iter().map(|v| v.as_str().map(str::to_owned));
-    texts.collect::<Option<_>>().context("not a list of texts")
+    texts
+        .collect::<Option<_>>()
+        .context("not a list of strings")
 }
 
 #[cfg(test)]

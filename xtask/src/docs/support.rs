@@ -4,14 +4,14 @@ use anyhow::{ensure, Context, Result};
 
 use super::markdown;
 
-/// A table of docs/SUPPORT.md: its section, its dtypes, and each row's ops with the dtypes that WebGPU takes.
+/// A table of docs/SUPPORT.md: its section, its dtypes, and each row's ops with the dtypes that WebGPU supports.
 struct Table<'a> {
     section: &'a str,
     dtypes: Vec<&'a str>,
     rows: Vec<(&'a str, Vec<&'a str>)>,
 }
 
-/// Ops with the same dtypes share a row.
+/// README's table of ops. Ops with the same dtypes share a row.
 pub fn table(page: &str) -> Result<String> {
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
     let mut add = |dtypes: String, ops| match groups.iter_mut().find(|g| g.0 == dtypes) {
@@ -25,7 +25,10 @@ pub fn table(page: &str) -> Result<String> {
     };
     let casts = section("Casts")?;
     let whole = casts.rows.iter().all(|(_, on)| *on == casts.dtypes);
-    ensure!(whole, "docs/SUPPORT.md: a cast is missing; mention it here");
+    ensure!(
+        whole,
+        "docs/SUPPORT.md lacks a cast; README's table assumes all"
+    );
     for table in [section("Ops, by")?, section("candle-nn")?] {
         for (ops, on) in &table.rows {
             add(describe(on, &table.dtypes, "dtypes"), ops);

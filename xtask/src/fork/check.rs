@@ -1,4 +1,4 @@
-//! Do the patches apply to the pinned release, only insert, and come back byte for byte?
+//! Checks that the patches apply to the pinned release, only insert lines, and export to the same bytes.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use anyhow::{bail, Context, Result};
 
 use super::{export, forks, patch, tree, Fork};
 
-/// Prints what it finds; gives the number of patches that hold and of those that do not.
+/// Prints the result of each fork. Returns the number of patches that passed and of forks that failed.
 pub fn check_all() -> Result<(usize, usize)> {
     let _lock = super::lock()?;
     let (mut passed, mut failed) = (0, 0);
@@ -44,13 +44,13 @@ fn check(fork: &Fork, dir: &Path) -> Result<(usize, usize)> {
     let series = fork.series()?;
     let names: Vec<_> = exported.iter().map(|(name, _)| name.clone()).collect();
     if names != series {
-        bail!("the export gives the series {names:?}, patches/series says {series:?}");
+        bail!("the export has the series {names:?}, patches/series has {series:?}");
     }
     let mut lines = 0;
     for (name, text) in &exported {
         let committed = fs::read_to_string(fork.patches().join(name))?;
         if committed != *text {
-            bail!("patches/{name} is not what the export writes: run `cargo xtask fork --force` and `export`");
+            bail!("patches/{name} differs from its export: run `cargo xtask fork --force` and `cargo xtask fork export`");
         }
         lines += patch::check(text).with_context(|| name.clone())?;
     }

@@ -1,4 +1,4 @@
-//! Complete crates in a folder, for people who vendor the fork or publish a branch of it.
+//! Writes complete crates to a folder, to vendor the fork or to publish a branch of it.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ pub fn dist(forks: &[Fork], dir: &Path) -> Result<()> {
     if dir.exists() && fs::read_dir(dir)?.next().is_some() {
         bail!("{} is not empty", dir.display());
     }
-    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
     for fork in forks {
         crate_of(fork, &dir.join(fork.name))?;
     }
@@ -33,7 +33,7 @@ pub fn dist(forks: &[Fork], dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The tree, links read through, with the path to candle-webgpu as it is in the folder.
+/// Copies a tree, with links replaced by files, and adjusts its path to candle-webgpu.
 fn crate_of(fork: &Fork, to: &Path) -> Result<()> {
     let tree = fork.tree();
     let skip = ["Cargo.lock", ".cargo_vcs_info.json", "Cargo.toml.orig"];
@@ -57,7 +57,7 @@ fn crate_of(fork: &Fork, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// candle-webgpu as `cargo package` makes it: no workspace needed, and the shaders are real files.
+/// Unpacks candle-webgpu as packaged by cargo, which needs no workspace and contains the shaders as real files.
 fn runtime(dir: &Path) -> Result<()> {
     let mut cargo = run::cargo();
     cargo.args(["package", "--quiet", "--package", "candle-webgpu"]);

@@ -1,4 +1,4 @@
-//! From the commits of a tree back to patches/.
+//! Exports the commits of a tree to patches/.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use anyhow::{bail, Context, Result};
 use super::{patch, tree, Fork};
 use crate::run;
 
-/// The patches of a tree, in order: file name and text.
+/// The file names and texts of a tree's patches, in order.
 pub fn patches(tree: &Path) -> Result<Vec<(String, String)>> {
     let range = format!("{}..HEAD", tree::BASE);
     let commits = run::stdout(run::git(tree).args(["rev-list", "--reverse", &range]))?;
@@ -44,17 +44,17 @@ pub fn patches(tree: &Path) -> Result<Vec<(String, String)>> {
 pub fn export(fork: &Fork) -> Result<()> {
     let tree = fork.tree();
     if !tree.exists() {
-        bail!("{} is not there: run `cargo xtask fork`", tree.display());
+        bail!("{} does not exist: run `cargo xtask fork`", tree.display());
     }
     if tree.join(".git/rebase-merge").exists() {
         bail!(
-            "a rebase is under way in {}: finish it first",
+            "a rebase is in progress in {}: finish it first",
             tree.display()
         );
     }
     if !tree::clean(&tree)? {
         bail!(
-            "{} has changes that are not committed: commit them there first (git commit --amend, or a new commit)",
+            "{} has uncommitted changes: commit them there first (git commit --amend, or a new commit)",
             tree.display()
         );
     }
@@ -82,7 +82,7 @@ pub fn export(fork: &Fork) -> Result<()> {
     Ok(())
 }
 
-/// Writes what differs; tells whether it did.
+/// Writes a file if its text differs; returns whether it did.
 fn write(path: &Path, text: &str) -> Result<bool> {
     if fs::read_to_string(path).is_ok_and(|old| old == text) {
         return Ok(false);

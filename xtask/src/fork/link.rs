@@ -1,4 +1,4 @@
-//! Our own files in a tree: links where the system can link, else copies that are renewed on every run.
+//! Links our own files into a tree. Systems without symlinks get copies, which every run updates.
 
 use std::fs;
 use std::io;
@@ -17,8 +17,8 @@ pub fn list(own: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Puts every file of `own` into the tree's src/ and tells the tree's git to overlook them. Done again, it adds what is
-/// new, drops what is gone and renews copies; a link needs no renewal.
+/// Links every file of `own` into the tree's src/ and makes the tree's git ignore it. Later calls add new files, remove
+/// deleted ones and update copies.
 pub fn make(own: &Path, tree: &Path) -> Result<()> {
     let exclude_file = tree.join(".git/info/exclude");
     let old = fs::read_to_string(&exclude_file).unwrap_or_default();
@@ -28,7 +28,7 @@ pub fn make(own: &Path, tree: &Path) -> Result<()> {
         let (from, to) = (own.join(&file), tree.join("src").join(&file));
         match fs::symlink_metadata(&to) {
             Ok(_) if !old.contains(&line) => {
-                bail!("upstream has a file src/{} of its own", file.display())
+                bail!("upstream also has a file src/{}", file.display())
             }
             Ok(meta) if meta.is_symlink() => {}
             Ok(_) => {
@@ -61,7 +61,7 @@ pub fn make(own: &Path, tree: &Path) -> Result<()> {
         .with_context(|| format!("cannot write {}", exclude_file.display()))
 }
 
-/// What a link says: a relative path where the tree lies beside src/, so that the repository can be moved.
+/// The target of a link. It is relative if the tree is beside src/, so that the repository can be moved.
 fn target(own: &Path, tree: &Path, file: &Path) -> PathBuf {
     if own.parent() != tree.parent() {
         return own.join(file);
@@ -73,7 +73,7 @@ fn target(own: &Path, tree: &Path, file: &Path) -> PathBuf {
 fn place(target: &Path, from: &Path, to: &Path) -> Result<()> {
     if symlink(target, to).is_err() {
         fs::copy(from, to)
-            .with_context(|| format!("cannot put {} into the tree", from.display()))?;
+            .with_context(|| format!("cannot copy {} into the tree", from.display()))?;
     }
     Ok(())
 }

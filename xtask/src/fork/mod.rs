@@ -1,5 +1,5 @@
-//! The fork of candle-core and candle-nn as a patch queue: a pinned release, patches that only insert lines, and whole
-//! files of our own. UPSTREAM.md tells how to work with it.
+//! The fork of candle-core and candle-nn as a patch queue: a pinned release, patches that only insert lines, and files of
+//! our own. UPSTREAM.md explains how to work with it.
 
 mod check;
 mod dist;
@@ -21,10 +21,10 @@ pub use check::check_all;
 use upstream::Pin;
 
 pub const HELP: &str = "\
-Put the patched candle-core and candle-nn into candle-core/tree and candle-nn/tree.
+Write the patched candle-core and candle-nn to candle-core/tree and candle-nn/tree.
 
 Each tree is a git repository: the pinned release as the first commit, then one commit per patch. Our own files are
-linked in from src/. Nothing happens when the trees are up to date.
+linked in from src/. Trees that are up to date stay as they are.
 
 To change a patch: edit in the tree, commit there (git commit --amend, or git rebase -i for an older commit), then
 `cargo xtask fork export`. A new commit becomes a new patch; its subject begins with the patch's name and a colon.";
@@ -33,23 +33,23 @@ To change a patch: edit in the tree, commit there (git commit --amend, or git re
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Throw away edits in the trees that are not exported
+    /// Discard edits in the trees that are not exported
     #[arg(long)]
     force: bool,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Write the commits of the trees back to patches/
+    /// Export the commits of the trees to patches/
     Export,
-    /// Build the trees from nothing, export them, and fail on any difference to patches/
+    /// Build the trees from scratch, export them, and fail if anything differs from patches/
     Check,
-    /// Write complete crates (candle-core, candle-nn, candle-webgpu) into a folder, to vendor or to publish
+    /// Write complete crates (candle-core, candle-nn, candle-webgpu) to a folder, to vendor or publish them
     Dist {
         /// A new or empty folder
         dir: PathBuf,
     },
-    /// Move the pin to another release, by git rebase of the patches
+    /// Move the pin to another release and rebase the patches with git
     Rebase {
         /// The release, for example 0.11.2
         version: String,
@@ -71,7 +71,7 @@ impl Fork {
         self.dir.join("patches")
     }
 
-    /// Our whole files, at their final paths.
+    /// Our own files, at their final paths.
     fn own(&self) -> PathBuf {
         self.dir.join("src")
     }
@@ -103,7 +103,7 @@ impl Fork {
         Ok(text.replace("\r\n", "\n"))
     }
 
-    /// Changes whenever the tree has to.
+    /// Changes whenever the tree has to be rebuilt.
     fn hash(&self) -> Result<String> {
         let pin = self.pin()?;
         let mut hash = Sha256::new();
@@ -111,7 +111,7 @@ impl Fork {
             hash.update(part.len().to_le_bytes());
             hash.update(part);
         };
-        add("2"); // the way trees are made
+        add("2"); // increase when trees are built differently
         add(&pin.version);
         add(&pin.checksum);
         for name in self.series()? {
@@ -156,7 +156,7 @@ pub fn main(args: Args) -> Result<bool> {
     Ok(true)
 }
 
-/// Makes the trees that are missing or out of date.
+/// Builds the trees that are missing or out of date.
 pub fn materialise_all(force: bool) -> Result<()> {
     let _lock = lock()?;
     for fork in forks()? {
@@ -165,7 +165,7 @@ pub fn materialise_all(force: bool) -> Result<()> {
     Ok(())
 }
 
-/// Two commands at once would build the same tree.
+/// Prevents two commands from building the same tree at once.
 fn lock() -> Result<fs::File> {
     let dir = crate::root()?.join("xtask/target");
     fs::create_dir_all(&dir)?;

@@ -1,9 +1,9 @@
-//! The form of a patch: a header that says why, then hunks of inserted lines and nothing else. So a patch holds no
-//! text of upstream, and the pin makes sure that its line numbers are right.
+//! The format of patches: a header that says why, then hunks that only insert lines. A patch therefore contains no upstream
+//! text, and the pin guarantees that its line numbers are right.
 
 use anyhow::{bail, Context, Result};
 
-/// What `git diff` wrote, without blob names and without the function text after `@@`.
+/// Removes blob names, and the function text after `@@`, from the output of `git diff`.
 pub fn body(diff: &str) -> String {
     let mut body = String::with_capacity(diff.len());
     for line in diff.lines() {
@@ -45,7 +45,7 @@ pub fn file_name(header: &str) -> Result<String> {
 
 /// Counts the inserted lines; fails on anything that is not an insertion.
 pub fn check(patch: &str) -> Result<usize> {
-    let (_, body) = split(patch).context("no diff in it")?;
+    let (_, body) = split(patch).context("it contains no diff")?;
     let mut count = 0;
     let mut due = 0;
     for (index, line) in body.lines().enumerate() {
@@ -71,7 +71,7 @@ pub fn check(patch: &str) -> Result<usize> {
         } else if line.starts_with(' ') {
             "a context line"
         } else {
-            "not a line of an insertion (new files belong in src/)"
+            "not part of an insertion (new files belong in src/)"
         };
         bail!("line {} of the diff is {problem}: {line}", index + 1);
     }

@@ -1,4 +1,4 @@
-//! Moving the pin.
+//! Moves the pin to another release.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use anyhow::{bail, Context, Result};
 use super::{export, tree, upstream, Fork, Pin};
 use crate::run;
 
-/// True when every patch moved without a conflict.
+/// Returns true if every patch was rebased without a conflict.
 pub fn rebase(forks: &[Fork], version: &str) -> Result<bool> {
     for fork in forks {
         let tree = fork.tree();
@@ -26,7 +26,7 @@ pub fn rebase(forks: &[Fork], version: &str) -> Result<bool> {
             .with_context(|| format!("cannot move {} to {version}", fork.name))?;
     }
     if done {
-        println!("Now build and test; the compiler names matches that lack an arm.");
+        println!("Now build and test; the compiler reports matches that lack an arm.");
     }
     Ok(done)
 }
@@ -36,7 +36,7 @@ fn move_one(fork: &Fork, version: &str) -> Result<bool> {
     let source = upstream::source(&fork.upstream(), fork.name, &pin)?;
     let tree = fork.tree();
     let worktree = fork.dir.join("tree.base");
-    // The new release as a commit on top of the old one, made beside the tree.
+    // Commits the new release on top of the old one, in a temporary worktree.
     run::stdout(
         run::git(&tree)
             .args(["worktree", "add", "--quiet", "--force", "--detach"])
@@ -60,8 +60,8 @@ fn move_one(fork: &Fork, version: &str) -> Result<bool> {
     let status = run::status(run::git(&tree).args(["rebase", "--onto", &base, old.trim()]))?;
     if !status.success() {
         println!(
-            "{} {version}: a patch conflicts. In {}: resolve it (`git status` tells where), `git add` the files, `git \
-             rebase --continue`, and when all is done `cargo xtask fork export`. To give up: `git rebase --abort`, `git \
+            "{} {version}: a patch conflicts. In {}: resolve it (`git status` shows where), `git add` the files, `git \
+             rebase --continue`, and finally `cargo xtask fork export`. To give up: `git rebase --abort`, `git \
              checkout -- {}/upstream` in the repository, and `cargo xtask fork --force`.",
             fork.name,
             tree.display(),
@@ -73,14 +73,14 @@ fn move_one(fork: &Fork, version: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// Writes the version into the stub's manifest and lets cargo lock it.
+/// Writes the version to the stub's manifest and updates its lock file.
 fn repin(fork: &Fork, version: &str) -> Result<Pin> {
     let path = fork.upstream().join("Cargo.toml");
     let old = fork.pin()?;
     let text = fs::read_to_string(&path)?;
     let (from, to) = (format!("\"={}\"", old.version), format!("\"={version}\""));
     if !text.contains(&from) {
-        bail!("{} does not say {from}", path.display());
+        bail!("{} does not contain {from}", path.display());
     }
     fs::write(&path, text.replace(&from, &to))?;
     let mut cargo = run::cargo();

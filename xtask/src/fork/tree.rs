@@ -1,4 +1,4 @@
-//! Making a tree.
+//! Builds trees.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::run;
 /// The tag of the commit that is upstream's release.
 pub const BASE: &str = "upstream";
 
-/// Where a tree keeps the hash that it was made from and the commit that it had then.
+/// The file in which a tree stores the hash that it was built from and its head at that time.
 const STAMP: &str = ".git/xtask-stamp";
 
 pub fn materialise(fork: &Fork, force: bool) -> Result<()> {
@@ -27,7 +27,7 @@ pub fn materialise(fork: &Fork, force: bool) -> Result<()> {
         if !exported || !clean(&tree)? {
             bail!(
                 "{} has edits that are not exported, and the patches have changed. Run `cargo xtask fork export` to \
-                 keep the edits, or `cargo xtask fork --force` to lose them",
+                 keep the edits, or `cargo xtask fork --force` to discard them",
                 tree.display()
             );
         }
@@ -40,7 +40,7 @@ pub fn materialise(fork: &Fork, force: bool) -> Result<()> {
         keep_times(&tree, &new)?;
         fs::rename(&tree, &old).with_context(|| format!("cannot move {} away", tree.display()))?;
     }
-    fs::rename(&new, &tree).with_context(|| format!("cannot make {}", tree.display()))?;
+    fs::rename(&new, &tree).with_context(|| format!("cannot create {}", tree.display()))?;
     remove(&old)?;
     let pin = fork.pin()?;
     let count = fork.series()?.len();
@@ -48,7 +48,7 @@ pub fn materialise(fork: &Fork, force: bool) -> Result<()> {
     Ok(())
 }
 
-/// Makes the whole tree in `into`, which is lost if it exists.
+/// Builds the whole tree in `into`, and replaces it if it exists.
 pub fn build(fork: &Fork, into: &Path) -> Result<()> {
     remove(into)?;
     let pin = fork.pin()?;
@@ -69,7 +69,7 @@ pub fn build(fork: &Fork, into: &Path) -> Result<()> {
 pub fn copy_release(source: &Path, into: &Path) -> Result<()> {
     for file in files(source)? {
         if file == Path::new(".cargo-ok") {
-            continue; // cargo's own mark
+            continue; // cargo's marker
         }
         let to = into.join(&file);
         if let Some(dir) = to.parent() {
@@ -88,14 +88,14 @@ pub fn commit_release(tree: &Path, name: &str, version: &str) -> Result<()> {
 
 fn apply(tree: &Path, name: &str, text: &str) -> Result<()> {
     patch::check(text)?;
-    let (header, _) = patch::split(text).context("no diff in it")?;
+    let (header, _) = patch::split(text).context("it contains no diff")?;
     let expected = patch::file_name(header)?;
     if expected != name {
-        bail!("its subject says that it is {expected}");
+        bail!("its subject names it {expected}");
     }
     let file = tree.join(".git/xtask-patch");
     fs::write(&file, text)?;
-    // No context lines: so no fuzz, the line numbers decide.
+    // Without context lines git applies no fuzz: line numbers decide.
     run::stdout(
         run::git(tree)
             .args(["apply", "--index", "--unidiff-zero", "--whitespace=nowarn"])
@@ -105,7 +105,7 @@ fn apply(tree: &Path, name: &str, text: &str) -> Result<()> {
     commit(tree, header)
 }
 
-/// Commits the index; equal trees get equal commits everywhere.
+/// Commits the index with a fixed date, so that equal trees have equal commits on every machine.
 fn commit(tree: &Path, message: &str) -> Result<()> {
     let date = "2026-01-01T00:00:00Z";
     run::stdout(
@@ -123,13 +123,13 @@ pub fn head(tree: &Path) -> Result<String> {
     Ok(head.trim().to_owned())
 }
 
-/// True when nothing is changed that git watches there.
+/// Whether git reports no changes in a tree.
 pub fn clean(tree: &Path) -> Result<bool> {
     let status = run::stdout(run::git(tree).args(["status", "--porcelain"]))?;
     Ok(status.trim().is_empty())
 }
 
-/// An unchanged file keeps its time, so that cargo does not build it anew.
+/// Unchanged files keep their modification time, so that cargo does not rebuild them.
 fn keep_times(old: &Path, new: &Path) -> Result<()> {
     for file in files(new)? {
         let (before, after) = (old.join(&file), new.join(&file));

@@ -1,4 +1,4 @@
-//! The pinned release: which it is, where cargo unpacked it, and whether it is what the lock file says.
+//! The pinned release: its version, the folder in which cargo unpacked it, and its checksum.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,15 +42,15 @@ fn field<'a>(package: &'a str, key: &str) -> Option<&'a str> {
     })
 }
 
-/// The folder of the pinned source. Cargo downloads it if need be and checks the sum of what it downloads;
-/// the cached archive is hashed once more here, since it may have been there for long.
+/// The folder of the pinned source. Cargo downloads it if necessary and verifies the checksum of downloads. The cached
+/// archive is verified again here, since it may be old.
 pub fn source(upstream: &Path, name: &str, pin: &Pin) -> Result<PathBuf> {
     let source = match metadata(upstream, true) {
         Ok(text) => manifest_dir(&text, name)?,
         Err(_) => {
             let text = metadata(upstream, false).with_context(|| {
                 format!(
-                    "cannot get {name} {} (it is not in cargo's cache, so the package registry has to be reachable)",
+                    "cannot get {name} {} (it is not in cargo's cache; is the package registry reachable?)",
                     pin.version
                 )
             })?;
@@ -83,7 +83,9 @@ fn manifest_dir(metadata: &str, name: &str) -> Result<PathBuf> {
         .and_then(|package| package["manifest_path"].as_str())
         .with_context(|| format!("cargo metadata does not list {name}"))?;
     let dir = Path::new(manifest).parent();
-    Ok(dir.context("a manifest lies in no folder")?.to_path_buf())
+    Ok(dir
+        .context("a manifest has no parent folder")?
+        .to_path_buf())
 }
 
 /// registry/src/INDEX/NAME-VERSION has its archive at registry/cache/INDEX/NAME-VERSION.crate.
@@ -95,12 +97,12 @@ fn check_archive(source: &Path, name: &str, pin: &Pin) -> Result<()> {
         Some(registry.join("cache").join(index.file_name()?).join(file))
     })();
     let Some(bytes) = archive.as_ref().and_then(|path| fs::read(path).ok()) else {
-        return Ok(()); // a vendored registry keeps no archives; cargo has its own checksum file there
+        return Ok(()); // a vendored registry has no archives, and cargo verifies its files
     };
     let sum = hex(&Sha256::digest(bytes));
     if sum != pin.checksum {
         bail!(
-            "{name} {}: the cached archive has the sum {sum}, the lock file says {}; delete the archive and try again",
+            "{name} {}: the cached archive has the checksum {sum}, the lock file has {}; delete the archive and try again",
             pin.version,
             pin.checksum
         );

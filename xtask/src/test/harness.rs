@@ -1,4 +1,4 @@
-//! Runs test programs and reads what libtest and libtest-mimic print.
+//! Runs test programs and parses the output of libtest and libtest-mimic.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -28,23 +28,23 @@ impl Counts {
     }
 }
 
-/// What a run of test programs printed.
+/// The parsed output of test programs.
 #[derive(Default)]
 pub struct Report {
-    /// Each test by name, and whether it passed.
+    /// The name of each test, and whether it passed.
     pub tests: Vec<(String, bool)>,
-    /// Failures that a suite itself knows: it prints `known failures: N`.
+    /// Failures that a suite itself expects: it prints `known failures: N`.
     pub known: usize,
-    /// What the device ran on, if a program told.
+    /// The adapter, if a program printed it.
     pub adapter: Option<String>,
-    /// Programs that began and never gave a result, or that did not build.
+    /// Programs that started without printing a result, or could not be run.
     pub broken: usize,
-    /// How many tests the programs announced.
+    /// The number of tests that the programs announced.
     pub announced: usize,
 }
 
 impl Report {
-    /// Of a program that could not be run.
+    /// The report of a program that could not be run.
     pub fn broken() -> Self {
         Self {
             broken: 1,
@@ -94,17 +94,17 @@ impl Report {
     }
 }
 
-/// How long a program may be silent.
+/// Progress is printed after this long without output.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// Runs to the end; shows all that is printed, save tests that pass, and how far the program is.
+/// Runs a program and prints its output, except for tests that pass, and its progress.
 pub fn run(title: &str, command: &mut Command, verbose: bool) -> Result<Report> {
     let start = Instant::now();
     let mut child = command
         .stdout(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot start {title}"))?;
-    let stdout = child.stdout.take().context("a program without stdout")?;
+    let stdout = child.stdout.take().context("the program has no stdout")?;
     let mut report = Report::default();
     let mut said = start;
     for line in BufReader::new(stdout).split(b'\n') {
@@ -129,7 +129,7 @@ pub fn run(title: &str, command: &mut Command, verbose: bool) -> Result<Report> 
         report.broken += 1;
     }
     let (counts, seconds) = (report.counts(), start.elapsed().as_secs());
-    // A program that the filter leaves nothing of is not worth a line.
+    // Programs without a test that matches the filter get no line.
     if counts != Counts::default() {
         let Counts { passed, failed, .. } = counts;
         println!("  {title}: {passed} passed, {failed} failed in {seconds} s");

@@ -1,4 +1,4 @@
-//! Failures that we know of, each with its reason. One that passes is an error, so that the list stays true.
+//! Known failures, each with its reason. A listed test that passes is an error, so that the list stays accurate.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ pub struct Known {
 /// By the test's name.
 pub type List = BTreeMap<String, Known>;
 
-/// Lines `NAME  REASON` or `[ADAPTER] NAME  REASON`; `#` begins a comment. No file means that nothing is known to fail.
+/// Reads lines `NAME  REASON` or `[ADAPTER] NAME  REASON`; `#` begins a comment. A missing file is an empty list.
 pub fn read(path: &Path) -> Result<List> {
     if !path.exists() {
         return Ok(List::new());
@@ -36,7 +36,7 @@ fn parse(text: &str) -> Result<List> {
         let adapter = line.strip_prefix('[').and_then(|rest| rest.split_once(']'));
         let (adapter, rest) = adapter.unwrap_or(("", line));
         let Some((name, reason)) = rest.trim().split_once(char::is_whitespace) else {
-            bail!("{line} has no reason");
+            bail!("`{line}` has no reason");
         };
         let known = Known {
             adapter: adapter.to_owned(),
@@ -49,7 +49,7 @@ fn parse(text: &str) -> Result<List> {
     Ok(list)
 }
 
-/// Compares a run with the list. `all` says that every test ran, so a listed one that did not is an error, too.
+/// Compares a run with the list. If `all` tests should have run, a listed test that did not run is an error, too.
 pub fn judge(report: &Report, list: &List, all: bool) -> Counts {
     let mut counts = Counts {
         failed: report.broken,
@@ -69,7 +69,7 @@ pub fn judge(report: &Report, list: &List, all: bool) -> Counts {
                 counts.known += 1;
             }
             (true, Some(_)) => {
-                println!("passes now, take it from the list of known failures: {name}");
+                println!("passes now, remove it from the list of known failures: {name}");
                 counts.failed += 1;
             }
             (false, None) => {

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test of the repository, with cargo alone.
+//! `cargo xtask test`: runs every test of the repository; needs only cargo.
 
 mod harness;
 mod known;
@@ -18,45 +18,44 @@ use pool::Job;
 use programs::Program;
 
 pub const HELP: &str = "\
-Run the tests, all of them or the parts named:
+Run the tests: all parts, or those named.
 
-  fork         the patches apply to the pinned release, only insert, and export to the same bytes
+  fork         the patches apply to the pinned release, only insert lines, and export to the same bytes
   wgsl         every shader parses and validates, alone and linked (no GPU needed)
-  unit         unit tests of candle-webgpu, of the examples and of xtask
-  upstream     candle-core's and candle-nn's own tests, on the WebGPU device
-  conformance  every op, dtype and layout against the CPU, with all rules of the recorder, and where some fired with none and
-               each of them; errors; limits and faults; the table of docs/SUPPORT.md
-  variants     the part of it that they can change, with checked shaders, with the portable twins of kernels, with those
-               that a software adapter does without, and with quantized products in integers; all of it with tensors in
-               pieces of 64 KiB at most
-  fuzz         random expression graphs against the CPU, with rules as above: the same ones each time; the seeds of fuzz/
-  models       models of candle-transformers, quantized ones too, against the CPU; their dispatches; the examples on
+  unit         unit tests of candle-webgpu, the examples and xtask
+  upstream     candle-core's and candle-nn's own tests on the WebGPU device
+  conformance  every op, dtype and layout against the CPU, with all fusion rules, and where rules fired also with none and with
+               each one alone; errors; limits and faults; docs/SUPPORT.md
+  variants     the affected part of the conformance suite with checked shaders, portable kernels, a GPU's kernels on a
+               software adapter, integer dot products, and the inline executor; ops split to binding ranges of 64 KiB
+  fuzz         a fixed set of random expression graphs against the CPU, with rules as above; the libFuzzer seeds
+  models       models of candle-transformers, dense and quantized, against the CPU; their dispatches; the examples on
                real models
-  web          in a headless Chromium: the page, every shader, and one of 37 cases of each group of the conformance suite
+  web          in headless Chromium: the page, every shader, and one of 37 cases of each group of the conformance suite
 
-and one for the edit loop, which runs only when it is named:
+One more part, for the edit loop, runs only when named:
 
   quick        unit tests of candle-webgpu, the shaders, errors, and one of 37 cases of each group of the conformance suite
 
-All parts are built at once, and their programs run two at a time, but for fork, which is first, and web, which is last.
-Each part ends with a line `PART: N passed, N failed, N known failures`. Known failures of upstream's tests are listed
-with their reasons in tests/known_upstream.txt; one that passes counts as failed, so that the list stays true.";
+fork runs first and web last. The other parts are built together, and their programs run two at a time.
+Each part ends with a line `PART: N passed, N failed, N known failures`. tests/known_upstream.txt lists known failures of
+upstream's tests with their reasons. A listed test that passes counts as failed, so that the list stays accurate.";
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The parts to run; all but quick when none is named
+    /// The parts to run [default: all but quick]
     #[arg(value_enum)]
     parts: Vec<Part>,
-    /// The adapter to test: its rank, or a part of its name, for example llvmpipe
+    /// The adapter to test: its index or part of its name, for example llvmpipe
     #[arg(long)]
     adapter: Option<String>,
-    /// Only tests whose name contains this
+    /// Run only tests whose names contain this
     #[arg(long)]
     filter: Option<String>,
-    /// All cases where a part takes a sample of them (web), which takes hours
+    /// Run all cases where a part runs a sample (web, quick); web then takes hours
     #[arg(long)]
     all: bool,
-    /// Show the tests that pass, too
+    /// Also show tests that pass
     #[arg(long, short)]
     verbose: bool,
 }
@@ -121,7 +120,7 @@ fn check_fork() -> Result<Counts> {
     })
 }
 
-/// Runs the jobs, and says what a part comes to when its last one is done.
+/// Runs the jobs, and prints the counts of a part when its last job is done.
 fn run(jobs: Vec<Job>, args: &Args, say: &mut impl FnMut(Part, Result<Counts>)) {
     let mut left: Vec<Part> = jobs.iter().map(|job| job.part).collect();
     let mut reports = Vec::<(Part, Report)>::new();
@@ -145,7 +144,7 @@ fn run(jobs: Vec<Job>, args: &Args, say: &mut impl FnMut(Part, Result<Counts>)) 
     });
 }
 
-/// What all parts chosen need, in one go.
+/// Builds the programs of all chosen parts with one cargo command.
 fn build(chosen: &[Part]) -> Result<Vec<Program>> {
     fork::materialise_all(false)?;
     programs::build(&parts::selection(chosen))

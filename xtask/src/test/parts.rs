@@ -26,7 +26,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// As on the command line.
+    /// The name on the command line.
     pub fn name(self) -> String {
         let value = self.to_possible_value();
         value.map_or_else(String::new, |value| value.get_name().to_owned())
@@ -37,7 +37,7 @@ const UNIT: [&str; 2] = ["candle-webgpu", "candle-examples"];
 
 const UPSTREAM: [&str; 2] = ["candle-core", "candle-nn"];
 
-/// tests/conformance/variant.rs says what they are and which cases they run.
+/// tests/conformance/variant.rs describes them and selects their cases.
 const VARIANTS: [&str; 7] = [
     "checked",
     "portable",
@@ -58,15 +58,15 @@ const LIMITS: [&str; 5] = [
 
 const MODELS: [&str; 4] = ["models", "zoo", "gguf", "dispatches"];
 
-/// The first graphs of one seed; `cargo xtask fuzz` goes further.
+/// The first graphs of one seed. `cargo xtask fuzz` runs more.
 const GRAPHS: [&str; 6] = ["--device", "webgpu", "--seed", "1", "--cases", "400"];
 
-/// One case of so many in each group; a prime, since groups have periods.
+/// Samples one of this many cases in each group. A prime, since the cases of a group are periodic.
 const SAMPLE: &str = "37";
 
 const KERNELS: [&str; 4] = ["kernels", "runtime", "fault", "rng"];
 
-/// What these parts run.
+/// What to build for these parts.
 pub fn selection(parts: &[Part]) -> Selection {
     let mut all = Selection::default();
     for part in parts {
@@ -78,7 +78,7 @@ pub fn selection(parts: &[Part]) -> Selection {
                 .targets(&["--lib", "--bins"])
                 .tests(&KERNELS)
                 .tests(&["programs"]),
-            // Upstream's next release may bring programs of other names.
+            // Not by name, since upstream's next release may add test programs.
             Part::Upstream => all.packages(&UPSTREAM).targets(&["--tests"]),
             Part::Conformance => all.tests(&LIMITS),
             Part::Variants => all.tests(&["conformance"]),
@@ -98,7 +98,7 @@ pub fn selection(parts: &[Part]) -> Selection {
     all
 }
 
-/// The programs that take longest begin first, so that none of them is left alone at the end.
+/// Long programs start first, so that none of them runs alone at the end.
 const LONGEST: [&str; 8] = [
     "conformance",
     "variant split",
@@ -110,7 +110,7 @@ const LONGEST: [&str; 8] = [
     "wgsl",
 ];
 
-/// The runs of these parts, those of the web left out, which need cargo and both cores.
+/// The jobs of these parts, except for web, which needs cargo and both cores.
 pub fn jobs(parts: &[Part], args: &Args, programs: &[Program]) -> Result<Vec<Job>> {
     let needs_gpu = |part: &Part| !matches!(part, Part::Wgsl | Part::Web);
     if parts.iter().any(needs_gpu) {
@@ -130,7 +130,7 @@ pub fn jobs(parts: &[Part], args: &Args, programs: &[Program]) -> Result<Vec<Job
     Ok(jobs)
 }
 
-/// The page, with its modules, and the program that drives a browser over it.
+/// Builds the page and its modules. Returns the job that tests them in a browser.
 pub fn web(args: &Args, programs: &[Program]) -> Result<Vec<Job>> {
     let part = Part::Web;
     let tests = Tests {
@@ -141,7 +141,7 @@ pub fn web(args: &Args, programs: &[Program]) -> Result<Vec<Job>> {
     let browser = web::browser::ensure()?;
     web::site(true)?;
     let mut command = tests.find("browser")?.command();
-    // One browser at a time; what it measures is printed.
+    // One browser at a time; `--nocapture` shows its measurements.
     command.args(["--ignored", "--test-threads=1", "--nocapture"]);
     command.env(web::browser::BROWSER_VAR, browser);
     if args.all {
@@ -150,7 +150,7 @@ pub fn web(args: &Args, programs: &[Program]) -> Result<Vec<Job>> {
     Ok(vec![tests.filtered("browser", command)])
 }
 
-/// What the tests of a part add up to.
+/// The counts of a part.
 pub fn judge(part: Part, args: &Args, report: &Report) -> Result<Counts> {
     if part != Part::Upstream {
         return Ok(report.counts());
@@ -178,7 +178,7 @@ impl Tests<'_> {
             Part::Conformance => self.ours(&LIMITS),
             Part::Variants => VARIANTS.iter().map(|name| self.variant(name)).collect(),
             Part::Fuzz => {
-                // A graph has no name to filter by.
+                // Graphs have no names to filter by.
                 let mut fuzz = self.find("fuzz")?.command();
                 fuzz.args(GRAPHS);
                 let mut jobs = self.ours(&["seeds"])?;
@@ -202,7 +202,7 @@ impl Tests<'_> {
         }
     }
 
-    /// A run on the adapter asked for.
+    /// A job on the chosen adapter.
     fn job(&self, title: &str, mut command: Command) -> Job {
         if let Some(adapter) = &self.args.adapter {
             command.env("CANDLE_WEBGPU_ADAPTER", adapter);
@@ -215,13 +215,13 @@ impl Tests<'_> {
         }
     }
 
-    /// A run of the tests that the filter keeps.
+    /// A job that runs the tests matching the filter.
     fn filtered(&self, title: &str, mut command: Command) -> Job {
         command.args(&self.args.filter);
         self.job(title, command)
     }
 
-    /// A program that is a test target; upstream has none of our names.
+    /// One of our test targets. Upstream has none of the same name.
     fn find(&self, name: &str) -> Result<&Program> {
         let named = |p: &&Program| p.kind == "test" && p.name == name;
         let found = self.programs.iter().find(named);
@@ -242,14 +242,14 @@ impl Tests<'_> {
             .collect()
     }
 
-    /// Ours, which are of another workspace.
+    /// xtask's own tests, which are in another workspace.
     fn xtask(&self) -> Job {
         let mut cargo = run::cargo();
         cargo.args(["test", "--manifest-path", "xtask/Cargo.toml", "--"]);
         self.filtered("xtask", cargo)
     }
 
-    /// The tests that upstream's `test_device!` makes, `zeros::webgpu` and the like, and those that name the CPU, in twins.
+    /// The tests that upstream's `test_device!` generates, such as `zeros::webgpu`, and copies of its CPU tests (`suites`).
     fn upstream(&self) -> Result<Vec<Job>> {
         let mut jobs = self.of(&UPSTREAM);
         for job in &mut jobs {
@@ -268,7 +268,7 @@ impl Tests<'_> {
         Ok(self.filtered(&format!("variant {name}"), command))
     }
 
-    /// The tests of the examples that download a model, which are ignored where nobody asks for them.
+    /// The tests of the examples that download models. They are `#[ignore]`d by default.
     fn downloads(&self) -> Result<Job> {
         let mut command = self.find("programs")?.command();
         command.arg("--ignored");

@@ -10,7 +10,7 @@ use anyhow::Result;
 use super::harness::{self, Report};
 use super::parts::Part;
 
-/// A program keeps about one core busy: the compiler of a software adapter has one thread.
+/// A program keeps about one core busy, since a software adapter compiles shaders on one thread.
 const WORKERS: usize = 2;
 
 /// One run of a program.
@@ -34,7 +34,7 @@ impl Job {
     }
 }
 
-/// Runs the jobs, the first ones first, and hands each report to `done`.
+/// Runs the jobs in order, and passes each report to `done`.
 pub fn run(jobs: Vec<Job>, verbose: bool, mut done: impl FnMut(Part, Result<Report>)) {
     let jobs = Mutex::new(VecDeque::from(jobs));
     let next = || {

@@ -1,7 +1,7 @@
-//! The test programs: cargo builds them, xtask runs them.
+//! Builds the test programs with cargo. xtask runs them itself.
 //!
-//! Cargo turns on the features of dependencies that the selected packages ask for. Builds of other packages differ in some
-//! and compile most dependencies again, so every build selects [`ROOTS`] as well.
+//! Cargo unifies the features of the selected packages. Another selection could change some features and recompile most
+//! dependencies, so every build also selects [`ROOTS`].
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::run;
 
-/// Together they ask for all features that the workspace asks for.
+/// Together they enable every feature that the workspace uses.
 const ROOTS: [&str; 2] = ["candle-webgpu-tests", "candle-web"];
 
 /// What to build.
@@ -41,19 +41,19 @@ impl Selection {
     }
 }
 
-/// One built program with tests.
+/// A built test program.
 pub struct Program {
     pub package: String,
     /// `lib`, `bin` or `test`.
     pub kind: String,
     pub name: String,
     path: PathBuf,
-    /// The package's folder, where `cargo test` runs it, too.
+    /// The package's folder, the working directory under `cargo test`.
     folder: PathBuf,
 }
 
 impl Program {
-    /// As it is called in the output.
+    /// The name in the output.
     pub fn title(&self) -> String {
         match self.kind.as_str() {
             "test" => self.name.clone(),
@@ -84,7 +84,7 @@ pub fn build(selection: &Selection) -> Result<Vec<Program>> {
     let stdout = child.stdout.take().context("cargo has no stdout")?;
     let mut programs = Vec::new();
     for line in BufReader::new(stdout).lines() {
-        // Build scripts may print what is no JSON.
+        // Build scripts may print lines that are not JSON.
         if let Ok(message) = serde_json::from_str(&line?) {
             programs.extend(program(&message));
         }
@@ -97,7 +97,7 @@ pub fn build(selection: &Selection) -> Result<Vec<Program>> {
 
 fn program(message: &Value) -> Option<Program> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    // Programs that a test starts are built as well, but without tests.
+    // Binaries that tests start are built as well, but contain no tests.
     if message["profile"]["test"] != true {
         return None;
     }
@@ -116,7 +116,7 @@ fn program(message: &Value) -> Option<Program> {
     })
 }
 
-/// `path+file:///a/candle-nn#0.11.1` and `path+file:///a/tree#candle-core@0.11.1` both hold the name.
+/// The name in `path+file:///a/candle-nn#0.11.1` or `path+file:///a/tree#candle-core@0.11.1`.
 fn package(id: &str) -> &str {
     let (url, version) = id.split_once('#').unwrap_or((id, ""));
     match version.split_once('@') {

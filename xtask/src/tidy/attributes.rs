@@ -1,4 +1,4 @@
-//! Attributes that decide which code counts, and which file a module is.
+//! Reads the attributes that mark test code and those that set a module's file.
 
 use syn::{Attribute, Item, Lit, Meta};
 

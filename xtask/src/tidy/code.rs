@@ -1,4 +1,4 @@
-//! What the checks need to know of a Rust file: its paths, strings and calls, without those of test modules.
+//! What the checks need from a Rust file: its paths, strings and calls, except in test modules.
 
 use anyhow::{Context, Result};
 use proc_macro2::{Span, TokenStream};
@@ -8,22 +8,22 @@ use super::tokens;
 
 #[derive(Default)]
 pub struct Code {
-    /// Paths that name another module, or may do so.
+    /// Paths that may name another module.
     pub mentions: Vec<Mention>,
-    /// String literals with their lines, those of macros included.
+    /// String literals with their lines, including those in macros.
     pub strings: Vec<(usize, String)>,
-    /// Names of methods (`.submit`) and macros (`option_env!`) that are called.
+    /// Names of called methods (`.submit`) and macros (`option_env!`).
     pub calls: Vec<(usize, String)>,
-    /// Names that the file defines, with the inline modules around them.
+    /// Names that the file defines, with their enclosing inline modules.
     pub items: Vec<(Vec<String>, String)>,
     pub modules: Vec<Module>,
-    /// All identifiers, those of test modules too.
+    /// All identifiers, including those in test modules.
     pub idents: Vec<(usize, String)>,
 }
 
 pub struct Mention {
     pub line: usize,
-    /// The inline modules around it.
+    /// The enclosing inline modules.
     pub within: Vec<String>,
     pub segments: Vec<String>,
     pub kind: Kind,
@@ -39,14 +39,14 @@ pub enum Kind {
 }
 
 impl Mention {
-    /// Whether it is a `use` or begins at a known module. Other paths begin with a name that some `use` brought.
+    /// Whether it is a `use` or begins at a known module. Other paths begin with an imported name.
     pub fn is_anchored(&self) -> bool {
         let first = self.segments.first().map_or("", String::as_str);
         self.kind != Kind::Path || matches!(first, "crate" | "self" | "super")
     }
 }
 
-/// A `mod name` with its code in another file, or a test module.
+/// A `mod name;` with its code in another file, or a test module.
 pub struct Module {
     pub path: Vec<String>,
     /// The files of its `#[path]` attributes, relative to the folder of the file.
@@ -56,10 +56,10 @@ pub struct Module {
 
 impl Code {
     pub fn parse(text: &str) -> Result<Self> {
-        let stream: TokenStream = text.parse().map_err(syn::Error::from).context("no Rust")?;
+        let stream: TokenStream = text.parse().map_err(syn::Error::from).context("not Rust")?;
         let mut code = Code::default();
         tokens::idents(stream.clone(), &mut code.idents);
-        let file: syn::File = syn::parse2(stream).context("no Rust")?;
+        let file: syn::File = syn::parse2(stream).context("not Rust")?;
         Ok(Reader::read(&file, code))
     }
 }

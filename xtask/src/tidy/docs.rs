@@ -1,24 +1,24 @@
-//! Every file begins by saying what it is.
+//! Checks that every file begins with a line that describes it.
 
 use super::{Finding, Tree, What};
 
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let lacking = tree.files().filter_map(|(path, text)| {
         let (mark, advice) = match path.rsplit_once('.')?.1 {
-            "rs" => ("//!", "begin with `//! What the module is.`"),
+            "rs" => ("//!", "begin with `//! What the module does.`"),
             "wgsl" => ("//", "begin with `// The formula, and what a thread owns.`"),
             _ => return None,
         };
         if says_something(text, mark) {
             return None;
         }
-        let text = format!("the file does not say what it is; {advice}");
+        let text = format!("the file has no description; {advice}");
         Some(Finding::new(What::Doc, path, 1, text))
     });
     lacking.collect()
 }
 
-/// Inner attributes may stand before the doc line, and `enable` directives before the comment of a shader.
+/// Inner attributes may precede the doc line, and `enable` directives a shader's comment.
 fn says_something(text: &str, mark: &str) -> bool {
     let lines = text.lines().map(str::trim);
     let first = lines

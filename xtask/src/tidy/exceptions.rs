@@ -1,4 +1,4 @@
-//! xtask/tidy.toml: what the checks let pass and why, and the words that were given up.
+//! xtask/tidy.toml: exceptions with their reasons, and names that must not return.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,10 +14,10 @@ use super::{Finding, What, CONFIG};
 pub struct Config {
     #[serde(default, rename = "exception")]
     exceptions: Vec<Spanned<Exception>>,
-    /// What to write in place of an identifier.
+    /// Former identifiers and their replacements.
     #[serde(default)]
     pub identifiers: BTreeMap<String, String>,
-    /// What to write in place of the name of a file or folder.
+    /// Former names of files and folders, and their replacements.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
     #[serde(skip)]
@@ -45,7 +45,7 @@ impl Config {
         Ok(Self { text, ..config })
     }
 
-    /// Leaves out what an exception covers, and adds what is wrong with the exceptions.
+    /// Removes the findings that exceptions cover, and adds errors in the exceptions.
     pub fn judge(&self, findings: Vec<Finding>) -> Vec<Finding> {
         let mut used = vec![false; self.exceptions.len()];
         let mut errors = Vec::new();
@@ -68,7 +68,7 @@ impl Config {
             } else if finding.size.is_some() != limit.is_some() {
                 let text = match limit {
                     None => "the exception has no limit; add one",
-                    Some(_) => "the exception has a limit where nothing has a size; remove it",
+                    Some(_) => "the exception has a limit, but the error has no size; remove it",
                 };
                 errors.push(self.error(index, text));
             }

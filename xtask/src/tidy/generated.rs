@@ -1,4 +1,4 @@
-//! Readers of a generated part of a page see which command writes it. Tests elsewhere tell whether it is fresh.
+//! Checks that generated parts of pages name the command that writes them. Tests elsewhere check that they are fresh.
 
 use super::{Finding, Tree, What};
 
@@ -57,8 +57,8 @@ fn judge(tree: &Tree, known: &[(&str, &str)]) -> Vec<Finding> {
             findings.push(Finding::missing(path, "the generated page"));
         } else if !found.contains(&(path, command)) {
             let text = format!(
-                "no part is marked as generated; let the generator write `{BEGIN} {command} -->`, \
-                 and `{END}` behind it"
+                "the generated part has no markers; let the generator write `{BEGIN} {command} -->` \
+                 before it and `{END}` after it"
             );
             findings.push(Finding::new(What::Generated, *path, 1, text));
         }
@@ -68,7 +68,7 @@ fn judge(tree: &Tree, known: &[(&str, &str)]) -> Vec<Finding> {
 
 type Lines<T> = Vec<(usize, T)>;
 
-/// The commands that markers name, and what is wrong with the markers.
+/// The commands that markers name, and errors in the markers.
 fn markers(text: &str) -> (Lines<&str>, Lines<&'static str>) {
     let (mut commands, mut errors) = (Vec::new(), Vec::new());
     let mut open = None;
@@ -88,7 +88,7 @@ fn markers(text: &str) -> (Lines<&str>, Lines<&'static str>) {
                 ));
             }
         } else if line == END && open.take().is_none() {
-            errors.push((number, "the end of no generated part; remove it"));
+            errors.push((number, "the end marker has no beginning; remove it"));
         }
     }
     if let Some(begun) = open {

@@ -1,12 +1,12 @@
-//! Which file imports which, and the circles among them.
+//! The import graph of a source folder, and its circles.
 
 use std::collections::BTreeSet;
 
 use super::code::Code;
 use super::modules::{join, Modules};
 
-/// A node is a file that is not a test; an edge leads to the file that defines what a `use` or a path names. A parent that calls
-/// its children by name alone, as tables of rules or kernels do, imports nothing.
+/// Nodes are files other than tests. An edge points to the file that defines the target of a `use` or a path. A parent
+/// module that refers to its children by name alone, as the tables of rules and kernels do, does not import them.
 pub struct Graph {
     /// Relative to the source folder.
     pub files: Vec<String>,
@@ -62,7 +62,7 @@ impl Graph {
         graph
     }
 
-    /// The largest set of files each of which leads to each other; empty where there is no circle.
+    /// The largest set of files that all reach each other; empty if there is no circle.
     pub fn largest_circle(&self) -> Vec<usize> {
         let reached: Vec<BTreeSet<usize>> =
             (0..self.files.len()).map(|from| self.reach(from)).collect();

@@ -1,4 +1,4 @@
-//! Who submits, who reads the environment, and what the crates know of each other.
+//! Checks that one file submits, that one file reads the environment, and that crates do not mention lower or higher ones.
 
 use super::code::Code;
 use super::{Finding, Tree, What, SRC};
@@ -34,7 +34,7 @@ pub fn env(tree: &Tree) -> Vec<Finding> {
     )
 }
 
-/// Errors of files other than `place` that do something, or of `place` if nothing there does it.
+/// An error for each use outside `place`, or one for `place` if it has no use.
 fn only(
     tree: &Tree,
     place: &str,
@@ -62,7 +62,7 @@ fn only(
     findings
 }
 
-/// Lines of paths in which two names that fit follow each other.
+/// Lines of paths in which two consecutive names fit.
 fn paths<'a>(
     code: &'a Code,
     fit: impl Fn(&str, &str) -> bool + 'a,
@@ -80,12 +80,12 @@ pub fn mentions(tree: &Tree) -> Vec<Finding> {
         (
             SRC,
             "candle_core",
-            "knows nothing of Candle; move this to webgpu_backend",
+            "must not depend on Candle; move this to webgpu_backend",
         ),
         (
             BACKEND,
             "wgpu::",
-            "makes no wgpu calls; add a method to candle_webgpu's Device",
+            "must not call wgpu; add a method to candle_webgpu's Device",
         ),
     ] {
         let mut files = tree.below(folder, ".rs").peekable();
@@ -102,7 +102,7 @@ pub fn mentions(tree: &Tree) -> Vec<Finding> {
     }
     for (path, code) in tree.shipped(SRC) {
         for line in paths(code, |_, name| name == "strong_count") {
-            let text = "`strong_count` is a guess at who is left; let the owner's Drop decide";
+            let text = "`strong_count` is racy; let the owner's Drop decide";
             findings.push(Finding::new(What::Mention, path, line, text));
         }
     }

@@ -1,11 +1,11 @@
-//! Imports of candle-webgpu point one way, and no circle of them is large.
+//! Checks that imports of candle-webgpu follow the layers, and that no import circle is large.
 
 use std::collections::BTreeSet;
 
 use super::graph::Graph;
 use super::{Finding, Tree, What, SRC};
 
-/// Lowest first; those of a row may import each other.
+/// Lowest first. Layers of one row may import each other.
 const LAYERS: [&[&str]; 10] = [
     &["util", "error"],
     &["dtype", "op"],
@@ -19,7 +19,7 @@ const LAYERS: [&[&str]; 10] = [
     &["lib"],
 ];
 
-/// About a family of kernels.
+/// About the size of a kernel family.
 const LARGEST_CIRCLE: usize = 12;
 
 /// The folder or file directly below the source folder.
@@ -76,7 +76,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The figures of a graph; `members` lists those of the largest circle.
+/// The figures of a graph; with `members`, also the files of the largest circle.
 pub fn figures(graph: &Graph, members: bool) -> String {
     let circle = graph.largest_circle();
     let known = graph.files.iter().filter(|file| rank(file).is_some());
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn circles_are_found_through_exports() {
-        // a -> c through b, which only hands it on; c -> a.
+        // a -> c through a re-export in b; c -> a.
         let files = [
             ("a.rs", "use crate::b::C; pub struct A;"),
             ("b.rs", "pub use crate::c::*;"),

@@ -1,10 +1,10 @@
-//! No file is longer than a reader takes in at once.
+//! Checks the lengths of files.
 
 use super::{Finding, Tree, What, SRC, WGSL};
 
 const RUST: usize = 400;
 const SHADER: usize = 150;
-/// A first page stays one only if it is short.
+/// Entry pages must stay short.
 const PAGES: [(&str, usize); 2] = [("README.md", 150), ("ARCHITECTURE.md", 150)];
 
 pub fn check(tree: &Tree) -> Vec<Finding> {

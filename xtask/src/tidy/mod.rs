@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: the rules of ARCHITECTURE.md that a program can check without compiling anything.
+//! `cargo xtask tidy`: checks the rules of ARCHITECTURE.md that need no compilation.
 
 mod attributes;
 mod code;
@@ -26,12 +26,12 @@ use tree::Tree;
 pub const HELP: &str = "\
 Check the layout of the repository: import order, file lengths, module docs, invariants of ARCHITECTURE.md.
 
-  cargo xtask tidy                   every check; nothing is compiled
-  cargo xtask tidy --list            the checks, one line each
-  cargo xtask tidy --graph -v        figures of the import graph of candle-webgpu, and the members of its largest circle
-  cargo xtask tidy --graph --src DIR         the same of the source folder of any crate
+  cargo xtask tidy                   run every check; compiles nothing
+  cargo xtask tidy --list            list the checks
+  cargo xtask tidy --graph -v        show figures of candle-webgpu's import graph, and the files of its largest circle
+  cargo xtask tidy --graph --src DIR         show the figures of another crate's source folder
 
-An error reads `PATH:LINE: what is wrong; what to do [KIND]`, and the exit status is 1. Exceptions stand in xtask/tidy.toml:
+An error reads `PATH:LINE: what is wrong; what to do [KIND]`, and the exit status is 1. Exceptions are in xtask/tidy.toml:
 
   [[exception]]
   path = \"candle-webgpu/src/op.rs\"
@@ -39,7 +39,7 @@ An error reads `PATH:LINE: what is wrong; what to do [KIND]`, and the exit statu
   limit = 450                 # only for circle and length
   reason = \"one table\"
 
-An exception that is no longer needed is an error, too.";
+An exception that is not needed is an error, too.";
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -49,10 +49,10 @@ pub struct Args {
     /// Print the figures of the import graph and stop
     #[arg(long)]
     graph: bool,
-    /// The source folder that --graph reads, in place of candle-webgpu/src
+    /// The source folder that --graph reads instead of candle-webgpu/src
     #[arg(long, value_name = "DIR", requires = "graph")]
     src: Option<PathBuf>,
-    /// List the members of the largest circle of imports
+    /// List the files of the largest import circle
     #[arg(long, short)]
     verbose: bool,
 }
@@ -61,7 +61,7 @@ const SRC: &str = "candle-webgpu/src";
 const WGSL: &str = "wgsl";
 const CONFIG: &str = "xtask/tidy.toml";
 
-/// What an error is about; an exception names it.
+/// The kind of an error, which an exception names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum What {
@@ -75,10 +75,10 @@ enum What {
     Mention,
     Word,
     Generated,
-    /// Something that a check looks for does not exist: no exception helps.
+    /// Something that a check needs does not exist. There are no exceptions for this.
     #[serde(skip)]
     Missing,
-    /// An exception is wrong itself.
+    /// An error in an exception.
     #[serde(skip)]
     Exception,
 }
@@ -92,7 +92,7 @@ struct Check {
 const CHECKS: [Check; 9] = [
     Check {
         name: "layers",
-        about: "imports of candle-webgpu/src point down its layers, in no circle of more than 12 modules",
+        about: "imports in candle-webgpu/src follow the layers; no import circle has more than 12 modules",
         run: |tree, _| layers::check(tree),
     },
     Check {
@@ -102,7 +102,7 @@ const CHECKS: [Check; 9] = [
     },
     Check {
         name: "docs",
-        about: "every Rust file begins with a line of `//!`, every WGSL file with one of `//`",
+        about: "every Rust file begins with a `//!` line, every WGSL file with a `//` line",
         run: |tree, _| docs::check(tree),
     },
     Check {
@@ -127,12 +127,12 @@ const CHECKS: [Check; 9] = [
     },
     Check {
         name: "words",
-        about: "words of xtask/tidy.toml that were given up name nothing in candle-webgpu/src and wgsl",
+        about: "candle-webgpu/src and wgsl do not use the former names that xtask/tidy.toml lists",
         run: words::check,
     },
     Check {
         name: "generated",
-        about: "what a command writes into Markdown stands between markers that name the command",
+        about: "generated parts of Markdown files are between markers that name their command",
         run: |tree, _| generated::check(tree),
     },
 ];
@@ -144,7 +144,7 @@ struct Finding {
     line: usize,
     /// What is wrong; what to do.
     text: String,
-    /// What `limit` of an exception is compared with.
+    /// The size that an exception's `limit` is compared with.
     size: Option<usize>,
 }
 
@@ -164,7 +164,7 @@ impl Finding {
         Self { size, ..self }
     }
 
-    /// What a check is about is not in the tree, so the check would pass whatever happens.
+    /// The subject of a check is not in the tree, so the check would always pass.
     fn missing(path: &str, role: &str) -> Self {
         let text = format!("{role} is missing; add it, or correct the check if it has moved");
         Self::new(What::Missing, path, 1, text)

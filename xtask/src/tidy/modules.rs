@@ -1,4 +1,4 @@
-//! The modules of a source folder, and which of its files defines what a path names.
+//! The modules of a source folder. Resolves paths to the files that define their targets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ type Path = Vec<String>;
 
 pub struct Modules<'a> {
     pub files: Vec<File<'a>>,
-    /// Files by module; more than one where `#[path]` chooses.
+    /// Files by module; several where `#[path]` selects one.
     owners: BTreeMap<Path, Vec<usize>>,
     scopes: BTreeMap<Path, Scope<'a>>,
 }
@@ -19,7 +19,7 @@ pub struct File<'a> {
     pub name: &'a str,
     pub code: &'a Code,
     pub module: Path,
-    /// Exempt: a test module, or a file named for one.
+    /// Exempt: a test module, or a file named as one.
     pub test: bool,
 }
 
@@ -30,11 +30,11 @@ struct Scope<'a> {
     globs: Vec<&'a [String]>,
 }
 
-/// As many re-exports as a path may pass through; more are a circle.
+/// The most re-exports that a path may pass through; more are a circle.
 const DEPTH: usize = 16;
 
 impl<'a> Modules<'a> {
-    /// `files` by their names, relative to the source folder.
+    /// `files` with their names relative to the source folder.
     pub fn new(files: impl IntoIterator<Item = (&'a str, &'a Code)>) -> Self {
         let mut files: Vec<File> = files
             .into_iter()
@@ -82,7 +82,7 @@ impl<'a> Modules<'a> {
         }
     }
 
-    /// The files that define what a path names that stands in module `at`; none for other crates.
+    /// The files that define the target of a path in module `at`; none for other crates.
     pub fn resolve(&self, at: &Path, segments: &[String]) -> &[usize] {
         let module = self.define(at.clone(), segments, DEPTH);
         let owners = module.and_then(|module| self.owners.get(&module));
@@ -105,7 +105,7 @@ impl<'a> Modules<'a> {
         }
     }
 
-    /// Follows `rest` from a module; where a name is unknown, a macro made it, and the module is the answer.
+    /// Follows `rest` from a module. An unknown name comes from a macro and counts as defined in the module.
     fn walk(&self, mut module: Path, rest: &[String], depth: usize) -> Option<Path> {
         match rest.first() {
             None => Some(module),
@@ -180,7 +180,7 @@ fn rename_by_attributes(files: &mut [File]) {
     }
 }
 
-/// A file is a test if a `#[cfg(test)] mod` declares it, or a module around it.
+/// A file is a test if a `#[cfg(test)] mod` declares it or an enclosing module.
 fn mark_tests(files: &mut [File]) {
     let declared: Vec<Path> = files
         .iter()

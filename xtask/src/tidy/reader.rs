@@ -1,4 +1,4 @@
-//! Walks the syntax of a Rust file; macros, which a parser does not understand, go to `tokens`.
+//! Walks the syntax tree of a Rust file. `tokens` reads the macros, which have none.
 
 use syn::visit::{self, Visit};
 use syn::{Attribute, ImplItem, Item, UseTree};
@@ -6,7 +6,7 @@ use syn::{Attribute, ImplItem, Item, UseTree};
 use super::code::{line, Code, Kind, Mention, Module};
 use super::{attributes, tokens};
 
-/// Adds to `code` what it sees.
+/// Collects its findings in `code`.
 pub struct Reader {
     code: Code,
     within: Vec<String>,

@@ -1,11 +1,11 @@
-//! Shaders are .wgsl files, not strings.
+//! Checks that shader text is in .wgsl files, not in Rust strings.
 
 use super::{Finding, Tree, What, SRC};
 
 const SHADER: &str = "candle-webgpu/src/shader";
 const OTHERS: [&str; 2] = ["candle-core/src", "candle-nn/src"];
 
-/// Words that WGSL has in every few lines, and that prose rarely has behind a line's break.
+/// Words that are frequent in WGSL and rare in strings of several lines of prose.
 const SIGNS: [&str; 8] = [
     "fn ", "var<", "let ", "return ", "@group", "struct ", "alias ", "for (",
 ];
@@ -36,7 +36,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// How many lines a text has, if it has several and looks like WGSL.
+/// The number of lines of a text, if it has several and looks like WGSL.
 fn lines_of_wgsl(text: &str) -> Option<usize> {
     let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
     let wgsl = SIGNS.iter().any(|sign| {

@@ -1,4 +1,4 @@
-//! What stands in macros, where a parser sees only tokens.
+//! Reads macros, for which the parser only yields tokens.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use syn::Lit;

@@ -1,4 +1,4 @@
-//! The files that the checks look at, read once.
+//! The files that the checks read.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use super::code::Code;
 use super::graph::Graph;
 use super::modules::Modules;
 
-/// Folders of the repository. The trees and upstream folders of the fork are not ours.
+/// Folders to check. The fork's trees and upstream folders are not ours.
 const FOLDERS: [&str; 10] = [
     "candle-webgpu",
     "candle-core/src",
@@ -26,11 +26,11 @@ const FOLDERS: [&str; 10] = [
     "docs",
 ];
 
-/// Folders whose Rust the checks look into; of other files they only want the lines.
+/// Folders whose Rust files are parsed. The checks read other files as text.
 const PARSED: [&str; 3] = ["candle-webgpu/src", "candle-core/src", "candle-nn/src"];
 
 pub struct Tree {
-    /// Texts by their paths from the root, with slashes.
+    /// Texts by path from the root, with forward slashes.
     files: BTreeMap<String, String>,
     parsed: BTreeMap<String, Code>,
 }
@@ -52,7 +52,7 @@ impl Tree {
 
     /// The source folder of any crate.
     pub fn folder(folder: &Path) -> Result<Self> {
-        ensure!(folder.is_dir(), "{} is no folder", folder.display());
+        ensure!(folder.is_dir(), "{} is not a folder", folder.display());
         let mut files = BTreeMap::new();
         read(folder, "", &mut files)?;
         Self::new(files, &[""])
@@ -75,7 +75,7 @@ impl Tree {
             .map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
-    /// Files below a folder whose names end so.
+    /// Files below a folder whose names end with `end`.
     pub fn below<'a>(
         &'a self,
         folder: &'a str,
@@ -89,13 +89,13 @@ impl Tree {
         self.files.get(path).map(String::as_str)
     }
 
-    /// Parsed files below a folder, tests too.
+    /// Parsed files below a folder, including tests.
     pub fn code<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = (&'a str, &'a Code)> {
         let all = self.parsed.iter().map(|(path, code)| (path.as_str(), code));
         all.filter(move |(path, _)| within(path, folder))
     }
 
-    /// Parsed files below a source folder without those of tests.
+    /// Parsed files below a source folder, except tests.
     pub fn shipped<'a>(&'a self, folder: &'a str) -> Vec<(&'a str, &'a Code)> {
         let modules = Modules::new(self.relative(folder)).files;
         let all = self.code(folder).zip(modules);
@@ -121,13 +121,13 @@ fn within(path: &str, folder: &str) -> bool {
     rest.is_some_and(|rest| folder.is_empty() || rest.starts_with('/'))
 }
 
-/// Files below a folder that checks read; a folder that does not exist has none.
+/// Reads the files below a folder. A missing folder has none.
 fn read(root: &Path, folder: &str, files: &mut BTreeMap<String, String>) -> Result<()> {
     let start = root.join(folder);
     if !start.exists() {
         return Ok(());
     }
-    // Hidden files and what cargo builds are nobody's sources.
+    // Hidden files and build output are not sources.
     let skipped = |name: &OsStr| name == "target" || name.to_string_lossy().starts_with('.');
     let entries = WalkDir::new(&start).min_depth(1).into_iter();
     for entry in entries.filter_entry(|entry| !skipped(entry.file_name())) {

@@ -1,4 +1,4 @@
-//! Words that were given up for standard terms do not come back.
+//! Checks that names replaced by standard terms do not return.
 
 use std::collections::BTreeMap;
 
@@ -29,13 +29,13 @@ pub fn check(tree: &Tree, config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// `fold` is the first word of fold and fold_row, not of folder.
+/// `fold` is the first word of `fold` and `fold_row`, not of `folder`.
 fn begins(name: &str, word: &str) -> bool {
     let rest = name.strip_prefix(word);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
 }
 
-/// One error for each word of a file, at the first line that has it.
+/// One error per word and file, at its first line.
 fn identifiers(
     path: &str,
     idents: &[(usize, String)],

@@ -1,4 +1,4 @@
-//! A Chromium that can be driven, for the tests.
+//! Finds the Chromium that the tests drive.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use anyhow::{bail, Result};
 
 use crate::apt;
 
-/// Names a browser to take instead of one that is found.
+/// The path of the browser to use.
 pub const BROWSER_VAR: &str = "CANDLE_WEB_BROWSER";
 
 const NAMES: [&str; 4] = [
@@ -16,7 +16,7 @@ const NAMES: [&str; 4] = [
     "google-chrome-stable",
 ];
 
-/// Finds a Chromium, or installs Debian's where that can be done without asking.
+/// Finds Chromium or Chrome, or installs Debian's Chromium if that needs no password.
 pub fn ensure() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(BROWSER_VAR) {
         return Ok(path.into());
@@ -24,11 +24,11 @@ pub fn ensure() -> Result<PathBuf> {
     if let Some(path) = found() {
         return Ok(path);
     }
-    apt::install(&["chromium"], "There is no Chromium here; installing it")?;
+    apt::install(&["chromium"], "No Chromium found; installing it")?;
     match found() {
         Some(path) => Ok(path),
         None => {
-            bail!("there is no Chromium or Chrome here: install one, or name it in {BROWSER_VAR}")
+            bail!("no Chromium or Chrome found: install one, or set {BROWSER_VAR} to its path")
         }
     }
 }

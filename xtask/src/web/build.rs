@@ -1,4 +1,4 @@
-//! From the sources to a folder that a server of files can serve.
+//! Builds the folder of static files that a server can serve.
 
 use std::fs;
 use std::path::Path;
@@ -9,12 +9,12 @@ use anyhow::{bail, Context, Result};
 use super::tools::{Tools, TARGET};
 use crate::run;
 
-/// A module for browsers.
+/// A wasm module.
 pub struct Module {
     package: &'static str,
-    /// The folder beside the page that it goes to.
+    /// Its folder beside the page.
     folder: &'static str,
-    /// Before the transfer compresses it.
+    /// The largest accepted size, uncompressed.
     limit: u64,
 }
 
@@ -30,7 +30,7 @@ pub const TESTS: Module = Module {
     limit: u64::MAX,
 };
 
-/// Copies what needs no building.
+/// Copies the static files.
 pub fn page(site: &Path) -> Result<()> {
     let from = crate::root()?.join("candle-examples/web/site");
     fs::create_dir_all(site).with_context(|| site.display().to_string())?;
@@ -41,18 +41,18 @@ pub fn page(site: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds modules, in one go, since they have all but themselves in common, and puts them beside the page.
+/// Builds modules and puts them beside the page. One cargo command builds all, since they share their dependencies.
 pub fn modules(tools: &Tools, modules: &[Module], site: &Path) -> Result<()> {
     let mut cargo = tools.cargo();
     cargo.args(["build", "--lib", "--profile", "web", "--target", TARGET]);
     cargo.args(modules.iter().flat_map(|module| ["-p", module.package]));
     if !run::status(&mut cargo)?.success() {
-        bail!("the modules for browsers do not build");
+        bail!("the wasm modules do not build");
     }
     modules.iter().try_for_each(|m| bind(tools, m, site))
 }
 
-/// From what the compiler made to what a page loads.
+/// Runs wasm-bindgen and wasm-opt on a built module.
 fn bind(tools: &Tools, module: &Module, site: &Path) -> Result<()> {
     let name = module.package.replace('-', "_");
     let built = format!("target/{TARGET}/web/{name}.wasm");

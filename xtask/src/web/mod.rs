@@ -1,4 +1,4 @@
-//! `cargo xtask web`: language models in a browser, from a fresh clone.
+//! `cargo xtask web`: builds and serves a page with language models, from a fresh clone.
 
 pub mod browser;
 mod build;
@@ -11,31 +11,30 @@ use anyhow::Result;
 use crate::{fork, run};
 
 pub const HELP: &str = "\
-Build the web page of candle-examples/web with its models and serve it on this machine.
+Build the web page of candle-examples/web with its models and serve it on localhost.
 
-  cargo xtask web                        build, download the models, print the address
-  cargo xtask web --tests                with the module of test.html
-  cargo xtask web --no-serve             only make target/site, which any server of files can serve
+  cargo xtask web                        build, download the models, serve, and print the address
+  cargo xtask web --tests                also build the module of test.html
+  cargo xtask web --no-serve             only write target/site, which any static file server can serve
 
-Takes rustup's target wasm32-unknown-unknown, or Debian's rustc-web, which it builds the standard library with; and
-wasm-bindgen at the version of Cargo.lock, which it builds once. wasm-opt is used where there is one. --model NAME (more
-than once) chooses models, --port N the port; they are handed on to the server, as all else that stands behind --.";
+The compiler is rustup's, with the target wasm32-unknown-unknown, or else Debian's rustc-web, which also has to build the
+standard library. wasm-bindgen is built once, in the version of Cargo.lock. wasm-opt is used if it is installed.";
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Build the module of test.html, too
+    /// Also build the module of test.html
     #[arg(long)]
     tests: bool,
 
-    /// Models to offer, by their names [default: all]
+    /// A model to offer; may be repeated [default: all]
     #[arg(long = "model", value_name = "NAME")]
     models: Vec<String>,
 
-    /// Port on this machine
+    /// The port on localhost
     #[arg(long, default_value_t = 8080)]
     port: u16,
 
-    /// Only make target/site
+    /// Only write target/site
     #[arg(long)]
     no_serve: bool,
 }
@@ -50,7 +49,7 @@ pub fn main(args: Args) -> Result<bool> {
     Ok(run::status(&mut cargo)?.success())
 }
 
-/// The page in target/site, without models.
+/// Builds the page in target/site, without models.
 pub fn site(tests: bool) -> Result<PathBuf> {
     fork::materialise_all(false)?;
     let folder = crate::root()?.join("target/site");

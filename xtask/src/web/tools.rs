@@ -1,4 +1,4 @@
-//! What it takes to build for browsers: a compiler with the target, wasm-bindgen, and wasm-opt where there is one.
+//! Finds the tools for browser builds: a compiler with the wasm target, wasm-bindgen and, if installed, wasm-opt.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,18 +10,18 @@ use crate::{apt, run};
 
 pub const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Debian's compiler for browsers, which has no standard library for them but its source. The last brings the name of the
-/// linker, [`LINKER`], but not the linker.
+/// Debian's compiler for wasm, with the source of the standard library, which it has to build. `rust-web-llvm` installs
+/// the symlink [`LINKER`], but not the linker.
 const PACKAGES: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "rust-web-llvm"];
 const DISTRIBUTION: &str = "/usr/bin";
 
-/// A link to a program, `lld-22` for a compiler of LLVM 22, which is in the package of that name.
+/// A symlink to the linker: `lld-22` for LLVM 22, from the package of that name.
 const LINKER: &str = "/usr/bin/rust-lld";
 
 enum Compiler {
-    /// The one that runs us has the target.
+    /// The default compiler has the target.
     Own,
-    /// The distribution's, which builds the standard library, too.
+    /// The distribution's compiler, which also has to build the standard library.
     Distribution,
 }
 
@@ -41,7 +41,7 @@ impl Tools {
     /// The cargo that builds for browsers.
     pub fn cargo(&self) -> Command {
         let mut cargo = run::cargo();
-        // All that have WebGPU have it; the CPU's products are four times as fast.
+        // Every browser with WebGPU has SIMD. CPU matmuls are four times as fast with it.
         let flags = "-C target-feature=+simd128";
         if let Compiler::Own = self.compiler {
             cargo.env("RUSTFLAGS", flags);
@@ -52,7 +52,7 @@ impl Tools {
             other.current_dir(dir);
         }
         other.env("RUSTC", Path::new(DISTRIBUTION).join("rustc"));
-        // Its channel is stable, and building the standard library is not.
+        // Building the standard library is unstable, and this compiler is stable.
         other.env("RUSTC_BOOTSTRAP", "1");
         other.env("CARGO_UNSTABLE_BUILD_STD", "std,panic_abort");
         other.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
@@ -60,7 +60,7 @@ impl Tools {
         other
     }
 
-    /// Makes a module smaller where there is a wasm-opt that understands it.
+    /// Shrinks a module with wasm-opt, if one is installed that can read it.
     pub fn optimise(&self, path: &Path) -> Result<()> {
         if !apt::on_path("wasm-opt") {
             return Ok(());
@@ -72,7 +72,7 @@ impl Tools {
         match done {
             Ok(_) => fs::rename(&smaller, path).with_context(|| path.display().to_string()),
             Err(error) => {
-                eprintln!("left as it is: {error:#}");
+                eprintln!("wasm-opt failed, so the module stays as built: {error:#}");
                 Ok(())
             }
         }
@@ -89,7 +89,7 @@ fn compiler() -> Result<Compiler> {
             return Ok(Compiler::Own);
         }
     }
-    let reason = "rustup gives no target for browsers; installing Debian's compiler for them";
+    let reason = "rustup cannot add the wasm target; installing Debian's compiler for it";
     if has_distribution() || (apt::install(&PACKAGES, reason)? && has_distribution()) {
         if Path::new(LINKER).exists() {
             return Ok(Compiler::Distribution);
@@ -100,7 +100,7 @@ fn compiler() -> Result<Compiler> {
         if Path::new(LINKER).exists() {
             return Ok(Compiler::Distribution);
         }
-        bail!("{LINKER} is a link to nothing: on Debian `apt-get install {package}`");
+        bail!("{LINKER} is a dangling symlink: on Debian `apt-get install {package}`");
     }
     bail!(
         "the compiler has no target {TARGET}: `rustup target add {TARGET}`, or on Debian `apt-get install {}`",
@@ -123,7 +123,7 @@ fn has_distribution() -> bool {
     linker && sources.exists() && programs.iter().all(|p| p.exists())
 }
 
-/// wasm-bindgen at the version of Cargo.lock: another does not understand the module.
+/// wasm-bindgen in the version of Cargo.lock; other versions reject the module.
 fn bindgen() -> Result<PathBuf> {
     let version = locked("wasm-bindgen")?;
     let has = |path: &Path| {
@@ -146,7 +146,7 @@ fn bindgen() -> Result<PathBuf> {
         "--version",
         &version,
     ]);
-    // Not into our own target folder: its profiles and features are others.
+    // Not in our own target folder, whose profiles and features differ.
     cargo.arg("--root").arg(&own).env_remove("CARGO_TARGET_DIR");
     if !run::status(&mut cargo)?.success() || !has(&path) {
         bail!("cargo install wasm-bindgen-cli --version {version} failed");

@@ -1,5 +1,5 @@
-//! `CANDLE_WEBGPU_VERIFY=1`: every op also runs on the CPU, and a difference is an error of that op. Only [`super::dispatch`] calls
-//! this module.
+//! `CANDLE_WEBGPU_VERIFY=1` also runs every op on the CPU; an op whose results differ returns an error. Only [`super::dispatch`]
+//! calls this module.
 
 pub(super) mod reference;
 mod verify;

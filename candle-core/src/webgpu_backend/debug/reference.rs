@@ -1,5 +1,5 @@
-//! The CPU's side of a comparison. Candle's CPU backend has defects (0.11.1). The functions here avoid them where they can;
-//! [`known_defect`] names the others.
+//! Computes the CPU results that `verify` compares with. Candle 0.11.1's CPU backend has defects: the functions here work around
+//! some, and [`known_defect`] names the others.
 
 use candle_webgpu::kernel::attention::Attention;
 
@@ -14,7 +14,7 @@ use crate::{CpuStorage, DType, Device, Layout, Result, Shape, Storage, Tensor};
 /// A contiguous copy of an operand.
 pub(crate) type OnCpu = (CpuStorage, Layout);
 
-/// The tolerance of products by quantized matrices: kernels round the activations or the weights to fewer bits.
+/// The tolerance of matmuls with quantized matrices: kernels round the activations or the weights to fewer bits.
 pub(crate) const ROUNDED: f64 = 2e-2;
 
 /// Ops that Candle's CPU backend computes wrongly, by their names in messages.
@@ -23,7 +23,7 @@ const KNOWN_DEFECTS: &[(&str, &str)] = &[
         "layer-norm",
         "it computes the variance in one pass, which cancels where the mean is large",
     ),
-    ("argsort", "it sorts NaN to no particular place"),
+    ("argsort", "it leaves NaN in an arbitrary place"),
 ];
 
 pub(super) fn known_defect(op: &str) -> Option<&'static str> {
@@ -31,7 +31,7 @@ pub(super) fn known_defect(op: &str) -> Option<&'static str> {
     known.map(|(_, defect)| *defect)
 }
 
-/// Copies what `l` shows.
+/// A contiguous copy of the elements that `l` selects.
 pub(super) fn contiguous(storage: &CpuStorage, l: &Layout) -> Result<OnCpu> {
     let mut copy = CpuDevice.zeros_impl(l.shape(), storage.dtype())?;
     storage.copy_strided_src(&mut copy, 0, l)?;
@@ -65,7 +65,7 @@ pub(crate) fn to_dtype(x: &CpuStorage, l: &Layout, dtype: DType) -> Result<CpuSt
     }
 }
 
-/// Interpolates f8e4m3 in f32, since the CPU uses that cast.
+/// Interpolates f8e4m3 in f32, since the CPU's version uses the broken cast to f64 (see [`to_dtype`]).
 pub(crate) fn upsample_bilinear2d(
     x: &CpuStorage,
     l: &Layout,
@@ -84,7 +84,7 @@ pub(crate) fn upsample_bilinear2d(
     y.to_dtype(&Layout::contiguous((b, c, h, w)), DType::F8E4M3)
 }
 
-/// Leaves a gap between the rows of the kernel, so that the CPU does not compute a matmul with a broadcast right side, which mixes
+/// Pads the rows of the kernel. With a contiguous kernel, the CPU computes a matmul with a broadcast right-hand side, which mixes
 /// up the batches.
 pub(crate) fn conv_transpose1d(
     x: &CpuStorage,
@@ -101,7 +101,7 @@ pub(crate) fn conv_transpose1d(
     x.conv_transpose1d(l, &apart, &apart_l, p)
 }
 
-/// Convolves each group by itself, as candle-core does.
+/// Convolves each group separately, as candle-core does.
 pub(crate) fn grouped_conv(
     operands: &[OnCpu],
     groups: usize,
@@ -156,7 +156,7 @@ pub(crate) fn dequantize(w: &QWebGpuStorage, dtype: DType, count: usize) -> Resu
     elements(unpacked(w, count)?, dtype)
 }
 
-/// Rows of a quantized matrix.
+/// The rows of a quantized matrix that the ids select.
 pub(crate) fn embedding(
     w: &QWebGpuStorage,
     dims: (usize, usize),
@@ -166,14 +166,14 @@ pub(crate) fn embedding(
     elements(unpacked(w, dims)?.index_select(&ids, 0)?, DType::F32)
 }
 
-/// A product by a quantized matrix (n, k).
+/// `x` times the transpose of a quantized matrix (n, k).
 pub(crate) fn qmatmul(w: &QWebGpuStorage, shape: &Shape, x: &[OnCpu]) -> Result<CpuStorage> {
     let (w, x) = (unpacked(w, shape)?, tensor(x, 0)?);
     let rows = x.to_dtype(DType::F32)?.reshape(((), w.dim(1)?))?;
     elements(rows.matmul(&w.t()?)?, x.dtype())
 }
 
-/// Products of the rows of `x` by matrices that the ids pick from a stack (experts, n, k).
+/// A mixture of experts: rows of `x` times the matrices that the ids select from a stack (experts, n, k).
 pub(crate) fn mixture(
     w: &QWebGpuStorage,
     shape: &Shape,
@@ -215,6 +215,6 @@ fn tensor(operands: &[OnCpu], i: usize) -> Result<Tensor> {
 fn elements(x: Tensor, dtype: DType) -> Result<CpuStorage> {
     match &*x.to_dtype(dtype)?.contiguous()?.storage() {
         Storage::Cpu(storage) => Ok(storage.clone()),
-        _ => crate::bail!("a tensor of the CPU is elsewhere"),
+        _ => crate::bail!("a CPU tensor is not in CPU storage"),
     }
 }

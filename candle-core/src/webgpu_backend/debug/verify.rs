@@ -1,4 +1,4 @@
-//! Compares the result of an op with the CPU's.
+//! Compares the results of ops with the CPU's.
 
 use std::collections::HashMap;
 use std::fmt::{self, Debug, Display};
@@ -10,7 +10,7 @@ use crate::op::BackpropOp;
 use crate::webgpu_backend::WebGpuStorage;
 use crate::{CpuStorage, DType, Layout, Result, Shape, Storage, Tensor};
 
-/// A storage that an op reads or writes, with its name in messages and its layout.
+/// A storage that an op reads or writes: its name in messages, the storage, its layout.
 pub(crate) type Operand<'a> = (&'static str, &'a WebGpuStorage, &'a Layout);
 
 /// The result of an op, which may hold a new storage.
@@ -36,16 +36,16 @@ impl Output for Option<WebGpuStorage> {
     }
 }
 
-/// A call of an op, as messages show it.
+/// An op call, as shown in messages.
 pub(crate) struct Call<'a> {
     op: &'static str,
-    /// An op in place writes to the first.
+    /// In-place ops write to the first operand.
     operands: &'a [Operand<'a>],
     arguments: &'a [(&'static str, &'a dyn Debug)],
     tolerance: Option<f64>,
 }
 
-/// The content of `storage` before an op writes to it; `None` if ops are not verified.
+/// The content of `storage` before an op writes to it; `None` if verification is off.
 pub(crate) fn before(storage: &WebGpuStorage) -> Result<Option<CpuStorage>> {
     let verifies = storage.device().runtime().verifies();
     verifies.then(|| storage.to_cpu_storage()).transpose()
@@ -66,7 +66,7 @@ impl<'a> Call<'a> {
         Self { arguments, ..self }
     }
 
-    /// Replaces the tolerance of the dtype.
+    /// Overrides the dtype's tolerance.
     pub fn within(self, tolerance: f64) -> Self {
         let tolerance = Some(tolerance);
         Self { tolerance, ..self }
@@ -128,7 +128,7 @@ impl<'a> Call<'a> {
         crate::bail!("CANDLE_WEBGPU_VERIFY: {self}: {difference}.{known} {kept}")
     }
 
-    /// Saves the operands, so that the op can be repeated, and says where.
+    /// Saves the operands, so that the op can be repeated. Returns a message with the path.
     fn keep(&self, contents: Vec<CpuStorage>) -> String {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -160,25 +160,25 @@ impl Display for Call<'_> {
     }
 }
 
-/// Reads the whole storage of each operand back.
+/// Reads back the whole storage of each operand.
 fn read(operands: &[Operand<'_>]) -> Result<Vec<CpuStorage>> {
     let storages = operands.iter().map(|(_, storage, _)| storage);
     storages.map(|storage| storage.to_cpu_storage()).collect()
 }
 
-/// Candle's CPU backend is wrong for some layouts, so it gets contiguous copies only.
+/// Candle's CPU backend is wrong for some layouts, so it only gets contiguous copies.
 fn contiguous_copies(operands: &[Operand<'_>], contents: &[CpuStorage]) -> Result<Vec<OnCpu>> {
     let layouts = operands.iter().map(|(_, _, l)| l);
     let all = contents.iter().zip(layouts);
     all.map(|(content, l)| contiguous(content, l)).collect()
 }
 
-/// The CPU's result, or `None` where the CPU refuses the op or panics (integer overflow, division by zero).
+/// The CPU's result, or `None` if the CPU returns an error or panics (integer overflow, division by zero).
 fn on_cpu<T>(work: impl FnOnce() -> Result<T>) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()?.ok()
 }
 
-/// The accepted error relative to an element. A tenth of it, relative to the largest element, is added, since sums are computed in
+/// The tolerance relative to an element. A tenth of it, relative to the largest element, is added, since sums are computed in
 /// another order.
 fn tolerance(dtype: DType) -> f64 {
     match dtype {
@@ -204,7 +204,7 @@ fn difference(cpu: &CpuStorage, device: &CpuStorage, tolerance: f64) -> Option<S
             }
         };
     }
-    // The conversion of i64 loses bits, but integers are compared as they are.
+    // i64 to f64 loses bits, but integers are compared exactly.
     each!(
         U8 => f64::from,
         U32 => f64::from,
