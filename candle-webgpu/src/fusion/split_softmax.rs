@@ -30,9 +30,9 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let grid = device.split(&split, chunks.grid()).ok()?;
     let (x, y) = (op.operands[0].clone(), op.operands[1].clone());
     let operands = SmallVec::from_iter([x.clone(), stats.clone()]);
-    let split = Op::new(split, operands, &chunks.params, grid);
+    let split = Op::new(split, operands, &chunks, grid);
     let operands = SmallVec::from_iter([x, stats, y]);
-    let merge = Op::new(merge, operands, &chunks.params, grid);
+    let merge = Op::new(merge, operands, &chunks, grid);
     Some(Rewrite::new(&[at], at, [split, merge]))
 }
 

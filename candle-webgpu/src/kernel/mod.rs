@@ -1,5 +1,21 @@
 //! One folder per family of kernels: the Kernel rows, their parameters, and the ops that record them.
 
+/// A kernel of `wgsl/kernel/{folder}/{name}.wgsl`: its parameters' layout and its bindings. Its row says what else it has:
+/// `Kernel { slots, ..kernel!(..) }`.
+macro_rules! kernel {
+    ($folder:literal, $name:literal, $params:expr; $($access:ident $binding:ident),*) => {
+        $crate::shader::Kernel {
+            name: $name,
+            source: wgsl!("kernel/", $folder, "/", $name, ".wgsl"),
+            params: $params,
+            bindings: &[$($crate::shader::$access(stringify!($binding))),*],
+            workgroup: $crate::kernel::WORKGROUP,
+            shared: |_| 0,
+            features: wgpu::Features::empty(),
+            slots: |_, _| Ok(()),
+        }
+    };
+}
 pub mod attention;
 pub mod conv;
 pub mod copy;
@@ -51,7 +67,6 @@ pub fn catalogue() -> Vec<Specialization> {
         matmul::scaled::catalogue(),
         index::scatter::catalogue(),
         sort::catalogue(),
-        sort::merge::catalogue(),
         copy::transpose::catalogue(),
         matmul::f64::catalogue(),
         pool::upsample::catalogue(),

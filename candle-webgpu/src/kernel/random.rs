@@ -2,22 +2,14 @@
 
 use crate::dtype::{Compute, DType, FLOATS};
 use crate::error::Result;
-use crate::kernel::{quads, words, WORKGROUP};
-use crate::memory::binding_range::BindingRange;
+use crate::kernel::{quads, words};
 use crate::memory::buffer::Value;
 use crate::memory::split::Loops;
 use crate::memory::view::to_u32;
 use crate::recorder::Recorder;
-use crate::shader::{params, write, Access, Kernel, Specialization};
+use crate::shader::{params, Access, Kernel, Specialization};
 
 pub static RANDOM: Kernel = Kernel {
-    name: "random",
-    source: wgsl!("kernel/random/random.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[write("y")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
     slots: |spec, text| {
         text.file(wgsl!("lib/philox.wgsl"));
         if spec.op == UNIFORM {
@@ -28,17 +20,11 @@ pub static RANDOM: Kernel = Kernel {
         text.part(wgsl!("kernel/random/random_normal.wgsl"));
         Ok(())
     },
+    ..kernel!("random", "random", Params::LAYOUT; write y)
 };
 
 /// The same in f64: two numbers per draw.
 pub static RANDOM_F64: Kernel = Kernel {
-    name: "random_f64",
-    source: wgsl!("kernel/random/random_f64.wgsl"),
-    params: F64Params::LAYOUT,
-    bindings: &[write("y")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
     slots: |spec, text| {
         text.file(wgsl!("lib/philox.wgsl"));
         text.ops(Compute::F64);
@@ -50,6 +36,7 @@ pub static RANDOM_F64: Kernel = Kernel {
         }
         Ok(())
     },
+    ..kernel!("random", "random_f64", F64Params::LAYOUT; write y)
 };
 
 const UNIFORM: &str = "rand_uniform";
@@ -134,61 +121,24 @@ fn step_down(dtype: DType, v: f32) -> f32 {
     candidates.find(|c| *c < v).unwrap_or(v)
 }
 
-/// The first element of a binding range, and the number of its elements.
-fn line(y: &BindingRange<'_>, dtype: DType) -> (u64, usize) {
-    let size = dtype.size() as u64;
-    (y.start / size, (y.bytes / size) as usize)
-}
-
 impl Recorder {
     /// `count` uniform numbers from [lo, hi). Equal seeds give equal bits on every adapter.
     pub fn rand_uniform(&self, count: usize, dtype: DType, lo: f64, hi: f64) -> Result<Value> {
-        if dtype == DType::F64 {
-            let most = hi.next_down().max(lo);
-            return self.random_f64(UNIFORM, count, [lo, hi - lo, lo, most]);
-        }
-        let least = not_below(dtype, lo);
-        let most = below(dtype, hi).max(least);
-        self.random(
-            UNIFORM,
-            count,
-            dtype,
-            [lo as f32, (hi - lo) as f32, least, most],
-        )
+        let [least, most] = match dtype {
+            DType::F64 => [lo, hi.next_down()],
+            _ => [not_below(dtype, lo), below(dtype, hi)].map(f64::from),
+        };
+        let most = most.max(least);
+        self.random(UNIFORM, count, dtype, [lo, hi - lo, least, most])
     }
 
     /// `count` normally distributed numbers.
     pub fn rand_normal(&self, count: usize, dtype: DType, mean: f64, std: f64) -> Result<Value> {
-        if dtype == DType::F64 {
-            return self.random_f64(NORMAL, count, [mean, std, f64::MIN, f64::MAX]);
-        }
-        let [mean, std] = [mean as f32, std as f32];
-        self.random(NORMAL, count, dtype, [mean, std, f32::MIN, f32::MAX])
-    }
-
-    fn random_f64(
-        &self,
-        op: &'static str,
-        count: usize,
-        [a, b, least, most]: [f64; 4],
-    ) -> Result<Value> {
-        let out = (DType::F64, &[count][..]);
-        let (seed, counter) = self.rng_next(2 * count.div_ceil(4) as u64);
-        self.in_parts(op, [], out, Loops::Elements, |[], y| {
-            let (first, n) = line(&y, DType::F64);
-            let params = F64Params {
-                n: to_u32(op, n)?,
-                pad: 0,
-                seed: words(seed),
-                counter: words(counter.wrapping_add(first / 2)),
-                a,
-                b,
-                least,
-                most,
-                pad2: [0; 2],
-            };
-            self.record(spec(op, DType::F64), &[y], &params, quads(n))
-        })
+        let [least, most] = match dtype {
+            DType::F64 => [f64::MIN, f64::MAX],
+            _ => [f32::MIN, f32::MAX].map(f64::from),
+        };
+        self.random(NORMAL, count, dtype, [mean, std, least, most])
     }
 
     fn random(
@@ -196,24 +146,46 @@ impl Recorder {
         op: &'static str,
         count: usize,
         dtype: DType,
-        [a, b, least, most]: [f32; 4],
+        numbers: [f64; 4],
     ) -> Result<Value> {
         dtype.one_of(&FLOATS, op)?;
-        let (seed, counter) = self.rng_next(count.div_ceil(4) as u64);
+        let is_f64 = dtype == DType::F64;
+        // For four elements.
+        let draws = if is_f64 { 2 } else { 1 };
+        let (seed, counter) = self.rng_next(draws * count.div_ceil(4) as u64);
         let out = (dtype, &[count][..]);
         self.in_parts(op, [], out, Loops::Elements, |[], y| {
-            let (first, n) = line(&y, dtype);
+            let [first, n] = [y.start, y.bytes].map(|bytes| bytes / dtype.size() as u64);
+            let (spec, grid) = (spec(op, dtype), quads(n as usize));
+            let (n, seed) = (to_u32(op, n as usize)?, words(seed));
+            let counter = words(counter.wrapping_add(draws * first / 4));
+            if is_f64 {
+                let [a, b, least, most] = numbers;
+                let params = F64Params {
+                    n,
+                    pad: 0,
+                    seed,
+                    counter,
+                    a,
+                    b,
+                    least,
+                    most,
+                    pad2: [0; 2],
+                };
+                return self.record(spec, &[y], &params, grid);
+            }
+            let [a, b, least, most] = numbers.map(|v| v as f32);
             let params = Params {
-                n: to_u32(op, n)?,
+                n,
                 zero: 0,
-                seed: words(seed),
-                counter: words(counter.wrapping_add(first / 4)),
+                seed,
+                counter,
                 a,
                 b,
                 least,
                 most,
             };
-            self.record(spec(op, dtype), &[y], &params, quads(n))
+            self.record(spec, &[y], &params, grid)
         })
     }
 }

@@ -1,5 +1,7 @@
 //! Ops whose operands are larger than one binding: run part by part.
 
+use smallvec::SmallVec;
+
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::memory::binding_range::BindingRange;
@@ -61,6 +63,28 @@ impl Recorder {
             self.write(op, parts[N].view(), |window| run(reads, window))
         })?;
         Ok(y)
+    }
+
+    /// [`in_parts`](Recorder::in_parts) with bound operands: `run` gets views relative to their binding ranges, and the ranges, that of
+    /// y last.
+    pub(crate) fn in_bound_parts<const N: usize>(
+        &self,
+        op: &'static str,
+        reads: [View<'_>; N],
+        out: (DType, &[usize]),
+        loops: Loops,
+        mut run: impl FnMut([View<'_>; N], &[BindingRange<'_>]) -> Result<()>,
+    ) -> Result<Value> {
+        self.in_parts(op, reads, out, loops, |mut reads, y| {
+            let mut ranges = SmallVec::<[_; 5]>::new();
+            for view in &mut reads {
+                let (range, relative) = self.binding_range(op, *view)?;
+                ranges.push(range);
+                *view = relative;
+            }
+            ranges.push(y);
+            run(reads, &ranges)
+        })
     }
 
     /// Lets `record` write a contiguous piece of a result: in place where a window can start there and its

@@ -3,28 +3,20 @@
 use crate::dtype::{Compute, DType};
 use crate::error::Result;
 use crate::kernel::attention::plan::{Params, ADD, HIDE, KEEP};
-use crate::shader::{
-    function, read, renamed, write, Access, Binding, Kernel, Specialization, Text,
-};
+use crate::shader::{function, renamed, Access, Kernel, Specialization, Text};
 
-pub(super) const BINDINGS: &[Binding] =
-    &[read("q"), read("k"), read("v"), read("mask"), write("y")];
 pub static FLASH: Kernel = Kernel {
-    name: "flash",
-    source: wgsl!("kernel/attention/flash.wgsl"),
-    params: Params::LAYOUT,
-    bindings: BINDINGS,
     workgroup: 128,
     shared: |spec| {
         let rows = 16 * tile(spec).rows;
         ((rows + 32) * 5 + rows * 8) * 16
     },
-    features: wgpu::Features::empty(),
     slots: |spec, text| {
         text.line(format!("const TM = {}u;", tile(spec).rows));
         text.line(format!("const TQ = {}u;", tile(spec).quads));
         row_slots(spec, text)
     },
+    ..kernel!("attention", "flash", Params::LAYOUT; read q, read k, read v, read mask, write y)
 };
 
 /// Register tile of a thread.
@@ -85,7 +77,7 @@ pub(super) fn score_slots(spec: &Specialization, text: &mut Text) {
         Some(KEEP) => format!("select({fill}, s, {four} != vec4<u32>())"),
         _ => "s".to_string(),
     };
-    text.bindings(spec, BINDINGS.len());
+    text.bindings(spec, spec.kernel.bindings.len());
     text.line(format!(
         "fn masked(s: vec4<f32>, at: vec4<u32>) -> vec4<f32> {{ return {seen}; }}"
     ));

@@ -5,19 +5,9 @@ use crate::kernel::attention::flash::score_slots;
 use crate::kernel::attention::plan::Params;
 use crate::kernel::matmul::gemm_coop::{self, FEATURES};
 use crate::recorder::gpu::Gpu;
-use crate::shader::{read_bound_rw, write, Kernel, Specialization, Text};
+use crate::shader::{Kernel, Specialization, Text};
 
 pub(crate) static FLASH_COOP: Kernel = Kernel {
-    name: "flash_coop",
-    source: wgsl!("kernel/attention/flash_coop.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[
-        read_bound_rw("q"),
-        read_bound_rw("k"),
-        read_bound_rw("v"),
-        read_bound_rw("mask"),
-        write("y"),
-    ],
     workgroup: THREADS,
     shared: |spec| {
         let pitch = tile(spec).head_dim + 8;
@@ -25,6 +15,10 @@ pub(crate) static FLASH_COOP: Kernel = Kernel {
     },
     features: FEATURES,
     slots,
+    ..kernel!(
+        "attention", "flash_coop", Params::LAYOUT;
+        read_bound_rw q, read_bound_rw k, read_bound_rw v, read_bound_rw mask, write y
+    )
 };
 
 const THREADS: u32 = 128;

@@ -1,35 +1,27 @@
 //! flash_decode: attention of few queries, as in decoding: with subgroups (`flash_decode_sub`) and without.
 
-use crate::kernel::attention::flash::{row_slots, BINDINGS};
+use crate::kernel::attention::flash::row_slots;
 use crate::kernel::attention::plan::{Params, MAX_HEAD_DIM};
 use crate::kernel::matmul::gemv::SUB;
 use crate::recorder::gpu::Gpu;
 use crate::shader::{Kernel, Specialization};
 
 pub static FLASH_DECODE: Kernel = Kernel {
-    name: "flash_decode",
-    source: wgsl!("kernel/attention/flash_decode.wgsl"),
-    params: Params::LAYOUT,
-    bindings: BINDINGS,
     workgroup: 2 * DECODE_KEYS,
     shared: |spec| {
         let rows = block(spec).rows;
         let query = spec.value("QUADS").unwrap_or(MAX_HEAD_DIM as u32 / 4) * rows * 16;
         query + (rows.max(4) * 2 * DECODE_KEYS + DECODE_KEYS * (rows + 2) + 2 * rows) * 4
     },
-    features: wgpu::Features::empty(),
     slots: |spec, text| {
         text.line(format!("const ROWS = {}u;", block(spec).rows));
         row_slots(spec, text)
     },
+    ..kernel!("attention", "flash_decode", Params::LAYOUT; read q, read k, read v, read mask, write y)
 };
 
 /// The same with subgroup shuffles.
 pub static FLASH_DECODE_SUB: Kernel = Kernel {
-    name: "flash_decode_sub",
-    source: wgsl!("kernel/attention/flash_decode_sub.wgsl"),
-    params: Params::LAYOUT,
-    bindings: BINDINGS,
     workgroup: SUBGROUP_KEYS,
     shared: |spec| SUBGROUP_KEYS * (16 * block(spec).quads + 8),
     features: SUB,
@@ -41,6 +33,7 @@ pub static FLASH_DECODE_SUB: Kernel = Kernel {
         text.line("fn shuffle(v: f32, lane: u32) -> f32 { return subgroupShuffle(v, lane); }");
         row_slots(spec, text)
     },
+    ..kernel!("attention", "flash_decode_sub", Params::LAYOUT; read q, read k, read v, read mask, write y)
 };
 
 /// Keys that a workgroup of [`FLASH_DECODE`] sees at a time, two threads for each.

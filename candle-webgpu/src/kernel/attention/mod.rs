@@ -45,12 +45,7 @@ impl Recorder {
         mask: Option<View<'_>>,
         how: Attention,
     ) -> Result<Value> {
-        if !FLOATS.contains(&q.dtype) {
-            return Err(Error::Unsupported {
-                op: OP,
-                dtype: q.dtype.name(),
-            });
-        }
+        q.dtype.one_of(&FLOATS, OP)?;
         let show = |v: View<'_>| format!("{:?} {}", v.dims, v.dtype);
         let invalid = |why: &str| Error::Invalid {
             op: OP,
@@ -78,51 +73,43 @@ impl Recorder {
                 "the heads of q are not a multiple of the heads of k and v",
             ));
         }
-        if [d, c]
-            .iter()
-            .any(|n| *n == 0 || *n > MAX_HEAD_DIM || !n.is_multiple_of(4))
-        {
+        let fits = |n: &usize| (1..=MAX_HEAD_DIM).contains(n) && n.is_multiple_of(4);
+        if ![d, c].iter().all(fits) {
             return Err(invalid("the last dim must be a multiple of 4 up to 256"));
         }
         if j == 0 {
             return Err(invalid("no keys"));
         }
         let scores = [b, h, i, j];
-        let mask = match mask {
-            None => None,
-            Some(m) => Some(
-                broadcast(m, scores)
-                    .ok_or_else(|| invalid("the mask cannot be broadcast to the scores"))?,
-            ),
-        };
         let group = h / g;
         let q = of_query_heads(q, q.strides, group);
         let [k, v] = [k, v].map(|kv| Part::from(kv).repeat(2, group));
         let masked = mask.is_some();
         // Without a mask, q is bound in its place.
         let mask = match mask {
-            Some((m, strides)) => of_query_heads(View { dims: &scores, ..m }, &strides, group),
+            Some(m) => {
+                let strides = broadcast(m, scores)
+                    .ok_or_else(|| invalid("the mask cannot be broadcast to the scores"))?;
+                of_query_heads(View { dims: &scores, ..m }, &strides, group)
+            }
             None => q.clone(),
         };
         let dims = [b, g, group, i, c];
         let reads = [q.view(), k.view(), v.view(), mask.view()];
-        self.in_parts(OP, reads, (q.dtype, &dims), Loops::First(3), |reads, y| {
-            self.attend(reads, masked, how, y)
+        let y = (q.dtype, &dims[..]);
+        self.in_bound_parts(OP, reads, y, Loops::First(3), |reads, ranges| {
+            self.attend(reads, masked, how, ranges)
         })
     }
 
     /// Attention of operands that each fit in a binding.
     fn attend(
         &self,
-        reads: [View<'_>; 4],
+        [q, k, v, mask]: [View<'_>; 4],
         masked: bool,
         how: Attention,
-        y: BindingRange<'_>,
+        ranges: &[BindingRange<'_>],
     ) -> Result<()> {
-        let (q_range, q) = self.binding_range(OP, reads[0])?;
-        let (k_range, k) = self.binding_range(OP, reads[1])?;
-        let (v_range, v) = self.binding_range(OP, reads[2])?;
-        let (mask_range, mask) = self.binding_range(OP, reads[3])?;
         let size = |v: View<'_>, dim: usize| to_u32(OP, v.dims[dim]);
         let v_dim = size(v, 4)?;
         to_u32(OP, q.dims[..4].iter().product::<usize>() * v_dim as usize)?;
@@ -151,27 +138,24 @@ impl Recorder {
             mask_strides: strides(mask),
             ..Params::new()
         };
-        let mask = if masked {
-            Mask::Add(q.dtype)
-        } else {
-            Mask::None
+        let mask = match masked {
+            true => Mask::Add(q.dtype),
+            false => Mask::None,
         };
         let plan = plan(self, (q.dtype, mask), params);
-        let ranges = [q_range, k_range, v_range, mask_range];
         let Some(merge) = plan.merge else {
-            let ranges = [&ranges[..], &[y]].concat();
-            return self.record(plan.spec, &ranges, &plan.params, plan.grid);
+            return self.record(plan.spec, ranges, &plan.params, plan.grid);
         };
         let partials = self.output(OP, merge.floats, DType::F32)?;
-        let ranges = [&ranges[..], &[(&partials).into()]].concat();
-        self.record(plan.spec, &ranges, &plan.params, plan.grid)?;
-        let ranges = [(&partials).into(), y];
+        let to_partials = [&ranges[..4], &[(&partials).into()]].concat();
+        self.record(plan.spec, &to_partials, &plan.params, plan.grid)?;
+        let ranges = [(&partials).into(), ranges[4]];
         self.record(merge.spec, &ranges, &merge.params, merge.grid)
     }
 }
 
-/// A mask and its strides along four dims, 0 where it is broadcast.
-fn broadcast<'a>(m: View<'a>, to: [usize; 4]) -> Option<(View<'a>, [usize; 4])> {
+/// The strides of a mask along four dims, 0 where it is broadcast.
+fn broadcast(m: View<'_>, to: [usize; 4]) -> Option<[usize; 4]> {
     let skipped = 4usize.checked_sub(m.dims.len())?;
     let mut strides = [0; 4];
     for (i, (&size, &stride)) in m.dims.iter().zip(m.strides).enumerate() {
@@ -181,7 +165,7 @@ fn broadcast<'a>(m: View<'a>, to: [usize; 4]) -> Option<(View<'a>, [usize; 4])> 
             _ => return None,
         }
     }
-    Some((m, strides))
+    Some(strides)
 }
 
 /// (b, h, i, last) as (b, h / group, group, i, last): `group` query heads share a KV head.

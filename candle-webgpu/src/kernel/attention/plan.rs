@@ -10,17 +10,11 @@ use crate::kernel::attention::partition::{partition, Strategy};
 use crate::kernel::matmul::store::FLOATS;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Grid;
-use crate::shader::{params, read, read_bound_rw, write, Access, Kernel, Specialization};
+use crate::shader::{params, read, read_bound_rw, Access, Kernel, Specialization};
 
 pub static FLASH_MERGE: Kernel = Kernel {
-    name: "flash_merge",
-    source: wgsl!("kernel/attention/flash_merge.wgsl"),
-    params: MergeParams::LAYOUT,
-    bindings: &[read("x"), write("y")],
     workgroup: 64,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
-    slots: |_, _| Ok(()),
+    ..kernel!("attention", "flash_merge", MergeParams::LAYOUT; read x, write y)
 };
 
 /// The largest last dim of q, k and v.

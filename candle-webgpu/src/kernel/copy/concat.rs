@@ -2,7 +2,6 @@
 
 use crate::dtype::{DType, BITS};
 use crate::error::Result;
-use crate::kernel::WORKGROUP;
 use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
 
 /// The most copies.
@@ -11,14 +10,8 @@ pub(crate) const PARTS: usize = 4;
 pub(crate) const RANK: usize = 4;
 
 pub static CONCAT: Kernel = Kernel {
-    name: "concat",
-    source: wgsl!("kernel/copy/concat.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
     slots,
+    ..kernel!("copy", "concat", Params::LAYOUT;)
 };
 
 /// The supported assignments of copies to destinations. They differ in the number of bindings.

@@ -5,23 +5,16 @@ pub(crate) mod transpose;
 
 use crate::dtype::{Compute, DType, BITS};
 use crate::error::{Error, Result};
-use crate::kernel::{quads, strided_layout, threads, words, Strided, WORKGROUP};
+use crate::kernel::{quads, strided_layout, threads, words, Strided};
 use crate::memory::buffer::Value;
 use crate::memory::split::Part;
 use crate::memory::view::{merge, to_u32, Merged, View};
 use crate::recorder::copy_run::CopyRun;
 use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
-use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
+use crate::shader::{params, Access, Kernel, Specialization, Text};
 
 pub static FILL: Kernel = Kernel {
-    name: "fill",
-    source: wgsl!("kernel/copy/fill.wgsl"),
-    params: FillParams::LAYOUT,
-    bindings: &[write("y")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
     slots: |spec, text| {
         let value = match spec.info(0).compute {
             Compute::I64 => "p.value",
@@ -30,31 +23,20 @@ pub static FILL: Kernel = Kernel {
         text.line(format!("fn value() -> YV {{ return {value}; }}"));
         Ok(())
     },
+    ..kernel!("copy", "fill", FillParams::LAYOUT; write y)
 };
 
 pub static COPY_QUADS: Kernel = Kernel {
-    name: "copy_quads",
-    source: wgsl!("kernel/copy/copy_quads.wgsl"),
-    params: strided_layout!("x": 0, "y": 1),
-    bindings: &[read("x"), write("y")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
     slots: both_at,
+    ..kernel!("copy", "copy_quads", strided_layout!("x": 0, "y": 1); read x, write y)
 };
 
 pub static COPY_ELEMS: Kernel = Kernel {
-    name: "copy_elems",
-    source: wgsl!("kernel/copy/copy_elems.wgsl"),
-    params: strided_layout!("x": 0, "y": 1),
-    bindings: &[read("x"), write("y")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
     slots: |spec, text| {
         text.ops(spec.info(0).compute); // the unused `y_add` of a `Set` operand calls its `badd`
         both_at(spec, text)
     },
+    ..kernel!("copy", "copy_elems", strided_layout!("x": 0, "y": 1); read x, write y)
 };
 
 fn both_at(_: &Specialization, text: &mut Text) -> Result<()> {
@@ -64,14 +46,20 @@ fn both_at(_: &Specialization, text: &mut Text) -> Result<()> {
 }
 
 pub fn catalogue() -> Vec<Specialization> {
-    let each = |e| {
-        [
-            Specialization::new(&FILL, "", &[(e, Access::Put)]),
-            Specialization::new(&COPY_QUADS, "", &[(e, Access::Quads), (e, Access::Quads)]),
-            Specialization::new(&COPY_ELEMS, "", &[(e, Access::Words), (e, Access::Set)]),
-        ]
-    };
+    let each = |e| [fill_spec(e), copy_spec(e, true), copy_spec(e, false)];
     BITS.into_iter().flat_map(each).collect()
+}
+
+fn fill_spec(dtype: DType) -> Specialization {
+    Specialization::new(&FILL, "", &[(dtype, Access::Put)])
+}
+
+fn copy_spec(dtype: DType, quads: bool) -> Specialization {
+    let (kernel, read, write) = match quads {
+        true => (&COPY_QUADS, Access::Quads, Access::Quads),
+        false => (&COPY_ELEMS, Access::Words, Access::Set),
+    };
+    Specialization::new(kernel, "", &[(dtype, read), (dtype, write)])
 }
 
 params! {
@@ -89,8 +77,7 @@ pub(crate) fn zeros(bytes: u64) -> (Specialization, FillParams, Grid) {
         pad: 0,
         value: [0; 2],
     };
-    let spec = Specialization::new(&FILL, "", &[(DType::U32, Access::Put)]);
-    (spec, params, quads(params.n as usize))
+    (fill_spec(DType::U32), params, quads(params.n as usize))
 }
 
 const OP: &str = "copy";
@@ -98,23 +85,11 @@ const OP: &str = "copy";
 /// The dispatch of a run of copies.
 pub(crate) fn dispatch(run: &CopyRun) -> Result<(Specialization, Strided<2>, Grid)> {
     let wide = Wide::new(run)?;
-    let e = wide.dtype;
     let [x0, y0] = wide.offsets.map(|o| o as u32);
     let params = Strided::new(to_u32(OP, wide.n)?, &wide.merged, [x0, y0, 0, 0]);
-    let (spec, grid) = if wide.rows_of(4) {
-        let operands = [(e, Access::Quads), (e, Access::Quads)];
-        (
-            Specialization::new(&COPY_QUADS, "", &operands),
-            quads(wide.n),
-        )
-    } else {
-        let operands = [(e, Access::Words), (e, Access::Set)];
-        (
-            Specialization::new(&COPY_ELEMS, "", &operands),
-            threads(wide.n),
-        )
-    };
-    Ok((spec, params, grid))
+    let whole = wide.rows_of(4);
+    let grid = if whole { quads } else { threads }(wide.n);
+    Ok((copy_spec(wide.dtype, whole), params, grid))
 }
 
 /// A copy in elements of the widest dtype that both sides are aligned to.
@@ -186,9 +161,8 @@ impl Recorder {
                 pad: 0,
                 value: words(bits),
             };
-            let spec = Specialization::new(&FILL, "", &[(dtype, Access::Put)]);
-            self.write(OP, line, |window| {
-                self.record(spec, &[window], &params, quads(line.count()))
+            self.write(OP, line, |range| {
+                self.record(fill_spec(dtype), &[range], &params, quads(line.count()))
             })
         })
     }
@@ -196,26 +170,20 @@ impl Recorder {
     /// `y = x`, in place. Both views have the same dims and element size; the elements of y are distinct.
     pub fn copy_into(&self, x: View<'_>, y: View<'_>) -> Result<()> {
         if x.dims != y.dims || x.dtype.size() != y.dtype.size() {
-            return Err(Error::Invalid {
-                op: OP,
-                message: format!(
-                    "{:?} {} does not fit {:?} {}",
-                    x.dims, x.dtype, y.dims, y.dtype
-                ),
-            });
+            let message = format!(
+                "{:?} {} does not fit {:?} {}",
+                x.dims, x.dtype, y.dims, y.dtype
+            );
+            return Err(Error::Invalid { op: OP, message });
         }
         if x.count() == 0 {
             return Ok(());
         }
-        if self.fits(x) && self.fits(y) {
-            return self.copy_piece(x, y);
+        if !self.fits(x) || !self.fits(y) {
+            return self.each(OP, &[x.into(), y.into()], x.dims.len(), &mut |parts| {
+                self.copy_into(parts[0].view(), parts[1].view())
+            });
         }
-        self.each(OP, &[x.into(), y.into()], x.dims.len(), &mut |parts| {
-            self.copy_piece(parts[0].view(), parts[1].view())
-        })
-    }
-
-    fn copy_piece(&self, x: View<'_>, y: View<'_>) -> Result<()> {
         let (x_window, x) = self.binding_range(OP, x)?;
         let (y_window, y) = self.binding_range(OP, y)?;
         self.record_copy(CopyRun::new(x, y), &[x_window, y_window], dispatch)

@@ -1,23 +1,20 @@
 //! Transposing copies through tiles in workgroup memory. A rule records them.
 
+use bytemuck::Zeroable;
+
 use crate::dtype::{DType, BITS};
 use crate::kernel::Strided;
 use crate::memory::view::MAX_RANK;
 use crate::recorder::op::Grid;
-use crate::shader::{params, read, write, Access, Kernel, Specialization};
+use crate::shader::{params, Access, Kernel, Specialization};
 
 /// Size of a tile along the innermost dims of x and of y, in elements.
 const TILE: [u32; 2] = [32, 64];
 
 pub static TRANSPOSE: Kernel = Kernel {
-    name: "transpose",
-    source: wgsl!("kernel/copy/transpose.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[read("x"), write("y")],
     workgroup: 128,
     shared: |spec| TILE[0] * (TILE[1] + 1) * spec.dtype(0).size().max(4) as u32,
-    features: wgpu::Features::empty(),
-    slots: |_, _| Ok(()),
+    ..kernel!("copy", "transpose", Params::LAYOUT; read x, write y)
 };
 
 /// The same for elements of 16 bits.
@@ -26,27 +23,19 @@ const TILE_16: u32 = 64;
 /// Transposes elements of 16 bits, two in a word of the tile, so that a workgroup has as many bytes in flight as with 32 bits. On an
 /// NVIDIA H200, workgroup memory limits the workgroups of a multiprocessor.
 pub static TRANSPOSE_16: Kernel = Kernel {
-    name: "transpose16",
-    source: wgsl!("kernel/copy/transpose16.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[read("x"), write("y")],
     workgroup: 128,
     shared: |_| (33 * TILE_16 + 2) * 4,
-    features: wgpu::Features::empty(),
-    slots: |_, _| Ok(()),
+    ..kernel!("copy", "transpose16", Params::LAYOUT; read x, write y)
 };
 
 /// The specialization for a size of elements, and its tile.
 fn spec(dtype: DType) -> (Specialization, [u32; 2]) {
-    if dtype.size() == 2 {
-        let operands = [(dtype, Access::Raw), (dtype, Access::Raw)];
-        return (
-            Specialization::new(&TRANSPOSE_16, "", &operands),
-            [TILE_16; 2],
-        );
-    }
-    let operands = [(dtype, Access::Quads), (dtype, Access::Put)];
-    (Specialization::new(&TRANSPOSE, "", &operands), TILE)
+    let (kernel, read, write, tile) = match dtype.size() {
+        2 => (&TRANSPOSE_16, Access::Raw, Access::Raw, [TILE_16; 2]),
+        _ => (&TRANSPOSE, Access::Quads, Access::Put, TILE),
+    };
+    let spec = Specialization::new(kernel, "", &[(dtype, read), (dtype, write)]);
+    (spec, tile)
 }
 
 pub fn catalogue() -> Vec<Specialization> {
@@ -97,16 +86,13 @@ pub(crate) fn plan(dtype: DType, copy: &Strided<2>) -> Option<(Specialization, P
     let mut params = Params {
         tiles: [0, 1].map(|i| sizes[i].div_ceil(tile[i])),
         batch: 1,
-        rank: 0,
         sizes,
         x_offset: copy.offsets[0],
         y_offset: copy.offsets[1],
         x_step: x[l],
         y_step: y[k],
-        pads: [0; 2],
         dims: [1; MAX_RANK],
-        x_strides: [0; MAX_RANK],
-        y_strides: [0; MAX_RANK],
+        ..Params::zeroed()
     };
     for d in (0..rank).filter(|d| ![k, l].contains(d)) {
         let at = params.rank as usize;

@@ -8,7 +8,7 @@ use crate::dtype::{Compute, DType, NUMBERS};
 use crate::error::Result;
 use crate::kernel::elementwise::unary;
 use crate::kernel::elementwise::unary::apply;
-use crate::kernel::{span_slot, WORKGROUP};
+use crate::kernel::span_slot;
 use crate::op::{short, Family, OPS, SHORT};
 use crate::shader::steps::READ_NAMES;
 use crate::shader::{params, read, write, Access, Arg, Kernel, Specialization, Step, Text};
@@ -25,14 +25,8 @@ pub(crate) const VIEW_RANK: usize = 4;
 pub(crate) const WHERE_COND_OP: &str = "where_cond";
 
 pub static FUSED_ELEMENTWISE: Kernel = Kernel {
-    name: "fused_elementwise",
-    source: wgsl!("kernel/elementwise/fused_elementwise.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
     slots,
+    ..kernel!("elementwise", "fused_elementwise", Params::LAYOUT;)
 };
 
 /// The kernel for `steps` on the operands `reads`, each `Flat`, or a view: `Quads` if its rows are whole quads, else `Words`.

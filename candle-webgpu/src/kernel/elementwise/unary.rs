@@ -2,23 +2,17 @@
 
 use crate::dtype::{Compute, DType, BITS, NUMBERS};
 use crate::error::{Error, Result};
-use crate::kernel::{span_slot, spans, strided_layout, words, Strided, WORKGROUP};
+use crate::kernel::elementwise::ACCESS;
+use crate::kernel::{span_slot, strided_layout, words};
 use crate::memory::buffer::Value;
-use crate::memory::split::Loops;
-use crate::memory::view::{merge, to_u32, View};
+use crate::memory::view::View;
 use crate::op::{cast, short, Family, Op, CAST, OPS, SHORT};
 use crate::recorder::Recorder;
-use crate::shader::{read, write, Access, Kernel, Specialization, Text};
+use crate::shader::{Access, Kernel, Specialization, Text};
 
 pub static UNARY: Kernel = Kernel {
-    name: "unary",
-    source: wgsl!("kernel/elementwise/unary.wgsl"),
-    params: strided_layout!("x": 0; "a": 16, "b": 24),
-    bindings: &[read("x"), write("y")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
     slots,
+    ..kernel!("elementwise", "unary", strided_layout!("x": 0; "a": 16, "b": 24); read x, write y)
 };
 
 /// Copies bits.
@@ -72,8 +66,6 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     Ok(())
 }
 
-const ACCESS: [Access; 3] = [Access::Flat, Access::Rows, Access::Strided];
-
 pub fn catalogue() -> Vec<Specialization> {
     let spec = |op, x, access, y| Specialization::new(&UNARY, op, &[(x, access), (y, Access::Put)]);
     let mut all = Vec::new();
@@ -102,13 +94,11 @@ impl Recorder {
     pub fn unary(&self, op: &'static str, x: View<'_>, scalars: [f64; 2]) -> Result<Value> {
         let row = Op::find(op, x.dtype)?;
         if !matches!(row.family, Family::Unary { .. }) {
-            return Err(Error::Invalid {
-                op,
-                message: "not a unary op".into(),
-            });
+            let message = "not a unary op".into();
+            return Err(Error::Invalid { op, message });
         }
-        let [a, b] = scalars.map(|v| scalar(x.dtype, v));
-        self.unary_with(row.name, x, row.output(x.dtype), a, b)
+        let scalars = scalars.map(|v| scalar(x.dtype, v));
+        self.elementwise(&UNARY, row.name, [x], row.output(x.dtype), scalars)
     }
 
     /// `x` cast to another dtype as Rust's `as` does (ties to even), contiguous.
@@ -117,37 +107,12 @@ impl Recorder {
             return self.contiguous(x);
         }
         cast(x.dtype, to)?;
-        self.unary_with(CAST_OP, x, to, [0; 2], [0; 2])
+        self.elementwise(&UNARY, CAST_OP, [x], to, [[0; 2]; 2])
     }
 
     /// A contiguous copy of any dtype.
     pub fn contiguous(&self, x: View<'_>) -> Result<Value> {
         let bits = x.dtype.bits();
-        self.unary_with(COPY, x.with_dtype(bits), bits, [0; 2], [0; 2])
-    }
-
-    fn unary_with(
-        &self,
-        op: &'static str,
-        x: View<'_>,
-        out: DType,
-        a: [u32; 2],
-        b: [u32; 2],
-    ) -> Result<Value> {
-        self.in_parts(op, [x], (out, x.dims), Loops::Elements, |[x], y| {
-            let (window, x) = self.binding_range(op, x)?;
-            let n = x.count();
-            let merged = merge(op, x.dims, [x.strides])?;
-            let spec = Specialization::new(
-                &UNARY,
-                op,
-                &[(x.dtype, merged.access(0, x.offset)), (out, Access::Put)],
-            );
-            let offsets = [x.offset as u32, 0, a[0], a[1]];
-            let mut params = Strided::new(to_u32(op, n)?, &merged, offsets);
-            params.pad = b;
-            let grid = spans(&spec, n);
-            self.record(spec, &[window, y], &params, grid)
-        })
+        self.elementwise(&UNARY, COPY, [x.with_dtype(bits)], bits, [[0; 2]; 2])
     }
 }

@@ -2,22 +2,16 @@
 
 use crate::dtype::{Compute, BITS, INTEGERS};
 use crate::error::{Error, Result};
-use crate::kernel::{span_slot, spans, strided_layout, Strided, WORKGROUP};
+use crate::kernel::elementwise::ACCESS;
+use crate::kernel::{span_slot, strided_layout};
 use crate::memory::buffer::Value;
-use crate::memory::split::Loops;
-use crate::memory::view::{merge, to_u32, View};
+use crate::memory::view::View;
 use crate::recorder::Recorder;
-use crate::shader::{read, write, Access, Kernel, Specialization, Text};
+use crate::shader::{Access, Kernel, Specialization, Text};
 
 pub static WHERE_COND: Kernel = Kernel {
-    name: "where_cond",
-    source: wgsl!("kernel/elementwise/where_cond.wgsl"),
-    params: strided_layout!("c": 0, "t": 1, "f": 2),
-    bindings: &[read("c"), read("t"), read("f"), write("y")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
     slots,
+    ..kernel!("elementwise", "where_cond", strided_layout!("c": 0, "t": 1, "f": 2); read c, read t, read f, write y)
 };
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
@@ -32,21 +26,16 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
 }
 
 pub fn catalogue() -> Vec<Specialization> {
-    let access = [Access::Flat, Access::Rows, Access::Strided];
+    let accesses = || ACCESS.into_iter();
+    let pairs = || accesses().flat_map(move |a| accesses().map(move |b| (a, b)));
     let mut all = Vec::new();
     for c in INTEGERS {
         for e in BITS {
-            for (ca, ta, fa) in access
-                .iter()
-                .flat_map(|c| access.iter().map(move |t| (c, t)))
-                .flat_map(|(c, t)| access.iter().map(move |f| (*c, *t, *f)))
-            {
-                all.push(Specialization::new(
-                    &WHERE_COND,
-                    "",
-                    &[(c, ca), (e, ta), (e, fa), (e, Access::Put)],
-                ));
-            }
+            let spec = |ca, ta, fa| {
+                let operands = [(c, ca), (e, ta), (e, fa), (e, Access::Put)];
+                Specialization::new(&WHERE_COND, "", &operands)
+            };
+            all.extend(accesses().flat_map(|c| pairs().map(move |(t, f)| spec(c, t, f))));
         }
     }
     all
@@ -55,45 +44,17 @@ pub fn catalogue() -> Vec<Specialization> {
 impl Recorder {
     /// `y = c != 0 ? t : f` elementwise, contiguous. The three views have the same dims, `t` and `f` the same dtype, `c` an integer one.
     pub fn where_cond(&self, c: View<'_>, t: View<'_>, f: View<'_>) -> Result<Value> {
-        const OP: &str = "where_cond";
-        c.dtype.one_of(&INTEGERS, OP)?;
+        let op = WHERE_COND.name;
+        c.dtype.one_of(&INTEGERS, op)?;
         if t.dtype != f.dtype || c.dims != t.dims || c.dims != f.dims {
-            return Err(Error::Invalid {
-                op: OP,
-                message: format!(
-                    "operands differ: {:?}, {:?} {} and {:?} {}",
-                    c.dims, t.dims, t.dtype, f.dims, f.dtype
-                ),
-            });
+            let message = format!(
+                "operands differ: {:?}, {:?} {} and {:?} {}",
+                c.dims, t.dims, t.dtype, f.dims, f.dtype
+            );
+            return Err(Error::Invalid { op, message });
         }
-        let (reads, bits) = ([c, t, f], t.dtype.bits());
-        self.in_parts(
-            OP,
-            reads,
-            (bits, c.dims),
-            Loops::Elements,
-            |[c, t, f], y| {
-                let (c_window, c) = self.binding_range(OP, c)?;
-                let (t_window, t) = self.binding_range(OP, t)?;
-                let (f_window, f) = self.binding_range(OP, f)?;
-                let n = c.count();
-                let merged = merge(OP, c.dims, [c.strides, t.strides, f.strides])?;
-                let spec = Specialization::new(
-                    &WHERE_COND,
-                    "",
-                    &[
-                        (c.dtype, merged.access(0, c.offset)),
-                        (bits, merged.access(1, t.offset)),
-                        (bits, merged.access(2, f.offset)),
-                        (bits, Access::Put),
-                    ],
-                );
-                let offsets = [c.offset as u32, t.offset as u32, f.offset as u32, 0];
-                let params = Strided::new(to_u32(OP, n)?, &merged, offsets);
-                let windows = [c_window, t_window, f_window, y];
-                let grid = spans(&spec, n);
-                self.record(spec, &windows, &params, grid)
-            },
-        )
+        let bits = t.dtype.bits();
+        let [t, f] = [t, f].map(|v| v.with_dtype(bits));
+        self.elementwise(&WHERE_COND, "", [c, t, f], bits, [[0; 2]; 2])
     }
 }

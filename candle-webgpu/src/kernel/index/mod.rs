@@ -4,22 +4,15 @@ pub mod scatter;
 
 use crate::dtype::{DType, BITS, INTEGERS};
 use crate::error::{Error, Result};
-use crate::kernel::{quads, WORKGROUP};
+use crate::kernel::quads;
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
 use crate::memory::split::{Dims, Loops, Part};
 use crate::memory::view::{merge, to_u32, View, MAX_RANK};
 use crate::recorder::Recorder;
-use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
+use crate::shader::{params, Access, Kernel, Specialization, Text};
 
 pub static GATHER: Kernel = Kernel {
-    name: "gather",
-    source: wgsl!("kernel/index/gather.wgsl"),
-    params: GatherParams::LAYOUT,
-    bindings: &[read("src"), read("ids"), write("y"), write("fault")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
     slots: |spec, text| {
         let dtype = spec.info(2).name;
         text.line(format!(
@@ -27,17 +20,12 @@ pub static GATHER: Kernel = Kernel {
         ));
         ids_slots(spec, text)
     },
+    ..kernel!("index", "gather", GatherParams::LAYOUT; read src, read ids, write y, write fault)
 };
 
 pub static GATHER_ROWS: Kernel = Kernel {
-    name: "gather_rows",
-    source: wgsl!("kernel/index/gather_rows.wgsl"),
-    params: RowsParams::LAYOUT,
-    bindings: &[read("src"), read("ids"), write("y"), write("fault")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
     slots: ids_slots,
+    ..kernel!("index", "gather_rows", RowsParams::LAYOUT; read src, read ids, write y, write fault)
 };
 
 /// Slots of the indices, which are operand 1 of these kernels and of scatter.
@@ -112,6 +100,37 @@ pub(crate) fn invalid(op: &'static str, message: String) -> Error {
     Error::Invalid { op, message }
 }
 
+/// Whether `inner` has the rank of `outer` and is no larger, except along `dim`.
+fn fits(inner: &[usize], outer: &[usize], dim: usize) -> bool {
+    let mut sizes = inner.iter().zip(outer).enumerate();
+    inner.len() == outer.len() && dim < inner.len() && sizes.all(|(d, (i, o))| d == dim || i <= o)
+}
+
+/// One-dimensional ids along dim `dim` of `dims`.
+fn spread<'a>(ids: View<'a>, dims: &[usize], dim: usize) -> Part<'a> {
+    let mut part = Part {
+        dims: dims.into(),
+        strides: Dims::from_elem(0, dims.len()),
+        ..ids.into()
+    };
+    part.strides[dim] = ids.strides[0];
+    part
+}
+
+/// The indexed operand in loops over `dims`: it does not move along `dim`.
+fn along<'a>(indexed: View<'a>, dims: &[usize], dim: usize) -> Part<'a> {
+    let mut part = Part {
+        dims: dims.into(),
+        ..indexed.into()
+    };
+    part.strides[dim] = 0;
+    if indexed.dims[dim] == 0 {
+        // An empty view may have any strides.
+        part.strides.fill(0);
+    }
+    part
+}
+
 impl Recorder {
     /// `y[.., i, ..] = src[.., ids[i], ..]`: dim `dim` of `src` indexed by one-dimensional `ids`. Any dtype.
     pub fn index_select(&self, src: View<'_>, ids: View<'_>, dim: usize) -> Result<Value> {
@@ -123,24 +142,14 @@ impl Recorder {
         }
         let mut dims = Dims::from(src.dims);
         dims[dim] = ids.dims[0];
-        let mut strides = Dims::from_elem(0, dims.len());
-        strides[dim] = ids.strides[0];
-        let ids = View {
-            dims: &dims,
-            strides: &strides,
-            ..ids
-        };
-        self.gather_as(OP, src, ids, dim)
+        self.gather_as(OP, src, spread(ids, &dims, dim).view(), dim)
     }
 
     /// `y[.., i, ..] = src[.., ids[.., i, ..], ..]`, with the dims of `ids`. Any dtype.
     pub fn gather(&self, src: View<'_>, ids: View<'_>, dim: usize) -> Result<Value> {
         const OP: &str = "gather";
         ids.dtype.one_of(&INTEGERS, OP)?;
-        let fits = src.dims.len() == ids.dims.len()
-            && dim < ids.dims.len()
-            && (0..ids.dims.len()).all(|d| d == dim || ids.dims[d] <= src.dims[d]);
-        if !fits {
+        if !fits(ids.dims, src.dims, dim) {
             let message = format!("ids {:?} on dim {dim} of {:?}", ids.dims, src.dims);
             return Err(invalid(OP, message));
         }
@@ -154,92 +163,36 @@ impl Recorder {
         ids: View<'_>,
         dim: usize,
     ) -> Result<Value> {
-        let dtype = src.dtype.bits();
+        let src = src.with_dtype(src.dtype.bits());
         let (size, step) = (src.dims[dim], src.step(dim));
-        // The loops go over the dims of ids; src does not move along the indexed one.
-        let mut strides = Dims::from(src.strides);
-        strides[dim] = 0;
-        if size == 0 {
-            // An empty view may have any strides.
-            strides.fill(0);
-        }
-        let along = View {
-            dtype,
-            dims: ids.dims,
-            strides: &strides,
-            ..src
-        };
+        let along = along(src, ids.dims, dim);
+        let (reads, y) = ([along.view(), ids], (src.dtype, ids.dims));
         let loops = Loops::First(ids.dims.len());
-        self.in_parts(
-            op,
-            [along, ids],
-            (dtype, ids.dims),
-            loops,
-            |[along, ids], y| {
-                let mut src = Part::from(along);
-                (src.dims[dim], src.strides[dim]) = (size, step);
-                let (ids_window, ids) = self.binding_range(op, ids)?;
-                // A table larger than one binding is read in ranges of its rows, one dispatch each.
-                for (first, shown) in self.pool.ranges(&src, dim) {
-                    let range = src.clone().narrow(dim, first, shown);
-                    let (window, range) = self.binding_range(op, range.view())?;
-                    let lookup = Lookup {
-                        op,
-                        src: range,
-                        ids,
-                        dim,
-                        size,
-                        first,
-                    };
-                    lookup.record(self, [window, ids_window, y, self.fault().into()])?;
-                }
-                Ok(())
-            },
-        )
-    }
-}
-
-/// One dispatch. `src` holds the indices of `dim` from `first` on, of `size` in all.
-struct Lookup<'a> {
-    op: &'static str,
-    src: View<'a>,
-    ids: View<'a>,
-    dim: usize,
-    size: usize,
-    first: usize,
-}
-
-impl Lookup<'_> {
-    fn record(&self, device: &Recorder, windows: [BindingRange<'_>; 4]) -> Result<()> {
-        let n = self.ids.count();
-        let (dtype, ids) = (self.src.dtype, self.ids.dtype);
-        if let Some(params) = self.rows(device)? {
-            return device.record(rows_spec(dtype, ids), &windows, &params, quads(n));
-        }
-        let mut strides = Dims::from(self.src.strides);
-        strides[self.dim] = 0;
-        let merged = merge(self.op, self.ids.dims, [&strides, self.ids.strides])?;
-        let params = GatherParams {
-            n: to_u32(self.op, n)?,
-            rank: merged.rank as u32,
-            src_offset: self.src.offset as u32,
-            ids_offset: self.ids.offset as u32,
-            size: to_u32(self.op, self.size)?,
-            step: to_u32(self.op, self.src.strides[self.dim])?,
-            op: device.note_fault(self.op),
-            first: self.first as u32,
-            shown: self.src.dims[self.dim] as u32,
-            pad: [0; 3],
-            dims: merged.dims,
-            src_strides: merged.strides[0],
-            ids_strides: merged.strides[1],
-        };
-        device.record(gather_spec(dtype, ids), &windows, &params, quads(n))
+        self.in_parts(op, reads, y, loops, |[along, ids], y| {
+            let mut src = Part::from(along);
+            (src.dims[dim], src.strides[dim]) = (size, step);
+            let (ids_range, ids) = self.binding_range(op, ids)?;
+            // A table larger than one binding is read in ranges of its rows, one dispatch each.
+            for (first, shown) in self.pool.ranges(&src, dim) {
+                let range = src.clone().narrow(dim, first, shown);
+                let (src_range, range) = self.binding_range(op, range.view())?;
+                let ranges = [src_range, ids_range, y, self.fault().into()];
+                self.gather_range(op, [range, ids], &ranges, dim, (size, first))?;
+            }
+            Ok(())
+        })
     }
 
-    /// Parameters of the fast path, if one row of ids selects contiguous rows of whole quads.
-    fn rows(&self, device: &Recorder) -> Result<Option<RowsParams>> {
-        let (op, src, ids, dim) = (self.op, self.src, self.ids, self.dim);
+    /// One dispatch. `src` holds the indices of `dim` from `first` on, of `size` in all.
+    fn gather_range(
+        &self,
+        op: &'static str,
+        [src, ids]: [View<'_>; 2],
+        ranges: &[BindingRange<'_>],
+        dim: usize,
+        (size, first): (usize, usize),
+    ) -> Result<()> {
+        let n = ids.count();
         let row: usize = ids.dims[dim + 1..].iter().product();
         let outer = merge(op, &ids.dims[..dim], [&src.strides[..dim]])?;
         let inner = View {
@@ -247,27 +200,47 @@ impl Lookup<'_> {
             strides: &src.strides[dim + 1..],
             ..src
         };
-        let outer_stride = outer.strides[0][0] as usize;
-        let aligned = [row, src.offset, src.strides[dim], outer_stride]
+        let outer_stride = outer.strides[0][0];
+        let aligned = [row, src.offset, src.strides[dim], outer_stride as usize]
             .iter()
             .all(|v| v % 4 == 0);
         let one_row = (0..ids.dims.len()).all(|d| d == dim || ids.strides[d] == 0);
-        if !one_row || !aligned || outer.rank > 1 || !inner.is_contiguous() {
-            return Ok(None);
+        // The fast path: one row of ids selects contiguous rows of whole quads.
+        if one_row && aligned && outer.rank == 1 && inner.is_contiguous() {
+            let params = RowsParams {
+                n: to_u32(op, n)? / 4,
+                row: to_u32(op, row)? / 4,
+                count: to_u32(op, ids.dims[dim])?,
+                ids_offset: ids.offset as u32,
+                ids_step: to_u32(op, ids.step(dim))?,
+                src_offset: src.offset as u32 / 4,
+                src_outer: outer_stride / 4,
+                src_step: to_u32(op, src.strides[dim])? / 4,
+                size: to_u32(op, size)?,
+                op: self.note_fault(op),
+                first: first as u32,
+                shown: src.dims[dim] as u32,
+            };
+            return self.record(rows_spec(src.dtype, ids.dtype), ranges, &params, quads(n));
         }
-        Ok(Some(RowsParams {
-            n: to_u32(op, ids.count())? / 4,
-            row: to_u32(op, row)? / 4,
-            count: to_u32(op, ids.dims[dim])?,
+        let mut strides = Dims::from(src.strides);
+        strides[dim] = 0;
+        let merged = merge(op, ids.dims, [&strides, ids.strides])?;
+        let params = GatherParams {
+            n: to_u32(op, n)?,
+            rank: merged.rank as u32,
+            src_offset: src.offset as u32,
             ids_offset: ids.offset as u32,
-            ids_step: to_u32(op, ids.step(dim))?,
-            src_offset: src.offset as u32 / 4,
-            src_outer: outer.strides[0][0] / 4,
-            src_step: to_u32(op, src.strides[dim])? / 4,
-            size: to_u32(op, self.size)?,
-            op: device.note_fault(op),
-            first: self.first as u32,
+            size: to_u32(op, size)?,
+            step: to_u32(op, src.strides[dim])?,
+            op: self.note_fault(op),
+            first: first as u32,
             shown: src.dims[dim] as u32,
-        }))
+            pad: [0; 3],
+            dims: merged.dims,
+            src_strides: merged.strides[0],
+            ids_strides: merged.strides[1],
+        };
+        self.record(gather_spec(src.dtype, ids.dtype), ranges, &params, quads(n))
     }
 }

@@ -3,22 +3,15 @@
 
 use crate::dtype::{DType, BITS, INTEGERS, NUMBERS};
 use crate::error::Result;
-use crate::kernel::index::{ids_slots, invalid, FAULT};
-use crate::kernel::{threads, ROUNDS, WORKGROUP};
+use crate::kernel::index::{along, fits, ids_slots, invalid, spread, FAULT};
+use crate::kernel::{threads, ROUNDS};
 use crate::memory::buffer::Value;
-use crate::memory::split::{contiguous_strides, Part};
+use crate::memory::split::Part;
 use crate::memory::view::{merge, to_u32, Merged, View, MAX_RANK};
 use crate::recorder::Recorder;
-use crate::shader::{params, read, write, Access, Kernel, Specialization};
+use crate::shader::{params, Access, Kernel, Specialization};
 
 pub static SCATTER: Kernel = Kernel {
-    name: "scatter",
-    source: wgsl!("kernel/index/scatter.wgsl"),
-    params: ScatterParams::LAYOUT,
-    bindings: &[write("dst"), read("ids"), read("src"), write("fault")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
     slots: |spec, text| {
         // `dst_add` of a `Set` operand calls the dtype's `badd`.
         text.ops(spec.info(0).compute);
@@ -26,6 +19,7 @@ pub static SCATTER: Kernel = Kernel {
         text.line(format!("fn put(at: u32, v: SRCV) {{ {put}(at, v); }}"));
         ids_slots(spec, text)
     },
+    ..kernel!("index", "scatter", ScatterParams::LAYOUT; write dst, read ids, read src, write fault)
 };
 
 /// Ops of the scatter kernel.
@@ -123,21 +117,9 @@ impl Recorder {
             return Err(invalid(OP, message));
         }
         let y = self.contiguous(dst)?;
-        let strides = contiguous_strides(dst.dims);
-        let sum = View {
-            value: &y,
-            strides: &strides,
-            offset: 0,
-            ..dst
-        };
-        let mut ids_strides = vec![0; src.dims.len()];
-        ids_strides[dim] = ids.strides[0];
-        let ids = View {
-            dims: src.dims,
-            strides: &ids_strides,
-            ..ids
-        };
-        self.scatter(OP, ADD, [sum, ids, src], dim)?;
+        let sum = Part::all(&y, dst.dtype, dst.dims);
+        let ids = spread(ids, src.dims, dim);
+        self.scatter(OP, ADD, [sum.view(), ids.view(), src], dim)?;
         Ok(y)
     }
 
@@ -149,12 +131,7 @@ impl Recorder {
         dim: usize,
     ) -> Result<()> {
         ids.dtype.one_of(&INTEGERS, op)?;
-        let fits = dst.dims.len() == src.dims.len()
-            && ids.dims == src.dims
-            && dim < src.dims.len()
-            && dst.dtype == src.dtype
-            && (0..src.dims.len()).all(|d| d == dim || src.dims[d] <= dst.dims[d]);
-        if !fits {
+        if !fits(src.dims, dst.dims, dim) || ids.dims != src.dims || dst.dtype != src.dtype {
             let message = format!(
                 "{:?} {} by ids {:?} on dim {dim} of {:?} {}",
                 src.dims, src.dtype, ids.dims, dst.dims, dst.dtype
@@ -173,33 +150,16 @@ impl Recorder {
         for (view, ids_alias) in [(src, false), (ids, true)] {
             if view.value.same(dst.value) {
                 let copy = self.contiguous(view)?;
-                let strides = contiguous_strides(view.dims);
-                let view = View {
-                    value: &copy,
-                    strides: &strides,
-                    offset: 0,
-                    ..view
-                };
-                let views = if ids_alias {
-                    [dst, view, src]
-                } else {
-                    [dst, ids, view]
+                let copy = Part::all(&copy, view.dtype, view.dims);
+                let views = match ids_alias {
+                    true => [dst, copy.view(), src],
+                    false => [dst, ids, copy.view()],
                 };
                 return self.scatter(op, how, views, dim);
             }
         }
         let (size, step) = (dst.dims[dim], dst.step(dim));
-        // The loops go over the dims of src; dst does not move along the indexed one.
-        let mut along = Part {
-            dims: src.dims.into(),
-            ..dst.into()
-        };
-        along.strides[dim] = 0;
-        if size == 0 {
-            // An empty view may have any strides.
-            along.strides.fill(0);
-        }
-        let parts = [along, ids.into(), src.into()];
+        let parts = [along(dst, src.dims, dim), ids.into(), src.into()];
         self.each(op, &parts, src.dims.len(), &mut |parts| {
             let mut dst = parts[0].clone();
             (dst.dims[dim], dst.strides[dim]) = (size, step);

@@ -8,35 +8,24 @@ use crate::kernel::matmul::store::FLOATS;
 use crate::memory::buffer::Value;
 use crate::memory::view::{to_u32, View};
 use crate::recorder::Recorder;
-use crate::shader::{params, read, write, Access, Kernel, Specialization};
+use crate::shader::{params, Access, Kernel, Specialization};
 
 pub(crate) use rows::flat;
 use rows::{row_kernel, specs, Rows, WORKGROUP};
 
-pub static RMS_NORM: Kernel = row_kernel!(
-    "norm",
-    "rms_norm",
-    NormParams,
-    &[read("x"), read("alpha"), write("y")],
-    4
+pub static RMS_NORM: Kernel = row_kernel(
+    kernel!("norm", "rms_norm", NormParams::LAYOUT; read x, read alpha, write y),
+    |_| 4 * WORKGROUP,
 );
-pub static LAYER_NORM: Kernel = row_kernel!(
-    "norm",
-    "layer_norm",
-    NormParams,
-    &[read("x"), read("alpha"), read("beta"), write("y")],
-    4
+pub static LAYER_NORM: Kernel = row_kernel(
+    kernel!("norm", "layer_norm", NormParams::LAYOUT; read x, read alpha, read beta, write y),
+    |_| 4 * WORKGROUP,
 );
 
 /// A residual sum and its rms_norm. Recorded only by the rule of the same name.
 pub static ADD_RMS_NORM: Kernel = Kernel {
-    name: "add_rms_norm",
-    source: wgsl!("kernel/norm/add_rms_norm.wgsl"),
-    params: AddNormParams::LAYOUT,
-    bindings: &[read("a"), read("b"), read("alpha"), write("s"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| WORKGROUP * 4,
-    features: wgpu::Features::empty(),
     slots: |spec, text| {
         let name = spec.info(3).name;
         text.line(format!(
@@ -44,6 +33,7 @@ pub static ADD_RMS_NORM: Kernel = Kernel {
         ));
         Ok(())
     },
+    ..kernel!("norm", "add_rms_norm", AddNormParams::LAYOUT; read a, read b, read alpha, write s, write y)
 };
 
 params! {
@@ -89,17 +79,7 @@ pub fn catalogue() -> Vec<Specialization> {
 impl Recorder {
     /// `x / sqrt(mean(x^2) + eps) * alpha` over the last dim of x (.., n), for alpha (n,) of the same float dtype.
     pub fn rms_norm(&self, x: View<'_>, alpha: View<'_>, eps: f32) -> Result<Value> {
-        let rows = Rows::new("rms_norm", x)?;
-        rows.check(alpha)?;
-        if !rows.are_short(self) {
-            return self.norm_in_steps(x, alpha, None, eps);
-        }
-        let alpha = flat(self, alpha)?;
-        let n = to_u32(rows.op, rows.n)?;
-        let operands = [&flat(self, x)?, &alpha];
-        rows.record(self, &RMS_NORM, operands, |rows, [x, alpha]| {
-            norm_params(rows, n, [x, alpha, 0], eps)
-        })
+        self.norm("rms_norm", x, (alpha, None), eps)
     }
 
     /// `(x - mean) / sqrt(variance + eps) * alpha + beta` over the last dim of x (.., n), for alpha and beta (n,) of the same float
@@ -111,31 +91,41 @@ impl Recorder {
         beta: View<'_>,
         eps: f32,
     ) -> Result<Value> {
-        let rows = Rows::new("layer_norm", x)?;
-        rows.check(alpha)?;
-        rows.check(beta)?;
-        if !rows.are_short(self) {
-            return self.norm_in_steps(x, alpha, Some(beta), eps);
-        }
-        let (alpha, beta) = (flat(self, alpha)?, flat(self, beta)?);
-        let n = to_u32(rows.op, rows.n)?;
-        let operands = [&flat(self, x)?, &alpha, &beta];
-        rows.record(self, &LAYER_NORM, operands, |rows, offsets| {
-            norm_params(rows, n, offsets, eps)
-        })
+        self.norm("layer_norm", x, (alpha, Some(beta)), eps)
     }
-}
 
-fn norm_params(rows: u32, n: u32, offsets: [u32; 3], eps: f32) -> NormParams {
-    let [x_offset, alpha_offset, beta_offset] = offsets;
-    NormParams {
-        rows,
-        n,
-        x_offset,
-        alpha_offset,
-        beta_offset,
-        eps,
-        inverse: 1.0 / n as f32,
-        pad: 0,
+    /// layer_norm with a beta, rms_norm without.
+    fn norm(
+        &self,
+        op: &'static str,
+        x: View<'_>,
+        (alpha, beta): (View<'_>, Option<View<'_>>),
+        eps: f32,
+    ) -> Result<Value> {
+        let rows = Rows::new(op, x)?;
+        rows.check(alpha)?;
+        beta.map_or(Ok(()), |beta| rows.check(beta))?;
+        if !rows.are_short(self) {
+            return self.norm_in_steps(x, alpha, beta, eps);
+        }
+        let alpha = flat(self, alpha)?;
+        let beta = beta.map(|beta| flat(self, beta)).transpose()?;
+        let (x, n) = (flat(self, x)?, to_u32(op, rows.n)?);
+        let params = |rows, [x_offset, alpha_offset, beta_offset]: [u32; 3]| NormParams {
+            rows,
+            n,
+            x_offset,
+            alpha_offset,
+            beta_offset,
+            eps,
+            inverse: 1.0 / n as f32,
+            pad: 0,
+        };
+        match &beta {
+            Some(beta) => rows.record(self, &LAYER_NORM, [&x, &alpha, beta], params),
+            None => rows.record(self, &RMS_NORM, [&x, &alpha], |rows, [x, alpha]| {
+                params(rows, [x, alpha, 0])
+            }),
+        }
     }
 }

@@ -1,12 +1,9 @@
 //! Rows of the last dim: what rms_norm, layer_norm and softmax share.
 
-use smallvec::SmallVec;
-
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::matmul::store::{y_put, FLOATS};
 use crate::kernel::{thread_group, ROUNDS};
-use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
 use crate::memory::split::Loops;
 use crate::memory::view::{to_u32, View};
@@ -16,22 +13,15 @@ use crate::shader::{function, renamed, Access, Kernel, Specialization, Text};
 
 pub(crate) const WORKGROUP: u32 = 256;
 
-/// A kernel over rows: its folder, its file, the layout of its parameters, its bindings and the bytes of shared memory of a thread.
-macro_rules! row_kernel {
-    ($folder:literal, $name:literal, $params:ty, $bindings:expr, $shared:literal) => {
-        $crate::shader::Kernel {
-            name: $name,
-            source: wgsl!("kernel/", $folder, "/", $name, ".wgsl"),
-            params: <$params>::LAYOUT,
-            bindings: $bindings,
-            workgroup: $crate::kernel::norm::rows::WORKGROUP,
-            shared: |_| $crate::kernel::norm::rows::WORKGROUP * $shared,
-            features: wgpu::Features::empty(),
-            slots: $crate::kernel::norm::rows::slots,
-        }
-    };
+/// The row of a kernel over rows, which has `shared` bytes of shared memory.
+pub(crate) const fn row_kernel(kernel: Kernel, shared: fn(&Specialization) -> u32) -> Kernel {
+    Kernel {
+        workgroup: WORKGROUP,
+        shared,
+        slots,
+        ..kernel
+    }
 }
-pub(crate) use row_kernel;
 
 /// Reads and writes by quads. With `Access::Quads` every row consists of whole quads; with `Access::Words` rows start and end
 /// anywhere, and a quad may belong to two rows.
@@ -92,20 +82,15 @@ pub(crate) fn spec(
     } else {
         (Access::Words, Access::Set)
     };
-    let operands: Vec<_> = kernel
-        .bindings
-        .iter()
-        .map(|b| match (b.name, b.write) {
-            ("stats", _) => (DType::F32, Access::Raw),
-            (_, true) => (dtype, write),
-            (_, false) => (dtype, read),
-        })
-        .collect();
-    let spec = Specialization::new(kernel, "", &operands);
-    match rows {
-        None => spec,
-        Some(rows) => spec.with("ROWS", rows),
-    }
+    let operands = kernel.bindings.iter().map(|b| match (b.name, b.write) {
+        ("stats", _) => (DType::F32, Access::Raw),
+        (_, true) => (dtype, write),
+        (_, false) => (dtype, read),
+    });
+    let mut spec = Specialization::new(kernel, "", &[]);
+    spec.operands.extend(operands);
+    spec.overrides.extend(rows.map(|rows| ("ROWS", rows)));
+    spec
 }
 
 /// A kernel's specializations for all float dtypes.
@@ -153,12 +138,7 @@ pub(crate) struct Rows {
 
 impl Rows {
     pub fn new(op: &'static str, x: View<'_>) -> Result<Self> {
-        if !FLOATS.contains(&x.dtype) {
-            return Err(Error::Unsupported {
-                op,
-                dtype: x.dtype.name(),
-            });
-        }
+        x.dtype.one_of(&FLOATS, op)?;
         let n = x.dims.last().copied().unwrap_or(1);
         Ok(Rows {
             op,
@@ -171,13 +151,12 @@ impl Rows {
     /// An error unless `v` is a parameter with one element a column.
     pub fn check(&self, v: View<'_>) -> Result<()> {
         if v.dtype != self.dtype || v.dims != [self.n] {
-            return Err(Error::Invalid {
-                op: self.op,
-                message: format!(
-                    "expected a parameter of {} {}, got {:?} {}",
-                    self.n, self.dtype, v.dims, v.dtype
-                ),
-            });
+            let message = format!(
+                "expected a parameter of {} {}, got {:?} {}",
+                self.n, self.dtype, v.dims, v.dtype
+            );
+            let op = self.op;
+            return Err(Error::Invalid { op, message });
         }
         Ok(())
     }
@@ -213,29 +192,17 @@ impl Rows {
             operands[i].view(self.dtype, &dims, if i == 0 { &along } else { &same })
         });
         let rows = WORKGROUP / self.thread_group(device);
-        device.in_parts(
-            self.op,
-            reads,
-            (self.dtype, &dims),
-            Loops::First(1),
-            |reads, y| {
-                let mut ranges = SmallVec::<[BindingRange<'_>; 4]>::new();
-                let mut offsets = [0; N];
-                for (v, offset) in reads.into_iter().zip(&mut offsets) {
-                    let (range, v) = device.binding_range(self.op, v)?;
-                    ranges.push(range);
-                    *offset = v.offset as u32;
-                }
-                ranges.push(y);
-                let whole = self.n.is_multiple_of(4) && offsets.iter().all(|o| o.is_multiple_of(4));
-                let count = to_u32(self.op, reads[0].dims[0])?;
-                device.record(
-                    spec(kernel, self.dtype, whole, Some(rows)),
-                    &ranges,
-                    &params(count, offsets),
-                    Grid::Linear(count.div_ceil(rows).into()),
-                )
-            },
-        )
+        let y = (self.dtype, &dims[..]);
+        device.in_bound_parts(self.op, reads, y, Loops::First(1), |reads, ranges| {
+            let offsets = reads.map(|v| v.offset as u32);
+            let whole = self.n.is_multiple_of(4) && offsets.iter().all(|o| o.is_multiple_of(4));
+            let count = to_u32(self.op, reads[0].dims[0])?;
+            device.record(
+                spec(kernel, self.dtype, whole, Some(rows)),
+                ranges,
+                &params(count, offsets),
+                Grid::Linear(count.div_ceil(rows).into()),
+            )
+        })
     }
 }

@@ -6,22 +6,16 @@ use crate::dtype::{DType, NUMBERS};
 use crate::error::{Error, Result};
 use crate::kernel::conv::image::{count, Image};
 use crate::kernel::elementwise::unary::scalar;
-use crate::kernel::{threads, WORKGROUP};
+use crate::kernel::threads;
 use crate::memory::buffer::Value;
 use crate::memory::split::Loops;
 use crate::memory::view::View;
 use crate::recorder::Recorder;
-use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
+use crate::shader::{params, Access, Kernel, Specialization, Text};
 
 pub static POOL: Kernel = Kernel {
-    name: "pool",
-    source: wgsl!("kernel/pool/pool.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[read("x"), write("y")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
     slots,
+    ..kernel!("pool", "pool", Params::LAYOUT; read x, write y)
 };
 
 const AVG: &str = "avg_pool2d";
@@ -45,11 +39,8 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
 }
 
 fn spec(op: &'static str, dtype: DType) -> Specialization {
-    Specialization::new(
-        &POOL,
-        op,
-        &[(dtype, Access::Words), (dtype, Access::PutWord)],
-    )
+    let operands = [(dtype, Access::Words), (dtype, Access::PutWord)];
+    Specialization::new(&POOL, op, &operands)
 }
 
 pub fn catalogue() -> Vec<Specialization> {
@@ -98,10 +89,8 @@ impl Recorder {
         };
         let (Some(out_h), Some(out_w)) = (fits(h, taps[0], stride[0]), fits(w, taps[1], stride[1]))
         else {
-            return Err(Error::Invalid {
-                op,
-                message: format!("a window {taps:?} by steps of {stride:?} over {:?}", x.dims),
-            });
+            let message = format!("a window {taps:?} by steps of {stride:?} over {:?}", x.dims);
+            return Err(Error::Invalid { op, message });
         };
         // Along a dim with one position, any stride is valid.
         let step = |out: usize, stride: usize| if out == 1 { 0 } else { stride };
@@ -113,8 +102,7 @@ impl Recorder {
             ..x
         };
         let out = (x.dtype, &[b, c, out_h, out_w][..]);
-        self.in_parts(op, [rows], out, Loops::First(3), |[rows], y| {
-            let (window, rows) = self.binding_range(op, rows)?;
+        self.in_bound_parts(op, [rows], out, Loops::First(3), |[rows], ranges| {
             let [b, c, out_h] = [0, 1, 2].map(|d| rows.dims[d]);
             let n = count(op, [b, c, out_h, out_w])?;
             let image = Image {
@@ -137,7 +125,7 @@ impl Recorder {
                 x_strides,
             };
             let words = n.div_ceil(x.dtype.info().lanes as usize);
-            self.record(spec(op, x.dtype), &[window, y], &params, threads(words))
+            self.record(spec(op, x.dtype), ranges, &params, threads(words))
         })
     }
 }

@@ -5,34 +5,21 @@
 use crate::dtype::{Compute, DType, BITS, NUMBERS};
 use crate::error::{Error, Result};
 use crate::kernel::conv::image::{count, Image};
-use crate::kernel::{threads, WORKGROUP};
+use crate::kernel::elementwise::unary::{apply, CAST_OP};
+use crate::kernel::{threads, words};
 use crate::memory::buffer::Value;
 use crate::memory::split::Loops;
 use crate::memory::view::View;
-use crate::op::{cast, CAST};
+use crate::op::CAST;
 use crate::recorder::Recorder;
-use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
+use crate::shader::{params, Access, Kernel, Specialization, Text};
 
-pub static UPSAMPLE_NEAREST: Kernel = Kernel {
-    name: "upsample_nearest",
-    source: wgsl!("kernel/pool/upsample_nearest.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[read("x"), read("places"), write("y")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
-    slots: |_, _| Ok(()),
-};
+pub static UPSAMPLE_NEAREST: Kernel =
+    kernel!("pool", "upsample_nearest", Params::LAYOUT; read x, read places, write y);
 
 pub static UPSAMPLE_BILINEAR: Kernel = Kernel {
-    name: "upsample_bilinear",
-    source: wgsl!("kernel/pool/upsample_bilinear.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[read("x"), read("places"), write("y")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
     slots: bilinear_slots,
+    ..kernel!("pool", "upsample_bilinear", Params::LAYOUT; read x, read places, write y)
 };
 
 const BILINEAR: &str = "upsample_bilinear2d";
@@ -44,7 +31,6 @@ fn in_f32(dtype: DType) -> bool {
 
 fn bilinear_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let dtype = spec.dtype(0);
-    let call = |f: Option<String>| f.map_or("v".to_string(), |f| format!("{f}(v)"));
     if in_f32(dtype) {
         text.line("alias V = f32;");
         text.line("fn mix_two(a: V, near: V, b: V, far: V) -> V { return a * near + b * far; }");
@@ -53,34 +39,22 @@ fn bilinear_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         text.line("alias V = vec2<u32>;");
         text.line("fn mix_two(a: V, near: V, b: V, far: V) -> V { return badd(bmul(a, near), bmul(b, far)); }");
     }
-    let (widen, narrow) = match in_f32(dtype) || dtype == DType::F64 {
-        true => (None, None),
-        false => {
-            text.file(CAST);
-            (cast(dtype, DType::F64)?, cast(DType::F64, dtype)?)
-        }
+    let [widen, narrow] = if in_f32(dtype) || dtype == DType::F64 {
+        ["v"; 2].map(String::from)
+    } else {
+        text.file(CAST);
+        let cast = |from, to| apply(CAST_OP, (from, to), "v", [""; 2]);
+        [cast(dtype, DType::F64)?, cast(DType::F64, dtype)?]
     };
-    text.line(format!(
-        "fn widen(v: XV) -> V {{ return {}; }}",
-        call(widen)
-    ));
-    text.line(format!(
-        "fn narrow(v: V) -> YV {{ return {}; }}",
-        call(narrow)
-    ));
+    text.line(format!("fn widen(v: XV) -> V {{ return {widen}; }}"));
+    text.line(format!("fn narrow(v: V) -> YV {{ return {narrow}; }}"));
     Ok(())
 }
 
 fn spec(kernel: &'static Kernel, dtype: DType) -> Specialization {
-    Specialization::new(
-        kernel,
-        "",
-        &[
-            (dtype, Access::Words),
-            (DType::U32, Access::Raw),
-            (dtype, Access::PutWord),
-        ],
-    )
+    let places = (DType::U32, Access::Raw);
+    let operands = [(dtype, Access::Words), places, (dtype, Access::PutWord)];
+    Specialization::new(kernel, "", &operands)
 }
 
 pub fn catalogue() -> Vec<Specialization> {
@@ -119,16 +93,15 @@ struct Place {
 impl Place {
     /// The shader's `Place`.
     fn words(&self, in_f32: bool) -> Vec<u32> {
-        let mut words = self.i.to_vec();
+        let mut all = self.i.to_vec();
         for weight in self.weights {
             if in_f32 {
-                words.push((weight as f32).to_bits());
+                all.push((weight as f32).to_bits());
             } else {
-                let bits = weight.to_bits();
-                words.extend([bits as u32, (bits >> 32) as u32]);
+                all.extend(words(weight.to_bits()));
             }
         }
-        words
+        all
     }
 }
 
@@ -218,14 +191,12 @@ impl Recorder {
             return self.output(op, 0, x.dtype);
         }
         if h == 0 || w == 0 {
-            return Err(Error::Invalid {
-                op,
-                message: format!("cannot resize an empty image {:?} to {out:?}", x.dims),
-            });
+            let message = format!("cannot resize an empty image {:?} to {out:?}", x.dims);
+            return Err(Error::Invalid { op, message });
         }
         let places = places(h, w)?;
-        self.in_parts(op, [x], (x.dtype, &dims), Loops::First(2), |[x], y| {
-            let (window, x) = self.binding_range(op, x)?;
+        let y = (x.dtype, &dims[..]);
+        self.in_bound_parts(op, [x], y, Loops::First(2), |[x], ranges| {
             let image = Image::new(op, x)?;
             let [b, c, ..] = image.dims;
             let n = count(op, [b, c, out[0], out[1]])?;
@@ -240,8 +211,8 @@ impl Recorder {
                 x_strides,
             };
             let words = n.div_ceil(x.dtype.info().lanes as usize);
-            let windows = [window, (&places).into(), y];
-            self.record(spec(kernel, x.dtype), &windows, &params, threads(words))
+            let ranges = [ranges[0], (&places).into(), ranges[1]];
+            self.record(spec(kernel, x.dtype), &ranges, &params, threads(words))
         })
     }
 }

@@ -2,18 +2,10 @@
 
 use crate::dtype::DType;
 use crate::kernel::WORKGROUP;
-use crate::shader::{params, read, write, Access, Kernel, Specialization};
+use crate::shader::{params, Access, Kernel, Specialization};
 
-pub static NONFINITE: Kernel = Kernel {
-    name: "nonfinite",
-    source: wgsl!("kernel/reduce/nonfinite.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[read("x"), write("seen"), write("fault")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
-    slots: |_, _| Ok(()),
-};
+pub static NONFINITE: Kernel =
+    kernel!("reduce", "nonfinite", Params::LAYOUT; read x, write seen, write fault);
 
 /// Words of a thread.
 const SPAN: u64 = 16;

@@ -1,8 +1,8 @@
 //! RoPE of queries and keys that writes the keys to the KV cache at once, and copies the values beside them: `rope_qk` with the copies
 //! behind it. Recorded only by the rule of the same name.
 
-use crate::kernel::rope::{qk_catalogue, rotate_slots, QkParams, ROPE_QK};
-use crate::kernel::WORKGROUP;
+use crate::error::Result;
+use crate::kernel::rope::{qk_catalogue, rotate_slots, ROPE_QK};
 use crate::shader::{function, read, renamed, write, Access, Kernel, Specialization, Text};
 
 /// The rotated keys, the new values, and the keys and values before them.
@@ -10,20 +10,18 @@ pub(crate) const PARTS: usize = 4;
 
 pub static ROPE_KV_CACHE: Kernel = Kernel {
     name: "rope_kv_cache",
-    source: wgsl!("kernel/rope/rope_qk.wgsl"),
-    params: QkParams::LAYOUT,
-    #[rustfmt::skip]
     bindings: &[
-        read("x"), read("c"), read("s"), write("y"), read("u"), write("w"),
-        read("a"), write("z"),
+        read("x"),
+        read("c"),
+        read("s"),
+        write("y"),
+        read("u"),
+        write("w"),
+        read("a"),
+        write("z"),
     ],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
-    slots: |spec, text| {
-        slots(spec, text);
-        Ok(())
-    },
+    slots,
+    ..ROPE_QK
 };
 
 /// The specialization that does what one of `rope_qk` and `parts` copies do, if all operands are in whole quads: with two parts it
@@ -38,17 +36,16 @@ pub(crate) fn spec(qk: &Specialization, parts: usize) -> Option<Specialization> 
     let spec = Specialization::new(&ROPE_KV_CACHE, qk.op, &operands);
     match parts {
         2 => Some(spec),
-        PARTS => Some(spec.bind(read("b"), dtype, Access::Quads).bind(
-            read("e"),
-            dtype,
-            Access::Quads,
-        )),
+        PARTS => {
+            let bind = |spec: Specialization, n| spec.bind(read(n), dtype, Access::Quads);
+            Some(["b", "e"].into_iter().fold(spec, bind))
+        }
         _ => None,
     }
 }
 
 /// Where the keys go, and the copies: what each writes and reads.
-fn slots(spec: &Specialization, text: &mut Text) {
+fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     const COPY: &str = wgsl!("kernel/rope/kv_copy.wgsl");
     const COPIES: [(&str, &str); PARTS - 1] = [("z", "a"), ("w", "b"), ("z", "e")];
     rotate_slots(spec, text);
@@ -75,6 +72,7 @@ fn slots(spec: &Specialization, text: &mut Text) {
         text.line(format!("    q -= p.parts[{part}].n;"));
     }
     text.line("}");
+    Ok(())
 }
 
 pub fn catalogue() -> Vec<Specialization> {

@@ -5,44 +5,31 @@ pub(crate) mod kv_cache;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::matmul::store::FLOATS;
-use crate::kernel::{quads, WORKGROUP};
+use crate::kernel::quads;
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
 use crate::memory::split::{contiguous_strides, Loops};
 use crate::memory::view::{to_u32, View};
 use crate::recorder::Recorder;
-use crate::shader::{function, params, read, renamed, write, Access, Kernel, Specialization, Text};
+use crate::shader::{function, params, renamed, Access, Kernel, Specialization, Text};
 
 pub static ROPE: Kernel = Kernel {
-    name: "rope",
-    source: wgsl!("kernel/rope/rope.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[read("x"), read("c"), read("s"), write("y")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
     slots: |spec, text| {
         text.line(rotate(spec));
         Ok(())
     },
+    ..kernel!("rope", "rope", Params::LAYOUT; read x, read c, read s, write y)
 };
 
 /// `w` is u rotated as `y` is x rotated. Recorded only by the rule of the same name.
 pub static ROPE_QK: Kernel = Kernel {
-    name: "rope_qk",
-    source: wgsl!("kernel/rope/rope_qk.wgsl"),
-    params: QkParams::LAYOUT,
-    #[rustfmt::skip]
-    bindings: &[read("x"), read("c"), read("s"), write("y"), read("u"), write("w")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
     slots: |spec, text| {
         rotate_slots(spec, text);
         text.line("fn w_place(q: u32) -> u32 { return q; }");
         text.line("fn copy(q: u32) {}");
         Ok(())
     },
+    ..kernel!("rope", "rope_qk", QkParams::LAYOUT; read x, read c, read s, write y, read u, write w)
 };
 
 /// Pairs (i, i + head_dim / 2).
@@ -143,12 +130,7 @@ fn spec(dtype: DType, pairs: &'static str, whole: bool) -> Specialization {
         (true, _) => (Access::Quads, Access::Words),
         (false, _) => (Access::Words, Access::Words),
     };
-    let operands = [
-        (dtype, x),
-        (dtype, angles),
-        (dtype, angles),
-        (dtype, Access::Put),
-    ];
+    let operands = [x, angles, angles, Access::Put].map(|access| (dtype, access));
     Specialization::new(&ROPE, pairs, &operands)
 }
 
@@ -165,13 +147,8 @@ pub fn catalogue() -> Vec<Specialization> {
 }
 
 fn one_catalogue() -> Vec<Specialization> {
-    let mut all = Vec::new();
-    for dtype in FLOATS {
-        for pairs in [HALVES, INTERLEAVED] {
-            all.extend([true, false].map(|whole| spec(dtype, pairs, whole)));
-        }
-    }
-    all
+    let both = |pairs| FLOATS.map(|dtype| [true, false].map(|whole| spec(dtype, pairs, whole)));
+    [HALVES, INTERLEAVED].map(both).as_flattened().concat()
 }
 
 fn qk_catalogue() -> Vec<Specialization> {
@@ -212,11 +189,8 @@ impl Recorder {
         time: Time,
     ) -> Result<Value> {
         let [x, cos, sin] = views;
-        if !FLOATS.contains(&x.dtype) && x.dtype != DType::F64 {
-            return Err(Error::Unsupported {
-                op,
-                dtype: x.dtype.name(),
-            });
+        if x.dtype != DType::F64 {
+            x.dtype.one_of(&FLOATS, op)?;
         }
         let invalid = || Error::Invalid {
             op,
@@ -242,19 +216,19 @@ impl Recorder {
         }
         let dims = [b, i, j, d / 2];
         let angles = [self.angles(cos, time)?, self.angles(sin, time)?];
-        let [cos, sin] = [&angles[0], &angles[1]].map(|a| View {
-            value: &a.value,
+        let [cos, sin] = angles.each_ref().map(|(value, strides, offset)| View {
+            value,
             dtype: x.dtype,
             dims: &dims,
-            strides: &a.strides,
-            offset: a.offset,
+            strides,
+            offset: *offset,
         });
         if x.dtype == DType::F64 {
             return self.rotate_in_steps([x, cos, sin], pairs == HALVES);
         }
         let out = (x.dtype, x.dims);
-        self.in_parts(op, [x, cos, sin], out, Loops::First(3), |reads, y| {
-            self.rotate_part(op, reads, y, pairs)
+        self.in_bound_parts(op, [x, cos, sin], out, Loops::First(3), |reads, ranges| {
+            self.rotate_part(op, reads, ranges, pairs)
         })
     }
 
@@ -262,12 +236,9 @@ impl Recorder {
         &self,
         op: &'static str,
         [x, cos, sin]: [View<'_>; 3],
-        y: BindingRange<'_>,
+        ranges: &[BindingRange<'_>],
         pairs: &'static str,
     ) -> Result<()> {
-        let (x_range, x) = self.binding_range(op, x)?;
-        let (c_range, cos) = self.binding_range(op, cos)?;
-        let (s_range, sin) = self.binding_range(op, sin)?;
         // The stride of the last dim is x_inner_stride for x, and 1 for the angles.
         let strides = |v: View<'_>| [v.strides[0], v.strides[1], v.strides[2], 0].map(|s| s as u32);
         let [_, i, j, d] = [0, 1, 2, 3].map(|k| x.dims[k] as u32);
@@ -293,16 +264,12 @@ impl Recorder {
                 || d.is_multiple_of(8)
                     && [params.c_offset, params.s_offset].iter().all(four)
                     && params.c_strides.iter().chain(&params.s_strides).all(four));
-        self.record(
-            spec(x.dtype, pairs, whole),
-            &[x_range, c_range, s_range, y],
-            &params,
-            quads(x.count()),
-        )
+        let spec = spec(x.dtype, pairs, whole);
+        self.record(spec, ranges, &params, quads(x.count()))
     }
 
-    /// Cosines or sines broadcast to the dims of x, with the contiguous last dim that the kernels expect.
-    fn angles(&self, v: View<'_>, time: Time) -> Result<Angles> {
+    /// Cosines or sines broadcast to the dims of x, with the contiguous last dim that the kernels expect: value, strides and offset.
+    fn angles(&self, v: View<'_>, time: Time) -> Result<(Value, [usize; 4], usize)> {
         let rank = v.dims.len();
         let dense = v.strides[rank - 1] == 1 || v.dims[rank - 1] == 1;
         let (value, strides, offset) = if dense {
@@ -316,17 +283,6 @@ impl Recorder {
             Time::Third => [batch, 0, along, 1],
             Time::Second => [batch, along, 0, 1],
         };
-        Ok(Angles {
-            value,
-            strides,
-            offset,
-        })
+        Ok((value, strides, offset))
     }
-}
-
-/// Cosines or sines, and their strides along the dims of x.
-struct Angles {
-    value: Value,
-    strides: [usize; 4],
-    offset: usize,
 }

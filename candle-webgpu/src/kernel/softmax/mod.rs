@@ -4,19 +4,16 @@ pub(crate) mod split;
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::kernel::norm::rows::{flat, row_kernel, specs, Rows};
+use crate::kernel::norm::rows::{flat, row_kernel, specs, Rows, WORKGROUP};
 use crate::memory::buffer::Value;
 use crate::memory::split::Part;
 use crate::memory::view::{to_u32, View};
 use crate::recorder::Recorder;
-use crate::shader::{params, read, write, Kernel, Specialization};
+use crate::shader::{params, Kernel, Specialization};
 
-pub static SOFTMAX: Kernel = row_kernel!(
-    "softmax",
-    "softmax",
-    SoftmaxParams,
-    &[read("x"), write("y")],
-    8
+pub static SOFTMAX: Kernel = row_kernel(
+    kernel!("softmax", "softmax", SoftmaxParams::LAYOUT; read x, write y),
+    |_| 8 * WORKGROUP,
 );
 
 params! {
@@ -29,9 +26,7 @@ params! {
 }
 
 pub fn catalogue() -> Vec<Specialization> {
-    let mut all = specs(&SOFTMAX, Some(1));
-    all.extend(split::catalogue());
-    all
+    [specs(&SOFTMAX, Some(1)), split::catalogue()].concat()
 }
 
 impl Recorder {

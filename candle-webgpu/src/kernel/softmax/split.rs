@@ -10,21 +10,15 @@ use crate::memory::split::Loops;
 use crate::memory::view::to_u32;
 use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
-use crate::shader::{params, read, write, Kernel, Specialization};
+use crate::shader::{params, Kernel, Specialization};
 
-pub static SOFTMAX_SPLIT: Kernel = row_kernel!(
-    "softmax",
-    "softmax_split",
-    ChunkParams,
-    &[read("x"), write("stats")],
-    8
+pub static SOFTMAX_SPLIT: Kernel = row_kernel(
+    kernel!("softmax", "softmax_split", Chunks::LAYOUT; read x, write stats),
+    |_| 8 * WORKGROUP,
 );
-pub static SOFTMAX_MERGE: Kernel = row_kernel!(
-    "softmax",
-    "softmax_merge",
-    ChunkParams,
-    &[read("x"), read("stats"), write("y")],
-    8
+pub static SOFTMAX_MERGE: Kernel = row_kernel(
+    kernel!("softmax", "softmax_merge", Chunks::LAYOUT; read x, read stats, write y),
+    |_| 8 * WORKGROUP,
 );
 
 /// The most chunks of all rows together: as many workgroups fill a large adapter.
@@ -34,8 +28,8 @@ const LEAST: u32 = 8192;
 const MOST: u32 = (ROUNDS as u32) * WORKGROUP;
 
 params! {
-    /// Parameters of both passes.
-    pub(crate) struct ChunkParams {
+    /// How rows are split into chunks: the parameters of both passes.
+    pub(crate) struct Chunks {
         rows: u32,
         n: u32,
         x_offset: u32,
@@ -45,36 +39,34 @@ params! {
     }
 }
 
-/// How rows are split into chunks.
-pub(crate) struct Chunks {
-    pub params: ChunkParams,
-}
-
 impl Chunks {
     /// None where one workgroup a row is as fast.
     pub fn if_faster(rows: SoftmaxParams) -> Option<Self> {
         let chunks = Self::new(rows);
         let least = if rows.rows < 256 { 3 } else { 9 };
-        (chunks.params.chunks >= least).then_some(chunks)
+        (chunks.chunks >= least).then_some(chunks)
     }
 
-    pub fn new(rows: SoftmaxParams) -> Self {
-        let most = (rows.n / LEAST).min(CHUNKS / rows.rows.max(1));
-        let chunks = most.max(rows.n.div_ceil(MOST));
-        let chunk = rows.n.div_ceil(chunks.max(1)).next_multiple_of(4);
-        let params = ChunkParams {
-            rows: rows.rows,
-            n: rows.n,
-            x_offset: rows.x_offset,
-            chunks: rows.n.div_ceil(chunk.max(1)),
+    pub fn new(
+        SoftmaxParams {
+            rows, n, x_offset, ..
+        }: SoftmaxParams,
+    ) -> Self {
+        let most = (n / LEAST).min(CHUNKS / rows.max(1));
+        let chunks = most.max(n.div_ceil(MOST));
+        let chunk = n.div_ceil(chunks.max(1)).next_multiple_of(4);
+        Chunks {
+            rows,
+            n,
+            x_offset,
+            chunks: n.div_ceil(chunk.max(1)),
             chunk,
             pad: [0; 3],
-        };
-        Chunks { params }
+        }
     }
 
     fn groups(&self) -> u64 {
-        u64::from(self.params.rows) * u64::from(self.params.chunks)
+        u64::from(self.rows) * u64::from(self.chunks)
     }
 
     /// Size of the maxima and sums: two f32 a chunk.
@@ -98,8 +90,8 @@ impl Rows {
         let (dims, strides) = ([self.rows, self.n], [self.n, 1]);
         let x = x.view(self.dtype, &dims, &strides);
         let y = (self.dtype, &dims[..]);
-        device.in_parts(self.op, [x], y, Loops::First(1), |[x], y| {
-            let (range, x) = device.binding_range(self.op, x)?;
+        device.in_bound_parts(self.op, [x], y, Loops::First(1), |[x], ranges| {
+            let [range, y] = [ranges[0], ranges[1]];
             let chunks = Chunks::new(SoftmaxParams {
                 rows: to_u32(self.op, x.dims[0])?,
                 n: to_u32(self.op, self.n)?,
@@ -110,9 +102,9 @@ impl Rows {
             let whole = self.n.is_multiple_of(4) && x.offset.is_multiple_of(4);
             let [split, merge] = chunks.specs(self.dtype, whole);
             let ranges = [range, (&stats).into()];
-            device.record(split, &ranges, &chunks.params, chunks.grid())?;
+            device.record(split, &ranges, &chunks, chunks.grid())?;
             let ranges = [range, (&stats).into(), y];
-            device.record(merge, &ranges, &chunks.params, chunks.grid())
+            device.record(merge, &ranges, &chunks, chunks.grid())
         })
     }
 }

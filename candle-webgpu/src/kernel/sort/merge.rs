@@ -3,40 +3,19 @@
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::kernel::sort::{key_slots, keys_of, Runs, NARROW, OP, RAW, SORT_WORKGROUP, WIDE};
+use crate::kernel::sort::{key_slots, keys_of, keys_spec, Runs, OP, SORT_WORKGROUP};
 use crate::memory::buffer::Value;
 use crate::memory::split::Part;
 use crate::memory::view::{to_u32, View};
 use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
-use crate::shader::{params, write, Kernel, Specialization};
+use crate::shader::{params, Kernel};
 
 pub static SORT_PAIR: Kernel = Kernel {
-    name: "sort_pair",
-    source: wgsl!("kernel/sort/sort_pair.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[
-        write("keys_a"),
-        write("ids_a"),
-        write("keys_b"),
-        write("ids_b"),
-    ],
     workgroup: SORT_WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
-    slots: |spec, text| {
-        key_slots(keys_of(spec), text);
-        Ok(())
-    },
+    slots: |spec, text| key_slots(keys_of(spec), text),
+    ..kernel!("sort", "sort_pair", Params::LAYOUT; write keys_a, write ids_a, write keys_b, write ids_b)
 };
-
-pub fn catalogue() -> Vec<Specialization> {
-    [NARROW, WIDE].map(pair_spec).into()
-}
-
-fn pair_spec(keys: &'static str) -> Specialization {
-    Specialization::new(&SORT_PAIR, keys, &[RAW; 4])
-}
 
 params! {
     struct Params {
@@ -55,11 +34,7 @@ impl Recorder {
     ) -> Result<Value> {
         let y = self.output(OP, rows * length, DType::U32)?;
         let order = Part::all(&y, DType::U32, &[rows * length]);
-        let line = Part {
-            dims: [rows * length][..].into(),
-            strides: [1][..].into(),
-            ..x.into()
-        };
+        let line = Part::from(x).flatten();
         // The largest power of two that fits in a binding.
         let run = (self.sortable(x.dtype) / 2 + 1).next_power_of_two();
         for row in 0..rows {
@@ -112,6 +87,6 @@ impl Recorder {
         };
         let windows = [&a.keys, &a.ids, &b.keys, &b.ids].map(Into::into);
         let grid = Grid::Linear((run as u64).div_ceil(u64::from(SORT_WORKGROUP)));
-        self.record(pair_spec(a.op), &windows, &params, grid)
+        self.record(keys_spec(&SORT_PAIR, a.op), &windows, &params, grid)
     }
 }

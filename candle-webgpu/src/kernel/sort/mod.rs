@@ -4,13 +4,14 @@ pub mod merge;
 
 use crate::dtype::{Compute, DType, NUMBERS};
 use crate::error::{Error, Result};
+use crate::kernel::sort::merge::SORT_PAIR;
 use crate::memory::buffer::Value;
 use crate::memory::pool::GRAIN;
 use crate::memory::split::Part;
 use crate::memory::view::{to_u32, View};
 use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
-use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
+use crate::shader::{params, Access, Kernel, Specialization, Text};
 
 pub(crate) const OP: &str = "argsort";
 
@@ -19,47 +20,27 @@ const BLOCK: usize = 1024;
 pub(crate) const SORT_WORKGROUP: u32 = 256;
 
 pub static SORT_BLOCK: Kernel = Kernel {
-    name: "sort_block",
-    source: wgsl!("kernel/sort/sort_block.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[read("x"), write("keys"), write("ids")],
     workgroup: SORT_WORKGROUP,
     shared: |spec| shared(spec.info(0).compute),
-    features: wgpu::Features::empty(),
     slots: |spec, text| {
         let compute = spec.info(0).compute;
         text.ops(compute);
-        key_slots(compute, text);
-        Ok(())
+        key_slots(compute, text)
     },
+    ..kernel!("sort", "sort_block", Params::LAYOUT; read x, write keys, write ids)
 };
 
 pub static SORT_MERGE: Kernel = Kernel {
-    name: "sort_merge",
-    source: wgsl!("kernel/sort/sort_merge.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[write("keys"), write("ids")],
     workgroup: SORT_WORKGROUP,
     shared: |spec| shared(keys_of(spec)),
-    features: wgpu::Features::empty(),
-    slots: |spec, text| {
-        key_slots(keys_of(spec), text);
-        Ok(())
-    },
+    slots: |spec, text| key_slots(keys_of(spec), text),
+    ..kernel!("sort", "sort_merge", Params::LAYOUT; write keys, write ids)
 };
 
 pub static SORT_STEP: Kernel = Kernel {
-    name: "sort_step",
-    source: wgsl!("kernel/sort/sort_step.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[write("keys"), write("ids")],
     workgroup: SORT_WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
-    slots: |spec, text| {
-        key_slots(keys_of(spec), text);
-        Ok(())
-    },
+    slots: |spec, text| key_slots(keys_of(spec), text),
+    ..kernel!("sort", "sort_step", Params::LAYOUT; write keys, write ids)
 };
 
 /// Key types of the merging kernels, which do not see the elements; given as their op.
@@ -79,7 +60,7 @@ fn shared(keys: Compute) -> u32 {
 }
 
 /// The type of keys and their order.
-pub(crate) fn key_slots(compute: Compute, text: &mut Text) {
+pub(crate) fn key_slots(compute: Compute, text: &mut Text) -> Result<()> {
     let (key, less) = match compute.size() {
         8 => ("vec2<u32>", "a.y < b.y || (a.y == b.y && a.x < b.x)"),
         _ => ("u32", "a < b"),
@@ -88,18 +69,24 @@ pub(crate) fn key_slots(compute: Compute, text: &mut Text) {
     text.line(format!(
         "fn key_less(a: K, b: K) -> bool {{ return {less}; }}"
     ));
+    Ok(())
 }
 
-pub(crate) const RAW: (DType, Access) = (DType::U32, Access::Raw);
+const RAW: (DType, Access) = (DType::U32, Access::Raw);
+
+/// A kernel that does not see the elements.
+pub(crate) fn keys_spec(kernel: &'static Kernel, keys: &'static str) -> Specialization {
+    Specialization::new(kernel, keys, &[RAW; 4][..kernel.bindings.len()])
+}
 
 fn block_spec(dtype: DType) -> Specialization {
     Specialization::new(&SORT_BLOCK, "", &[(dtype, Access::Words), RAW, RAW])
 }
 
 pub fn catalogue() -> Vec<Specialization> {
-    let mut all: Vec<Specialization> = NUMBERS.into_iter().map(block_spec).collect();
-    for kernel in [&SORT_MERGE, &SORT_STEP] {
-        all.extend([NARROW, WIDE].map(|keys| Specialization::new(kernel, keys, &[RAW, RAW])));
+    let mut all = NUMBERS.map(block_spec).to_vec();
+    for kernel in [&SORT_MERGE, &SORT_STEP, &SORT_PAIR] {
+        all.extend([NARROW, WIDE].map(|keys| keys_spec(kernel, keys)));
     }
     all
 }
@@ -132,21 +119,13 @@ impl Recorder {
             return self.output(OP, 0, DType::U32);
         }
         if length == 0 || !count.is_multiple_of(length) {
-            return Err(Error::Invalid {
-                op: OP,
-                message: format!("{count} elements in rows of {length}"),
-            });
+            let (op, message) = (OP, format!("{count} elements in rows of {length}"));
+            return Err(Error::Invalid { op, message });
         }
         if !x.is_contiguous() {
             let copy = self.contiguous(x)?;
-            let row = View {
-                value: &copy,
-                dims: &[count],
-                strides: &[1],
-                offset: 0,
-                ..x
-            };
-            return self.argsort(row, length, ascending);
+            let row = Part::all(&copy, x.dtype, &[count]);
+            return self.argsort(row.view(), length, ascending);
         }
         let (rows, padded) = (count / length, length.next_power_of_two().max(2));
         let most = self.sortable(x.dtype) / padded;
@@ -162,8 +141,8 @@ impl Recorder {
             };
             for from in (0..rows).step_by(most) {
                 let some = most.min(rows - from);
-                let order =
-                    self.argsort(line.clone().narrow(0, from, some).view(), length, ascending)?;
+                let x = line.clone().narrow(0, from, some);
+                let order = self.argsort(x.view(), length, ascending)?;
                 let to = Part::all(&y, DType::U32, &[rows, length]).narrow(0, from, some);
                 self.paste(&order, to.view())?;
             }
@@ -200,7 +179,10 @@ impl Runs {
     ) -> Result<Self> {
         let (window, x) = device.binding_range(OP, x)?;
         let (block, all) = (padded.min(BLOCK), rows * padded);
-        let wide = x.dtype.size() == 8;
+        let (op, key) = match x.dtype.size() {
+            8 => (WIDE, DType::I64),
+            _ => (NARROW, DType::U32),
+        };
         // A row of one block is written without padding, and its keys are not needed.
         let (keys, ids) = if padded == block {
             (1, rows * length)
@@ -208,10 +190,10 @@ impl Runs {
             (all, all)
         };
         let runs = Runs {
-            keys: device.output(OP, keys, if wide { DType::I64 } else { DType::U32 })?,
+            keys: device.output(OP, keys, key)?,
             ids: device.output(OP, ids, DType::U32)?,
             all,
-            op: if wide { WIDE } else { NARROW },
+            op,
             params: Params {
                 items: to_u32(OP, all / block)?,
                 length: to_u32(OP, length)?,
@@ -251,13 +233,13 @@ impl Runs {
         let mut j = (k / 2).min(self.params.padded as usize / 2);
         while j >= block {
             params.j = j as u32;
-            let spec = Specialization::new(&SORT_STEP, self.op, &[RAW, RAW]);
+            let spec = keys_spec(&SORT_STEP, self.op);
             let pairs = (self.all as u64 / 2).div_ceil(u64::from(SORT_WORKGROUP));
             device.record(spec, &windows, &params, Grid::Linear(pairs))?;
             j /= 2;
         }
         params.items = (self.all / block) as u32;
-        let spec = Specialization::new(&SORT_MERGE, self.op, &[RAW, RAW]);
+        let spec = keys_spec(&SORT_MERGE, self.op);
         let blocks = Grid::Linear((self.all / block) as u64);
         device.record(spec, &windows, &params, blocks)
     }
