@@ -1,4 +1,4 @@
-//! The error type. Each variant carries facts: op, dtype, limit, adapter.
+//! The error type. Variants carry the facts of a failure: op, dtype, limit, adapter.
 
 use std::fmt;
 
@@ -49,7 +49,7 @@ pub enum Error {
     TooLarge {
         op: &'static str,
         bytes: u64,
-        /// The resource with the limit.
+        /// The resource whose limit is exceeded.
         of: &'static str,
         limit: u64,
         adapter: String,
@@ -66,7 +66,8 @@ pub enum Error {
         adapter: String,
     },
 
-    /// Reported after waiting for the device and returning idle memory to the driver. Existing tensors stay valid.
+    /// Returned when an allocation still fails after waiting for the device and returning idle memory to the driver. Existing tensors stay
+    /// valid.
     #[error(
         "out of memory on {adapter}: {requested} bytes requested, {in_use} in use, {pooled} idle bytes were returned to the driver{budget}"
     )]
@@ -86,7 +87,7 @@ pub enum Error {
         size: u64,
     },
 
-    /// Reported with `CANDLE_WEBGPU_CHECK_NAN=1`.
+    /// Returned only with `CANDLE_WEBGPU_CHECK_NAN=1`.
     #[error("{kernel} made {what} from finite operands (checked op {number})")]
     NotFinite {
         /// The label of the pipeline.
@@ -131,7 +132,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The panic of a worker thread, reported instead of unwinding into the caller.
+    /// Converts the panic of a worker thread, which is reported instead of unwound into the caller.
     pub(crate) fn of_panic(panic: Box<dyn std::any::Any + Send>) -> Self {
         let texts = (panic.downcast_ref(), panic.downcast_ref::<&str>());
         let text = texts.0.cloned().or(texts.1.map(|text| text.to_string()));

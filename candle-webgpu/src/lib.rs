@@ -1,4 +1,4 @@
-//! The runtime and the kernels behind Candle's `Device::WebGpu`. Knows nothing of Candle.
+//! The runtime and the kernels behind Candle's `Device::WebGpu`. This crate does not depend on Candle.
 //!
 //! Three tables describe the backend: [`op::OPS`], [`dtype::DTYPES`] and [`dtype::quant::QUANTS`]. Ops are asynchronous: an op records a
 //! dispatch and returns; only a readback waits.

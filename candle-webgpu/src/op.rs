@@ -1,5 +1,5 @@
-//! OPS: the elementwise and reduction ops. A row's name is Candle's KERNEL string; it names the WGSL function and occurs in pipeline
-//! labels and test names.
+//! OPS: the elementwise and reduction ops. A row's name is Candle's KERNEL string, which is also the name of the WGSL function and part of
+//! pipeline labels and test names.
 
 use crate::dtype::{Compute, DType, FLOATS, NUMBERS};
 use crate::error::{Error, Result};
@@ -117,7 +117,7 @@ impl Op {
     }
 }
 
-/// How many scalars an op takes; 0 if it is not a unary row of OPS.
+/// Number of scalars of an op; 0 if it is not a unary row of OPS.
 pub(crate) fn scalars_of(op: &str) -> u8 {
     match OPS.iter().find(|row| row.name == op).map(|row| row.family) {
         Some(Family::Unary { scalars }) => scalars,
@@ -136,7 +136,7 @@ pub(crate) fn op_source(compute: Compute) -> &'static str {
     }
 }
 
-/// Cheaper versions of some functions, exact enough for results of 16 bits.
+/// Cheaper versions of some functions, precise enough for 16-bit results.
 pub(crate) const SHORT: &str = wgsl!("op/f32_short.wgsl");
 
 /// The function of [`SHORT`] that computes `op` on `dtype`, if there is one.
@@ -153,10 +153,10 @@ pub(crate) fn short(op: &str, dtype: DType) -> Option<&'static str> {
 /// Conversions between compute types.
 pub(crate) const CAST: &str = wgsl!("op/cast.wgsl");
 
-/// The function of `wgsl/op/cast.wgsl` that converts a computed `from` to what `to` packs; None if none is needed.
+/// The function of `wgsl/op/cast.wgsl` that converts the compute type of `from` to that of `to`; `None` if no conversion is needed.
 ///
-/// Floats saturate when they are cast to integers of 8 or 16 bits, so these have functions of their own; integers wrap (Rust's `as`),
-/// which packing does. From f64, a result that is rounded once more is rounded to odd first.
+/// As with Rust's `as`, floats saturate when cast to 8-bit or 16-bit integers, which need separate functions; integers wrap, which packing
+/// does. From f64, a result that packing rounds again is first rounded to odd.
 pub(crate) fn cast(from: DType, to: DType) -> Result<Option<String>> {
     from.one_of(&NUMBERS, "to_dtype")?;
     to.one_of(&NUMBERS, "to_dtype")?;

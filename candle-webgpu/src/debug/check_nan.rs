@@ -18,7 +18,7 @@ use crate::recorder::op::{Grid, Op, Ops};
 use crate::shader::{Access, Specialization};
 use crate::util::lock;
 
-/// Ops whose names are remembered.
+/// Number of ops whose names are stored.
 const MAX_NAMES: usize = 1 << 16;
 
 /// The names of the ops checked last.
@@ -27,13 +27,13 @@ pub(crate) struct NanCheck(Mutex<Named>);
 
 #[derive(Default)]
 struct Named {
-    /// The number of the first remembered op.
+    /// The number of the first stored op.
     first: u32,
     specs: VecDeque<Specialization>,
 }
 
 impl NanCheck {
-    /// Numbers an op and remembers its name.
+    /// Numbers an op and stores its name.
     fn number(&self, spec: &Specialization) -> u32 {
         let mut named = lock(&self.0);
         named.specs.push_back(spec.clone());
@@ -58,7 +58,8 @@ impl NanCheck {
     }
 }
 
-/// The dtype of operand `i` if it holds floats to check. Not partial results, which may be infinite at first: a kernel writes them `Raw`.
+/// The dtype of operand `i` if it contains floats to check. Excludes partial results, which kernels write as `Raw` and which may be
+/// infinite.
 fn floats(spec: &Specialization, i: usize) -> Option<DType> {
     let (dtype, access) = *spec.operands.get(i)?;
     let hidden = matches!(access, Access::Quant(_)) || access == Access::Raw && writes(spec, i);
@@ -66,8 +67,8 @@ fn floats(spec: &Specialization, i: usize) -> Option<DType> {
 }
 
 impl NanCheck {
-    /// Adds check ops before and after each op that writes floats. Clears freshly allocated outputs first, since recycled memory may hold
-    /// NaN.
+    /// Adds check ops before and after each op that writes floats. Clears freshly allocated outputs first, since recycled memory may
+    /// contain NaN.
     pub(crate) fn around(&self, gpu: &Gpu, ops: Ops) -> Ops {
         let seen = Value::internal(&gpu.pool, 4 * ops.len().max(1) as u64);
         let mut out = Ops::new();

@@ -6,29 +6,29 @@ use std::fmt::Write as _;
 /// The kernel and op of a dispatch.
 pub(crate) type Name = (&'static str, &'static str);
 
-/// Submits remembered: more than are in flight at a time, unless many readbacks are awaited at once.
+/// Number of stored submits: more than are usually in flight, unless many readbacks are awaited at once.
 const MAX_SUBMITS: usize = 16;
-/// Kernels named in a message.
+/// Number of kernels named in a message.
 const MAX_NAMES: usize = 12;
 
 /// The newest submits and their dispatches, oldest first.
 #[derive(Default)]
 pub(crate) struct InFlight {
     submits: VecDeque<(wgpu::SubmissionIndex, Vec<Name>)>,
-    /// Number of submits ever made.
+    /// Number of submits so far.
     count: u64,
 }
 
-/// How far the device has come.
+/// Progress of the device.
 pub(crate) struct Progress {
-    /// Number of submits ever finished.
+    /// Number of finished submits.
     pub finished: u64,
-    /// The kernels of the other submits, as text.
+    /// The kernels of unfinished submits, as text.
     pub kernels: String,
 }
 
 impl InFlight {
-    /// Remembers a submit.
+    /// Stores a submit.
     pub fn push(&mut self, index: wgpu::SubmissionIndex, names: Vec<Name>) {
         self.count += 1;
         self.submits.push_back((index, names));

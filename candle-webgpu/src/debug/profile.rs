@@ -1,4 +1,4 @@
-//! GPU timestamps of each kernel or each submit. Passes write them to query sets, which are read when the profile is finished.
+//! GPU timestamps of each dispatch or each submit. Compute passes write them to query sets, which are read when the profile finishes.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::recorder::op::Op;
 
 /// Bytes of a timestamp.
 pub(crate) const TICKS: u64 = 8;
-/// The most timestamps in a query set of WebGPU.
+/// Maximum timestamps in a WebGPU query set.
 const MOST_QUERIES: u32 = 4096;
 
 /// The timing of a dispatch.
@@ -72,10 +72,10 @@ impl Timer {
         }
     }
 
-    /// Makes room for the timestamps of a submit.
+    /// Adds a query set if the current one lacks room for the timestamps of a submit.
     pub fn begin_submit(&mut self, device: &wgpu::Device) {
         self.begun = false;
-        // One more: a pass also follows the last op.
+        // One more pass, since one also follows the last op.
         let passes = match self.grain {
             Grain::Op => MOST_OPS + 1,
             Grain::Submit => 1,

@@ -1,4 +1,4 @@
-//! Finds and ranks adapters, and chooses the one that the user asks for.
+//! Finds and ranks adapters, and selects one.
 
 use std::sync::OnceLock;
 
@@ -11,10 +11,10 @@ const ADVICE: &str =
 Fedora: mesa-vulkan-drivers; Arch: vulkan-swrast), or a current GPU driver on Windows and macOS; \
 WGPU_BACKEND narrows the backends that are searched";
 
-/// Facts of an adapter.
+/// Facts about an adapter.
 #[derive(Debug, Clone)]
 pub struct AdapterReport {
-    /// Position in the ranked list: what `Device::new_webgpu` takes.
+    /// Position in the ranked list; the argument of `Device::new_webgpu`.
     pub ordinal: usize,
     pub name: String,
     /// vulkan, metal, dx12, webgpu.
@@ -30,9 +30,9 @@ pub struct AdapterReport {
     pub max_invocations: u32,
     /// Bytes.
     pub storage_alignment: u32,
-    /// The optional features of the adapter that the backend can use.
+    /// Optional features that the adapter has and Candle can use.
     pub features: Vec<&'static str>,
-    /// Smallest and largest subgroup size.
+    /// Smallest and largest subgroup size, if subgroups are supported.
     pub subgroup: Option<(u32, u32)>,
     /// Shapes and types of cooperative matrices.
     pub cooperative: Vec<String>,
@@ -51,12 +51,13 @@ pub(crate) const OPTIONAL: &[(&str, wgpu::Features)] = &[
     ),
 ];
 
-/// Dot products of packed bytes (`dot4I8Packed`). Always part of WGSL, but fast only if the GPU has an instruction for it.
+/// Dot products of packed bytes (`dot4I8Packed`). Always available in WGSL, but fast only with hardware support.
 pub(crate) const DOT4: &str = "dot4";
-/// `pack2x16float` instead of integer arithmetic, if it rounds to nearest even.
+/// Rounding to f16 with `pack2x16float` instead of integer arithmetic, if it rounds to nearest even.
 pub(crate) const PACK16: &str = "pack16";
 
-/// Kernels for software adapters, which run the threads of a workgroup one after the other and switch at each barrier: they avoid barriers.
+/// Kernels without barriers, for software adapters: these run the threads of a workgroup one after the other and switch threads at each
+/// barrier.
 pub(crate) const SOFTWARE: &str = "software";
 
 /// PCI ids of vendors whose GPUs have a `dot4` instruction: NVIDIA, AMD, Intel.
@@ -84,7 +85,7 @@ fn rank(kind: wgpu::DeviceType) -> (u8, &'static str) {
 
 static FOUND: OnceLock<Vec<Ranked>> = OnceLock::new();
 
-/// Every adapter, best first. Searched once per process; in a browser every time, since an adapter can open only one device.
+/// All adapters, best first. Enumerated once per process; in a browser every time, since an adapter can open only one device.
 async fn ranked() -> Vec<Ranked> {
     match FOUND.get() {
         Some(found) if !cfg!(target_arch = "wasm32") => found.clone(),
@@ -132,7 +133,7 @@ async fn search() -> Vec<Ranked> {
 
 #[cfg(target_arch = "wasm32")]
 impl AdapterReport {
-    /// Adds the facts that wgpu does not know in a browser.
+    /// Adds facts that wgpu does not provide in a browser.
     fn add(&mut self, facts: crate::executor::browser::Facts) {
         if self.name.is_empty() {
             self.name = facts.name;
@@ -198,7 +199,7 @@ fn reports(found: Vec<Ranked>) -> Vec<AdapterReport> {
     found.into_iter().map(|r| r.report).collect()
 }
 
-/// Every adapter, best first: discrete, integrated, virtual, other, software.
+/// All adapters, best first: discrete, integrated, virtual, other, software. In a browser, an error unless the call may block.
 pub fn adapters() -> Result<Vec<AdapterReport>> {
     if let Some(found) = FOUND.get() {
         return Ok(reports(found.clone()));

@@ -13,7 +13,7 @@ use crate::memory::view::View;
 use crate::shader::Access;
 use crate::util::lock;
 
-/// Test values: each f16, each tie between two of them with both its f32 neighbours, and special values; of either sign.
+/// Test values of either sign: every f16, every midpoint of two adjacent f16 with its two f32 neighbours, and special values.
 fn values() -> Vec<f32> {
     let infinite = f16::INFINITY.to_bits();
     let ends = [f32::INFINITY, f32::NAN, f32::MAX, 1e-45, 0.0].into_iter();
@@ -69,7 +69,7 @@ pub(crate) fn trusted(device: &Device, adapter: &wgpu::Adapter) -> Option<usize>
 }
 
 /// The self-test: multiplies small multiples of 2^-15 (some subnormal in f16), whose products and sums are exact in f32. Covers both
-/// layouts of each matrix, and loads of 8 and of 4 elements.
+/// layouts of each matrix, and loads of 8 and 4 elements.
 fn multiplies_exactly(device: &Device, tile: &Tile) -> Result<bool> {
     const SIDE: usize = 96;
     let number = |i: usize| f16::from_f32(((i * 7 % 15) as f32 - 7.) / 32768.);

@@ -1,4 +1,4 @@
-//! Injects faults, for tests. Not part of the API.
+//! Injects faults for tests. Not part of the public API.
 
 use crate::device::Device;
 use crate::dtype::DType;

@@ -39,17 +39,17 @@ pub struct Stats {
     pub verified: u64,
     /// Bytes of device memory allocated now, idle memory included.
     pub allocated_bytes: u64,
-    /// The most bytes ever allocated.
+    /// Peak bytes allocated.
     pub peak_bytes: u64,
 }
 
-/// The device itself. The list of shared devices keeps it after the last user has dropped it.
+/// The device's state. The list of shared devices keeps it alive after the last handle is dropped.
 struct Core {
     id: usize,
     report: AdapterReport,
     recorder: Recorder,
     executor: Arc<Executor>,
-    /// Callers compare the results of ops with the CPU.
+    /// Callers compare the results of ops with the CPU's.
     verify: bool,
     cpu_fallback: bool,
     cpu_fallbacks: AtomicU64,
@@ -60,7 +60,7 @@ struct Core {
 struct Handle(Arc<Core>);
 
 impl Drop for Handle {
-    /// Leaves no thread inside the driver when the program ends, and saves compiled pipelines.
+    /// Waits until no thread is inside the driver, so that the program can end, and saves compiled pipelines.
     fn drop(&mut self) {
         self.0.executor.wait_idle();
         self.0.executor.save_pipelines();
@@ -125,7 +125,7 @@ impl Device {
         self.core().cpu_fallback
     }
 
-    /// The counters; they do not include ops that are recorded and not submitted.
+    /// The counters. Recorded ops count only once they are submitted.
     pub fn stats(&self) -> Stats {
         let (core, executor) = (self.core(), self.executor());
         executor.wait_idle();
@@ -173,7 +173,7 @@ impl Device {
         self.joins_copies.store(joins, Ordering::Relaxed);
     }
 
-    /// Counts an op whose result was compared with the CPU.
+    /// Counts an op whose result was compared with the CPU's.
     pub fn note_verified(&self) {
         self.core().verified.fetch_add(1, Ordering::Relaxed);
     }
@@ -185,7 +185,7 @@ impl Device {
 
     /// Copies host bytes to a fresh value. Waits for the device only if memory is short.
     pub fn upload(&self, bytes: &[u8]) -> Result<Value> {
-        // A scalar (the id of a token) becomes a parameter of `fill`: a buffer write would be a separate command.
+        // A scalar (for example a token id) becomes a parameter of `fill`, since a buffer write would be a separate command.
         let dtype = match bytes.len() {
             1 => DType::U8,
             2 => DType::U16,
@@ -200,17 +200,18 @@ impl Device {
         self.fill(1, dtype, u64::from_le_bytes(bits))
     }
 
-    /// The bytes `from..from + bytes` of a value. Waits for everything recorded before.
+    /// Reads the bytes `from..from + bytes` of a value. Waits for everything recorded before. An error if the range exceeds the value, the
+    /// device is lost, or an earlier op reported a fault.
     pub fn read(&self, value: &Value, from: u64, bytes: u64) -> Result<Vec<u8>> {
         self.executor().read(self, value, from, bytes)
     }
 
-    /// Starts to read the bytes `from..from + bytes` of a value, as they are after everything recorded before.
+    /// Starts to read the bytes `from..from + bytes` of a value. Returns the state after everything recorded before.
     pub fn read_async(&self, value: &Value, from: u64, bytes: u64) -> Result<Reading> {
         Reading::start(self.executor().clone(), self, value, from, bytes)
     }
 
-    /// Uploads quantized blocks in file layout; the device has its own layout.
+    /// Uploads quantized blocks in file layout, converted to the device's layout.
     pub fn upload_blocks(&self, quant: Quant, bytes: &[u8]) -> Result<Value> {
         self.upload(&quant.info().pack(bytes))
     }

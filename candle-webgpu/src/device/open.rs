@@ -1,4 +1,4 @@
-//! Opens a device: from an adapter, the environment, and self-tests of optional features.
+//! Opens a device on an adapter, configured by the environment and by self-tests of optional features.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -29,12 +29,12 @@ static DEVICES: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
 type Opened = (usize, Arc<Core>, Weak<Handle>);
 
 impl Device {
-    /// The device on adapter `ordinal` (see [`crate::adapters`]), or on the one named by `CANDLE_WEBGPU_ADAPTER`. The same adapter gives the
-    /// same device until that is lost.
+    /// The device on adapter `ordinal` (see [`crate::adapters`]), or on the adapter named by `CANDLE_WEBGPU_ADAPTER`. Repeated calls for an
+    /// adapter return the same device until it is lost.
     pub fn new(ordinal: usize) -> Result<Self> {
         const CALL: Call = ("Device::new_webgpu", "Device::new_webgpu_async");
         may_block(CALL)?;
-        // Two threads at once must not open two devices.
+        // Serialize calls, so that concurrent threads do not open two devices.
         #[cfg(not(target_arch = "wasm32"))]
         static OPENING: Mutex<()> = Mutex::new(());
         #[cfg(not(target_arch = "wasm32"))]
@@ -49,7 +49,7 @@ impl Device {
             return Ok(device);
         }
         let device = Self::open(&adapter, &report, &env::rules()).await?;
-        // Another task may have opened the device meanwhile.
+        // Another task may have opened the device in the meantime.
         if let Some(device) = Self::shared(report.ordinal) {
             return Ok(device);
         }
@@ -71,7 +71,7 @@ impl Device {
         Self::open(&adapter, &report, &env::rules()).await
     }
 
-    /// The shared device of an adapter, unless there is none or it is lost.
+    /// The shared device of an adapter, if one exists and is not lost.
     fn shared(ordinal: usize) -> Option<Device> {
         let mut devices = lock(&DEVICES);
         devices.retain(|(_, core, _)| {
@@ -79,7 +79,7 @@ impl Device {
             let _ = poll(&executor.device, None, Some(Duration::ZERO));
             let usable = executor.check_lost().is_ok();
             if !usable {
-                // Leak it: on drop wgpu 30 waits for the queue, maybe for ever, or panics (`Queue::drop`).
+                // Leak it: when dropped, wgpu 30 waits for the queue, possibly forever, or panics (`Queue::drop`).
                 std::mem::forget((executor.device.clone(), executor.queue.clone()));
             }
             usable
@@ -203,7 +203,7 @@ impl Device {
         let device = Device(Arc::new(Handle(Arc::new(core))));
         device.use_rules(rules);
         if !without(PACK16) {
-            // If the test fails, shaders round by integer arithmetic.
+            // If the test fails, shaders round with integer arithmetic.
             let _ = packs_f16_exactly(&device).await;
         }
         // Not on software adapters: on llvmpipe (Mesa 26.2) `gemm` is at least as fast as cooperative matrices.

@@ -12,13 +12,13 @@ use crate::util::lock;
 
 const FINISH: Call = ("Profile::finish", "Profile::finish_async");
 
-/// Times every dispatch of a device until it is dropped. Meanwhile kernels do not overlap, and a dispatch costs the host more.
+/// Times every dispatch of a device until dropped. While it exists, kernels do not overlap, and dispatches take more host time.
 #[must_use = "profiling ends on drop"]
 pub struct Profile {
     device: Device,
 }
 
-/// Times every submit of a device until it is dropped, from its first dispatch to its last. Does not change how the GPU runs.
+/// Times every submit of a device, from its first dispatch to its last, until dropped. Does not change how the GPU executes kernels.
 #[must_use = "timing ends on drop"]
 pub struct Stopwatch(Profile);
 

@@ -7,7 +7,7 @@ use half::{bf16, f16};
 
 use crate::error::{Error, Result};
 
-/// The element type of a buffer. Every Candle dtype whose elements are whole bytes has one.
+/// The element type of a buffer: every Candle dtype whose elements are whole bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DType {
     F32,
@@ -23,7 +23,7 @@ pub enum DType {
     I64,
 }
 
-/// The WGSL type in which values are computed.
+/// The type in which kernels compute values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Compute {
     F32,
@@ -78,7 +78,7 @@ impl Compute {
         self.dtype().size()
     }
 
-    /// WGSL that reads a value from a scalar parameter, which has the bits of one as (low, high) words.
+    /// A WGSL expression for a value of this type from a scalar parameter, which stores its bits as (low, high) words.
     pub(crate) fn of_words(self, words: &str) -> String {
         match self {
             Compute::F32 => format!("bitcast<f32>({words}.x)"),
@@ -89,7 +89,7 @@ impl Compute {
     }
 }
 
-/// What ops may do with a dtype; each level includes those before it.
+/// The ops that accept a dtype. Each level includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Support {
     /// Storage, copies and indexing, which move bits.
@@ -103,7 +103,7 @@ pub enum Support {
 /// Facts about a floating-point format.
 #[derive(Debug, Clone, Copy)]
 pub struct FloatInfo {
-    /// Bits of infinity, or of NaN if the format has no infinity; of f64, the high word.
+    /// Bits of infinity, or of NaN if the format has no infinity. For f64, the high word.
     pub infinity: u32,
     /// The smallest positive value that no adapter flushes to zero.
     pub tiny: f32,
@@ -113,7 +113,7 @@ pub struct FloatInfo {
 #[derive(Debug)]
 pub struct DTypeInfo {
     pub dtype: DType,
-    /// Candle's name; also the file in `wgsl/dtype/` and the prefix of its functions.
+    /// Candle's name of the dtype; also the name of its file in `wgsl/dtype/` and the prefix of the functions there.
     pub name: &'static str,
     /// Bytes of an element.
     pub size: usize,
@@ -126,7 +126,7 @@ pub struct DTypeInfo {
     pub compute: Compute,
     pub support: Support,
     pub float: Option<FloatInfo>,
-    /// Rounds a number to the dtype, as Rust's `as` does, and gives the bits of the compute value.
+    /// Converts a number to the dtype, as Rust's `as` does, and returns the bits of the compute value.
     pub scalar: fn(f64) -> u64,
     pub source: &'static str,
 }
@@ -185,7 +185,7 @@ fn f32_bits(v: f32) -> u64 {
     v.to_bits().into()
 }
 
-/// The set, as bits, of the dtypes whose rows pass a test.
+/// A bit set of the dtypes whose rows pass a test.
 macro_rules! set {
     ($row:ident, $test:expr) => {{
         let (mut set, mut i) = (0u32, 0);
@@ -223,13 +223,13 @@ lists! {
     NUMBERS = |row| row.has(Support::Arithmetic);
     /// Floating-point dtypes.
     FLOATS = |row| row.float.is_some();
-    /// Integers with arithmetic: dtypes of indices and of conditions.
+    /// Integer dtypes with arithmetic: the dtypes of indices and conditions.
     INTEGERS = |row| row.float.is_none() && row.has(Support::Arithmetic);
-    /// One dtype per element size, to which every dtype is reduced where an op only moves bits ([`DType::bits`]).
+    /// One dtype per element size, for ops that only move bits ([`DType::bits`]).
     BITS = |row| row.dtype as usize == row.dtype.bits() as usize;
     /// Dtypes of matmul and convolution.
     MATMUL = |row| row.has(Support::Matmul);
-    /// Dtypes of matmuls that accumulate in f32, and of the fused ops of neural networks.
+    /// Dtypes of matmuls that accumulate in f32, and of fused neural network ops.
     MATMUL_F32 = |row| row.has(Support::Matmul) && matches!(row.compute, Compute::F32);
 }
 
@@ -250,7 +250,7 @@ impl DType {
         self.info().size
     }
 
-    /// The dtype that moves elements of this size without looking at them.
+    /// The integer dtype of the same size, for ops that only move bits.
     pub const fn bits(self) -> DType {
         match self.size() {
             1 => DType::U8,
@@ -269,7 +269,7 @@ impl DType {
         self.info().float.is_some()
     }
 
-    /// [`Error::Unsupported`] unless `dtypes` has this one.
+    /// [`Error::Unsupported`] unless `dtypes` contains this dtype.
     pub(crate) fn one_of(self, dtypes: &[DType], op: &'static str) -> Result<()> {
         match dtypes.contains(&self) {
             true => Ok(()),

@@ -1,9 +1,9 @@
-//! QUANTS: one row per block format of GGUF. A block is a fixed number of elements with the scales they share; on the
-//! device, blocks lie in groups whose fields are gathered, so that every field starts at a multiple of 16 bytes.
+//! QUANTS: one row per block format of GGUF. A block is a fixed number of elements with shared scales. On the device, several blocks form a
+//! group that stores each field of all its blocks contiguously, so that every field starts at a multiple of 16 bytes.
 
 use std::borrow::Cow;
 
-/// A quantized dtype.
+/// A block format of GGUF.
 #[allow(non_camel_case_types)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Quant {
@@ -25,26 +25,26 @@ pub enum Quant {
 #[derive(Debug)]
 pub struct QuantInfo {
     pub quant: Quant,
-    /// The file in `wgsl/quant/`, which unpacks 32 elements at a time.
+    /// The file in `wgsl/quant/`, whose functions unpack 32 elements at a time.
     pub name: &'static str,
-    /// Elements of a block.
+    /// Elements per block.
     pub block_len: usize,
-    /// Bytes of a block.
+    /// Bytes per block.
     pub bytes: usize,
-    /// Blocks of a group.
+    /// Blocks per group.
     pub group: usize,
-    /// `start..end` in the block of each field, in the order of the group.
+    /// Byte range `start..end` of each field in a block, in the order of the group.
     pub fields: &'static [(usize, usize)],
-    /// Units of 32 elements that are loaded together, since they share words.
+    /// Units of 32 elements that are loaded together because they share words (a span).
     pub span: u32,
-    /// Columns of which a thread of gemv_dot holds a span, as measured on an NVIDIA H200: what is loaded for 4 of the K formats
-    /// takes so many registers that fewer workgroups run.
+    /// Columns per thread of gemv_dot, tuned on an NVIDIA H200: with 4 columns, the loads of K formats use so many registers that fewer
+    /// workgroups run.
     pub cols: u32,
-    /// The halves of a unit have scales of their own.
+    /// The two halves of a unit have different scales.
     pub halves: bool,
-    /// Elements are more than a multiple of a scale: something is added.
+    /// Elements are `scale * q + shift` with a nonzero shift.
     pub shifted: bool,
-    /// Scales and shifts are integers, and the units of a span have the same factors: sums over a span are integers.
+    /// Scales and shifts are integers and the units of a span share their factors, so that sums over a span are integers.
     pub whole: bool,
     pub source: &'static str,
 }
@@ -93,13 +93,13 @@ impl Quant {
 }
 
 impl QuantInfo {
-    /// Bytes that `blocks` blocks take on the device, the last group whole.
+    /// Bytes of `blocks` blocks on the device. The last group is padded to its full size.
     pub fn device_bytes(&self, blocks: usize) -> usize {
         let whole = blocks.checked_next_multiple_of(self.group);
         whole.unwrap_or(usize::MAX).saturating_mul(self.bytes)
     }
 
-    /// Calls `copy(place in the file's bytes, place in the device's, length)` for every field of every block.
+    /// Calls `copy(offset in file layout, offset in device layout, length)` for every field of every block.
     fn walk(&self, blocks: usize, mut copy: impl FnMut(usize, usize, usize)) {
         for block in 0..blocks {
             let group = block / self.group * self.group * self.bytes;
@@ -113,7 +113,7 @@ impl QuantInfo {
         }
     }
 
-    /// From blocks as a file holds them to groups.
+    /// Converts blocks from file layout to device layout.
     pub fn pack<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         if self.group == 1 {
             return Cow::Borrowed(bytes);
@@ -126,7 +126,7 @@ impl QuantInfo {
         Cow::Owned(out)
     }
 
-    /// From groups back to `blocks` blocks.
+    /// Converts `blocks` blocks from device layout to file layout.
     pub fn unpack(&self, bytes: Vec<u8>, blocks: usize) -> Vec<u8> {
         if self.group == 1 {
             return bytes;

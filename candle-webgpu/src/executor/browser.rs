@@ -1,5 +1,5 @@
-//! Browser facts that wgpu 30 does not pass on: the adapter's name, and subgroups, which it cannot request
-//! (gfx-rs/wgpu#10146). Also a workaround for Firefox's slow polling.
+//! Workarounds for browsers: adapter facts that wgpu 30 does not provide (the name, and subgroups, which it cannot request:
+//! gfx-rs/wgpu#10146), and Firefox's slow polling.
 
 use js_sys::futures::{spawn_local, JsFuture};
 use js_sys::{Array, Promise};
@@ -20,7 +20,7 @@ export async function adapter_facts() {
         adapter.info?.isFallbackAdapter ?? adapter.isFallbackAdapter ?? false];
 }
 
-// Patches the prototype for the one call that `request` makes.
+// Patches the prototype for the single call that `request` makes.
 export function with_subgroups(request) {
     const prototype = globalThis.GPUAdapter.prototype;
     const original = prototype.requestDevice;
@@ -50,12 +50,12 @@ extern "C" {
     fn sleep(ms: u32) -> Promise;
 }
 
-/// Milliseconds between two empty submits, and their number; longer work can wait for the browser's own polling.
+/// Milliseconds between two empty submits, and the maximum number of submits. Longer work can wait for the browser's own polling.
 const INTERVAL: u32 = 2;
 const SUBMITS: u32 = 500;
 
-/// Firefox (159) checks for finished work after each submit, and otherwise only ten times a second (bug 1870699), so a token would
-/// take 100 ms. Makes empty submits until `ready`.
+/// Makes empty submits until `ready`. Firefox (159) checks for finished work after each submit, and otherwise only ten times a second (bug
+/// 1870699), so that each token would take 100 ms.
 pub(crate) fn poll_by_submits(queue: &wgpu::Queue, ready: &Ready) {
     if !polls_slowly() {
         return;
@@ -71,15 +71,15 @@ pub(crate) fn poll_by_submits(queue: &wgpu::Queue, ready: &Ready) {
     });
 }
 
-/// Facts that a browser gives about its adapter.
+/// Facts that a browser provides about its adapter.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     pub name: String,
     /// For example `nvidia`.
     pub vendor: String,
-    /// Smallest and largest subgroup, where the adapter has the feature.
+    /// Smallest and largest subgroup size, if the adapter supports subgroups.
     pub subgroup: Option<(u32, u32)>,
-    /// Whether it computes on the CPU.
+    /// Whether the adapter computes on the CPU.
     pub software: bool,
 }
 
@@ -97,7 +97,7 @@ pub(crate) async fn facts() -> Option<Facts> {
     })
 }
 
-/// Makes a device request and adds subgroups to its features.
+/// Runs `request`, which requests a device, and adds subgroups to the requested features.
 pub(crate) fn asking_for_subgroups<T>(request: impl FnOnce() -> T) -> Option<T> {
     let (mut request, mut made) = (Some(request), None);
     with_subgroups(&mut || {

@@ -20,28 +20,28 @@ use crate::shader::pipeline_cache::Pipelines;
 use crate::shader::PARAMS_SLOT;
 use rustc_hash::FxHashMap;
 
-/// Bind groups in the cache; a decode loop needs some hundreds.
+/// Maximum number of cached bind groups. A decode loop needs some hundreds.
 const MAX_BIND_GROUPS: usize = 8192;
 
-/// The contents of a bind group: for each operand the id of its block and its first byte there.
+/// The contents of a bind group: the block id and the offset in bytes of each operand.
 type BindGroupKey = SmallVec<[(u64, u64); 7]>;
 
-/// The state of the encode stage. While it is locked nothing is encoded, so fresh memory may be written as soon as the
+/// The state of the encode stage. While it is locked, nothing is encoded, so fresh memory may be written as soon as the
 /// [submitter](Executor::submitter) is idle.
 pub(crate) struct Encoder {
     pipelines: Pipelines,
     bind_groups: FxHashMap<(Signature, BindGroupKey), wgpu::BindGroup>,
-    /// [`Pool::generation`](crate::memory::pool::Pool) of the cached bind groups.
+    /// The [`Pool::generation`](crate::memory::pool::Pool) for which the cached bind groups are valid.
     generation: u64,
     /// Set while the device is profiled.
     pub timer: Option<Timer>,
 }
 
-/// Where an op is encoded to.
+/// The destination of an encoded op.
 struct Target<'a> {
     pass: &'a mut wgpu::ComputePass<'static>,
     params: &'a mut Vec<u8>,
-    /// No op of this submit precedes it.
+    /// The op is the first of this submit.
     is_first: bool,
 }
 
@@ -93,7 +93,7 @@ impl Executor {
         }
     }
 
-    /// Encodes `ops`, then `copies`, and passes commands to `submit`. Skips an op that fails and the ops that need its result; returns
+    /// Encodes `ops`, then `copies`, and passes the commands to `submit`. Skips ops that fail and ops that need their results, and returns
     /// the first error at the end. Releases the operands of all ops.
     pub(crate) fn encode_all(
         &self,
@@ -129,8 +129,8 @@ impl Executor {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Encodes ops until the parameter slots are used up, or until memory is short: then the ops encoded so far run first, since they
-    /// free memory. Returns the number of ops done, whose operands are released.
+    /// Encodes ops until the parameter slots are used up or memory is short; in the latter case, the ops encoded so far run first, since
+    /// they free memory. Returns the number of encoded ops, whose operands are released.
     fn encode_ops(
         &self,
         encoder: &mut Encoder,
@@ -176,7 +176,7 @@ impl Executor {
                     *failed = failed.take().or(Some(error));
                 }
             }
-            // Memory that nothing else uses is free for the next op's output.
+            // Memory without other references is free for the next op's output.
             op.operands.retain(|(value, _)| value.recycle());
             done += 1;
         }
@@ -186,7 +186,7 @@ impl Executor {
         done
     }
 
-    /// Marks the outputs of an op as failed, so that reading them is an error.
+    /// Marks the outputs of an op as failed, so that reading them returns `error`.
     pub(crate) fn fail_outputs(&self, op: &Op, error: &Error) {
         let error = Arc::new(error.clone());
         for (i, (value, _)) in op.operands.iter().enumerate() {
@@ -196,8 +196,8 @@ impl Executor {
         }
     }
 
-    /// Encodes the first of `ops`; the others are hints for the compiler. `Err(None)`: memory is short until earlier ops of this submit
-    /// have run.
+    /// Encodes the first of `ops`; the others are hints for the precompiler. `Err(None)` means that memory is short until earlier ops of
+    /// this submit have run.
     fn encode(
         &self,
         encoder: &mut Encoder,

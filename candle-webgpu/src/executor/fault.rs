@@ -1,4 +1,4 @@
-//! Failures of a device: errors stored for the next call, the reason why a device accepts no more work, and waits with a timeout.
+//! Device failures: stored errors, which the next call returns, the loss of the device, and waits with a timeout.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use crate::executor::wait::poll;
 use crate::executor::Executor;
 use crate::util::lock;
 
-/// Milliseconds after a failure in which wgpu reports a lost device.
+/// Milliseconds to wait after a failure for wgpu to report a lost device.
 #[cfg(not(target_arch = "wasm32"))]
 const LOSS_REPORT_MS: usize = 50;
 
 impl Executor {
-    /// Stores the errors that wgpu reports outside of a call. Natively a validation error comes from a submit; in a browser it may also
-    /// come from a pipeline or a buffer, which leaves the device usable.
+    /// Stores errors that wgpu reports asynchronously. Natively, such a validation error comes from a submit; in a browser, it may also
+    /// come from creating a pipeline or a buffer, which leaves the device usable.
     pub fn register_error_callbacks(&self) {
         let (stored, uncaptured) = (self.stored_error.clone(), self.uncaptured_error.clone());
         self.device
@@ -34,7 +34,7 @@ impl Executor {
         });
     }
 
-    /// Makes every later call return `error`, or the error of the first failure.
+    /// Makes every later call return `error`, unless the device has already failed.
     pub fn fail_device(&self, error: Error) {
         let _ = self.lost.set(error);
     }
@@ -49,7 +49,7 @@ impl Executor {
         lock(&self.stored_error).get_or_insert(error);
     }
 
-    /// Takes the stored error. After a validation error the contents of values are unknown, so it also fails the device.
+    /// Takes the stored error. A validation error also fails the device, since the contents of values are unknown after it.
     pub fn take_stored_error(&self) -> Option<Error> {
         let uncaptured = lock(&self.uncaptured_error).take();
         if let Some(uncaptured) = uncaptured {
@@ -60,7 +60,7 @@ impl Executor {
         lock(&self.stored_error).take()
     }
 
-    /// Waits for a submit, or for all of them. An error if no submit finishes within the timeout.
+    /// Waits for a submit, or for all of them. [`Error::Timeout`] if no submit finishes within the timeout.
     pub fn wait(&self, index: Option<wgpu::SubmissionIndex>) -> Result<()> {
         let mut finished_before = None;
         loop {
@@ -81,9 +81,9 @@ impl Executor {
         }
     }
 
-    /// The cause of a failure: the device was lost or hangs, else `otherwise`.
+    /// The cause of a failure: device loss or a hang, else `otherwise`.
     pub fn cause(&self, otherwise: Error) -> Error {
-        // wgpu may report the loss only now, or another thread may be about to store it.
+        // wgpu may not have reported the loss yet, or another thread may be about to store it.
         #[cfg_attr(
             target_arch = "wasm32",
             allow(unused_mut, reason = "polled once in a browser")

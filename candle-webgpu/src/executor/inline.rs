@@ -1,4 +1,4 @@
-//! The inline schedule: every stage runs at once, on the thread that calls it. Browsers have no other.
+//! The inline schedule: every stage runs immediately on the calling thread. The only schedule in browsers.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
-//! Turns recorded ops into GPU work: fusion rules rewrite them, the encoder makes commands of them, and these are submitted.
+//! Turns recorded ops into GPU work in three stages: fusion rules rewrite the ops, the encoder translates them to commands, and the
+//! commands are submitted.
 //!
-//! A [`Schedule`] says where the three stages run: [`inline`] on the caller's thread, as in browsers, or [`threaded`], one thread a
-//! stage. It is chosen when the device is made.
+//! A [`Schedule`] determines where the stages run: [`inline`] on the caller's thread, as in browsers, or [`threaded`], with one thread per
+//! stage. It is chosen when the device is created.
 
 #[cfg(target_arch = "wasm32")]
 pub(crate) mod browser;
@@ -52,11 +53,11 @@ pub(crate) struct Counters {
 
 /// Settings of an executor; see `device/env.rs`.
 pub(crate) struct Options {
-    /// Longest wait without a finished submit; `None` waits for ever.
+    /// Longest wait without a finished submit; `None` waits forever.
     pub timeout: Option<Duration>,
     /// Checks the operands of each op for NaN and infinity.
     pub check_nan: bool,
-    /// Names each op on stderr when it is encoded.
+    /// Prints the name of each op to stderr before it is encoded.
     pub log: bool,
     /// Parameters are immediates instead of a uniform buffer.
     pub immediates: bool,
@@ -79,7 +80,7 @@ pub(crate) struct Executor {
     /// The uniform buffer with the parameters of one submit's dispatches; unused with immediates.
     params: wgpu::Buffer,
     pub precompiler: Arc<Precompiler>,
-    /// The newest ops, which wait for the next batch because its ops may fuse with them.
+    /// The newest ops, kept back because ops of the next batch may fuse with them.
     deferred: CachePadded<Mutex<Ops>>,
     schedule: Box<dyn Schedule>,
     in_flight: CachePadded<Mutex<InFlight>>,
@@ -89,7 +90,7 @@ pub(crate) struct Executor {
     stored_error: Arc<Mutex<Option<Error>>>,
     /// A validation error of wgpu whose cause is not known yet.
     uncaptured_error: Arc<Mutex<Option<Error>>>,
-    /// Why the device accepts no more work, once it does not.
+    /// Set once the device accepts no more work: the reason.
     lost: Arc<OnceLock<Error>>,
 }
 

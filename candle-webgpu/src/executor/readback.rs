@@ -1,5 +1,5 @@
-//! Readback: device bytes to the host. The copy to a staging buffer is part of the submit that flushes the ops before it. A call
-//! waits for it; a [`Reading`] is awaited.
+//! Readback: copies device bytes to the host. The copy to a staging buffer is part of the submit that flushes the preceding ops. Blocking
+//! calls wait for it; a [`Reading`] is awaited.
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::recorder::Recorder;
 use crate::util::lock;
 use crate::util::scoped;
 
-/// Bytes of the fault record, in words: count, op, index (low, high), size, result of the NaN check, 2 unused.
+/// Bytes of the fault record. Its words: count, op, index (low, high), size, result of the NaN check, 2 unused.
 pub(crate) const FAULT_BYTES: u64 = 32;
 /// Bytes of one copy; larger reads are split.
 const CHUNK: u64 = (64 << 20) - 4096;
@@ -42,11 +42,11 @@ struct Part {
     /// The requested range is `skip..skip + bytes`.
     skip: usize,
     bytes: usize,
-    /// The fault record was copied, too.
+    /// The fault record was copied too.
     faults: bool,
 }
 
-/// A readback in progress. It owns a copy of the bytes, so later writes to the value do not affect it.
+/// A readback in progress. It reads a copy of the bytes, so later writes to the value do not affect it.
 pub struct Reading {
     executor: Arc<Executor>,
     parts: Vec<Part>,
@@ -139,7 +139,7 @@ impl Executor {
 
     /// Flushes the recorded ops and a copy to a staging buffer, and requests its mapping.
     fn request(&self, recorder: &Recorder, value: &Value, from: u64, bytes: u64) -> Result<Part> {
-        // Copies move whole words.
+        // Buffer copies are limited to whole words.
         let start = from & !3;
         let len = (from + bytes).next_multiple_of(4) - start;
         let staging = self.staging(len + FAULT_BYTES)?;
@@ -169,7 +169,7 @@ impl Executor {
         let index = flushed.map(|()| self.newest_submit(true));
         drop(pending);
         let index = index?;
-        // Another thread may have taken the error of a failed op.
+        // Check the value itself: another thread may already have taken the error of its failed op.
         if len > 0 {
             value.block(false)?;
         }
@@ -201,7 +201,7 @@ impl Executor {
         };
         if !mapped {
             let error = self.cause(failed("the buffer could not be mapped".into()));
-            // The mapping may have been only late.
+            // Continue if the mapping was merely late.
             if part.ready.result() != Some(true) {
                 return Err(error);
             }
@@ -219,11 +219,11 @@ impl Executor {
         if part.faults {
             self.report_faults(&record)?;
         }
-        // A browser reports validation errors only after the call that caused them.
+        // Browsers report validation errors only after the call that caused them.
         self.take_stored_error().map_or(Ok(out), Err)
     }
 
-    /// Waits for everything recorded so far, and reports faults.
+    /// Waits for everything recorded so far. Returns faults and stored errors.
     pub(crate) fn synchronize(&self, recorder: &Recorder) -> Result<()> {
         may_block(SYNCHRONIZE)?;
         let mut pending = lock(&recorder.pending);
@@ -289,7 +289,7 @@ impl Executor {
         if let Some(i) = free.iter().position(|b| b.size() == size) {
             return Ok(free.swap_remove(i));
         }
-        // A few sizes recur (a token, a row of logits); keep no more.
+        // Keep only a few buffers: few sizes recur (a token, a row of logits).
         free.truncate(4);
         let make = || {
             self.device.create_buffer(&wgpu::BufferDescriptor {

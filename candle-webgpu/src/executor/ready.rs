@@ -1,4 +1,4 @@
-//! A flag that a wgpu callback sets, and that a caller polls or awaits.
+//! A flag that is set by a wgpu callback and polled or awaited by a caller.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,12 +9,12 @@ use crate::util::lock;
 
 #[derive(Default)]
 struct State {
-    /// Set once: whether it succeeded.
+    /// Whether the callback reported success; set once.
     result: Option<bool>,
     waker: Option<Waker>,
 }
 
-/// A future of a wgpu callback; its output says whether the callback reported success.
+/// A future that completes when a wgpu callback runs. Its output is whether the callback reported success.
 #[derive(Clone, Default)]
 pub(crate) struct Ready(Arc<Mutex<State>>);
 

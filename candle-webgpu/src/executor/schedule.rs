@@ -1,4 +1,4 @@
-//! The three stages of a batch - rewrite, encode, submit - and the [`Schedule`] that says which thread runs each.
+//! The three stages of a batch (rewrite, encode, submit), and the [`Schedule`] that determines which thread runs each.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) struct EncodeJob {
 
 /// Where the stages run: [`Inline`](crate::executor::inline::Inline) or [`Threaded`](crate::executor::threaded::Threaded).
 ///
-/// `rewrite` and `encode` return finished ops, for the recorder to recycle.
+/// `rewrite` and `encode` return finished ops, which the recorder recycles.
 pub(crate) trait Schedule: Send + Sync {
     fn rewrite(&self, executor: &Executor, batch: Batch) -> Ops;
     fn encode(&self, executor: &Executor, job: EncodeJob) -> Ops;
@@ -45,7 +45,7 @@ impl Executor {
             _ => 0,
         };
         let ops = self.apply_rules(batch, deferred);
-        // A flush goes on even without ops: there may be uploads to submit.
+        // A flush continues even without ops, since there may be uploads to submit.
         if ops.is_empty() && end.is_none() {
             return;
         }
@@ -102,7 +102,7 @@ impl Executor {
         }
     }
 
-    /// Third stage, on a thread of its own: a later call returns its errors.
+    /// Third stage on its own thread. Stores errors for a later call.
     pub(crate) fn submit_job(&self, job: &mut Option<Commands>) {
         let Some(commands) = job.take() else {
             return;

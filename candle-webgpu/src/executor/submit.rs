@@ -1,5 +1,5 @@
-//! Submits encoded commands to the queue. wgpu validates and translates commands when they are finished, which takes as long as
-//! encoding them; the threaded schedule overlaps it with rewriting and encoding the next ops.
+//! Submits encoded commands to the queue. `CommandEncoder::finish` validates and translates commands, which takes as long as encoding them;
+//! the threaded schedule overlaps this with rewriting and encoding the next ops.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -13,13 +13,13 @@ use crate::recorder::batch::MOST_OPS;
 use crate::shader::PARAMS_SLOT;
 use crate::util::lock;
 
-/// Submits in flight before the next one waits for the oldest.
+/// Maximum submits in flight. A further submit waits for the oldest.
 const MAX_IN_FLIGHT: usize = 6;
 
 /// The contents of one submit.
 pub(crate) struct Commands {
     pub encoder: wgpu::CommandEncoder,
-    /// The parameters of its dispatches, one slot each; empty with immediates.
+    /// The parameters of the dispatches, one slot each; empty with immediates.
     pub params: Vec<u8>,
     /// Kernel and op of each dispatch.
     pub names: Vec<Name>,
@@ -43,7 +43,7 @@ pub(crate) struct Submitter {
     pub uploaded: u64,
 }
 
-/// Submits nothing, which makes Firefox check for finished work.
+/// An empty submit, after which Firefox checks for finished work.
 #[cfg(target_arch = "wasm32")]
 pub(crate) fn submit_nothing(queue: &wgpu::Queue) {
     queue.submit([]);
@@ -66,7 +66,7 @@ impl Executor {
         lock(&self.submitter)
     }
 
-    /// The newest submit not waited for. `forget` drops all of them from the in-flight list, for a caller that waits for this one.
+    /// The newest submit in flight. `forget` clears the in-flight list, for callers that wait for this submit.
     pub(crate) fn newest_submit(&self, forget: bool) -> Option<wgpu::SubmissionIndex> {
         let mut submitter = lock(&self.submitter);
         let newest = submitter.in_flight.back().cloned();

@@ -1,4 +1,4 @@
-//! Uploads: host bytes to a fresh value.
+//! Uploads host bytes to a fresh value.
 
 use std::sync::atomic::Ordering;
 
@@ -8,12 +8,12 @@ use crate::executor::Executor;
 use crate::memory::buffer::Value;
 use crate::util::lock;
 
-/// Bytes of one write, and of uploads before a submit, which frees wgpu's staging copies.
+/// Maximum bytes per write, and of uploads between two submits. A submit frees wgpu's staging copies.
 const UPLOAD_CHUNK: u64 = 64 << 20;
 
 impl Executor {
-    /// Copies host bytes to a fresh value. `may_wait` allows a wait for the device if memory is short. No recorded op uses the fresh
-    /// memory: an op keeps its operands' memory until it is done.
+    /// Copies host bytes to a fresh value. `may_wait` allows waiting for the device if memory is short. The fresh memory is not used by any
+    /// recorded op, since ops keep their operands' memory until they are done.
     pub(crate) fn upload_bytes(&self, bytes: &[u8], may_wait: bool) -> Result<Value> {
         self.check_lost()?;
         self.gpu.pool.check("upload", bytes.len() as u64)?;
@@ -21,7 +21,7 @@ impl Executor {
         if bytes.is_empty() {
             return Ok(value);
         }
-        // Small data is short-lived (ids, masks); large data is weights, whose size is not rounded up.
+        // Small data is short-lived (ids, masks). Large data is weights, whose size is not rounded up.
         let exact = bytes.len() > 1 << 20;
         let mut encoder = lock(&self.encoder);
         match may_wait {

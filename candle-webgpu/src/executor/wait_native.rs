@@ -1,4 +1,4 @@
-//! Waiting, natively: a call blocks, and a helper thread polls the device for a future.
+//! Waiting on native platforms: calls block, and a helper thread polls the device for futures.
 
 use std::future::Future;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -12,7 +12,7 @@ use crate::executor::Executor;
 /// The name of a blocking call, and of its async counterpart.
 pub(crate) type Call = (&'static str, &'static str);
 
-/// Checks that a call may block, which it always may here.
+/// Checks that a call may block. Native calls always may.
 pub(crate) fn may_block(_: Call) -> Result<()> {
     Ok(())
 }
@@ -37,8 +37,8 @@ pub(crate) fn poll(
     )
 }
 
-/// wgpu 30 panics in `Device::poll` if the driver reports a lost device (`handle_error_fatal`). It has run the lost callback by then, so
-/// `Executor::check_lost` knows the reason.
+/// Polls the device and catches panics: wgpu 30 panics in `Device::poll` if the driver reports a lost device (`handle_error_fatal`). The
+/// lost callback has run by then, so `Executor::check_lost` returns the reason.
 fn poll_guarded(device: &wgpu::Device, how: wgpu::PollType) -> Result<bool> {
     let polled = catch_unwind(AssertUnwindSafe(|| device.poll(how)));
     match polled {
@@ -49,11 +49,11 @@ fn poll_guarded(device: &wgpu::Device, how: wgpu::PollType) -> Result<bool> {
     }
 }
 
-/// With this many processors, the four threads that may spin (a caller and three workers) leave one to others.
+/// With at least this many processors, the four threads that may spin (a caller and three workers) leave one processor for others.
 const MANY_PROCESSORS: usize = 5;
 
-/// One round of a spin loop. Yields to other threads if there are few processors; else pauses without a system call, which leaves the
-/// core to its other hyperthread.
+/// One iteration of a spin loop. Yields to other threads if there are few processors. Otherwise pauses without a system call, which leaves
+/// the core to its other hyperthread.
 pub(crate) fn spin_wait() {
     static FEW: OnceLock<bool> = OnceLock::new();
     let few = || std::thread::available_parallelism().is_ok_and(|n| n.get() < MANY_PROCESSORS);
@@ -83,7 +83,7 @@ pub(crate) fn block(
     if ready.result().is_none() {
         executor.wait(index)?;
     }
-    // The submit may be done before its callback has run.
+    // The submit may finish before its callback runs.
     loop {
         if let Some(success) = ready.result() {
             return Ok(success);
@@ -92,8 +92,8 @@ pub(crate) fn block(
     }
 }
 
-/// Awaits `ready`, which follows the submit `index`. Somebody must poll a native device for its callbacks to run, so a thread does.
-/// `false` also if nothing happens within twice the `timeout`.
+/// Awaits `ready`, which follows the submit `index`. On native platforms, callbacks run only while the device is polled, so a thread polls
+/// it. Also returns `false` if nothing happens within twice the `timeout`.
 pub(crate) async fn until(
     device: &wgpu::Device,
     index: Option<wgpu::SubmissionIndex>,

@@ -1,5 +1,5 @@
-//! Waiting, in a browser: nothing may block there, so a blocking call is an error that names its async counterpart. Inside
-//! [`suspending`] a call may block.
+//! Waiting in a browser. Calls may block only inside [`suspending`]; elsewhere, a blocking call returns an error that names its async
+//! counterpart.
 
 use std::future::Future;
 use std::time::Duration;
@@ -37,10 +37,10 @@ pub(crate) fn block(
     suspend::on(ready.clone(), call)
 }
 
-/// Never called: nothing spins in a browser.
+/// Never called, since nothing spins in a browser.
 pub(crate) fn spin_wait() {}
 
-/// Always done: the browser polls the device.
+/// Always returns `true`: the browser polls the device.
 pub(crate) fn poll(
     _device: &wgpu::Device,
     _index: Option<wgpu::SubmissionIndex>,
@@ -78,13 +78,14 @@ mod suspend {
     type Wait = fn(&Promise) -> std::result::Result<JsValue, JsValue>;
 
     thread_local! {
-        /// How to wait, set inside `suspending`. Only `suspending` names the import that needs JSPI, so a module that does not
-        /// use it loads in every browser.
+        /// The function that waits; set inside `suspending`. Only `suspending` refers to the import that needs JSPI, so a module that does
+        /// not use it loads in every browser.
         static WAIT: Cell<Option<Wait>> = const { Cell::new(None) };
     }
 
-    /// Runs `work`, which may block: a readback suspends it. Call it only from an export marked `#[wasm_bindgen(jspi)]`, with no
-    /// JavaScript frames in between; otherwise the browser throws a `SuspendError`. A module that calls it needs a browser with JSPI.
+    /// Runs `work`, in which calls may block: a readback suspends the WebAssembly stack. Call this only from an export marked
+    /// `#[wasm_bindgen(jspi)]`, with no JavaScript frames in between; otherwise the browser throws a `SuspendError`. A module that uses
+    /// this function needs a browser with JSPI.
     pub fn suspending<T>(work: impl FnOnce() -> T) -> T {
         let before = WAIT.replace(Some(jspi_block_on_promise));
         let result = work();
@@ -101,7 +102,7 @@ mod suspend {
         (call, instead): Call,
     ) -> Result<T> {
         let blocking = Error::Blocking { call, instead };
-        // Tasks that run meanwhile are not inside `suspending`.
+        // Clear it while waiting: other tasks that run in the meantime are not inside `suspending`.
         let Some(wait) = WAIT.take() else {
             return Err(blocking);
         };

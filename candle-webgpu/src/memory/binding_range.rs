@@ -5,9 +5,9 @@ use crate::memory::buffer::Value;
 use crate::memory::pool::{Pool, GRAIN};
 use crate::memory::view::{to_u32, View};
 
-/// Kernels index elements with 32 bits, and add to an index before they compare it: half of the range is safe even for bytes.
+/// Kernels use 32-bit element indices and add to an index before comparing it. Half of the range is safe even for one-byte elements.
 const MAX_BYTES: u64 = 1 << 31;
-/// The least value of `CANDLE_WEBGPU_MAX_BINDING`: it fits the kernels' tables, and some blocks of a row that is sorted.
+/// The smallest allowed `CANDLE_WEBGPU_MAX_BINDING`: large enough for the kernels' tables, and for several blocks of a row being sorted.
 pub(crate) const LEAST: u64 = 1 << 15;
 
 /// The most bytes of one binding: the adapter's limit, lowered to `requested` (`CANDLE_WEBGPU_MAX_BINDING`).
@@ -24,7 +24,7 @@ pub(crate) fn binding_limit(limits: &wgpu::Limits, requested: Option<u64>) -> u6
 pub struct BindingRange<'a> {
     pub(crate) value: &'a Value,
     pub(crate) start: u64,
-    /// Bytes that the op uses; the binding may cover more.
+    /// Bytes that the op uses. The binding may be larger.
     pub(crate) bytes: u64,
 }
 
@@ -44,7 +44,7 @@ impl BindingRange<'_> {
         (self.value.bound(), self.start)
     }
 
-    /// An error if one binding cannot cover the range: the op should have been split.
+    /// An error if one binding cannot cover the range, because the op was not split.
     pub(crate) fn check(&self, op: &'static str, pool: &Pool) -> Result<()> {
         if self.bytes <= pool.binding {
             return Ok(());
@@ -90,7 +90,7 @@ impl Pool {
             return Ok((v.value.into(), v));
         }
         let (first, end) = v.span();
-        // Few distinct starts make bind groups reusable.
+        // Prefer coarse starts: few distinct starts make bind groups reusable.
         let coarse = (limit / 2).next_multiple_of(GRAIN);
         let start = [coarse, GRAIN]
             .map(|step| first / step * step)

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use crate::error::{Error, Result};
 use crate::memory::pool::Pool;
 
-/// Device memory. Ids are never reused, so an id can stand for the buffer in a cache key.
+/// A device buffer. Ids are never reused, so cache keys can contain an id instead of the buffer.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub buffer: wgpu::Buffer,
@@ -19,7 +19,7 @@ pub(crate) struct Block {
 struct Inner {
     bytes: u64,
     block: OnceLock<Block>,
-    /// Set if the op that should have written it failed.
+    /// Set if the op that writes this value failed.
     error: OnceLock<Arc<Error>>,
     /// References from tensors, not from ops.
     handles: AtomicUsize,
@@ -36,7 +36,7 @@ impl Drop for Inner {
     }
 }
 
-/// Bytes on the device. Clones share them.
+/// Bytes on the device, shared by clones.
 #[derive(Debug)]
 pub struct Value {
     inner: Arc<Inner>,
@@ -59,7 +59,7 @@ impl Clone for Value {
 impl Drop for Value {
     fn drop(&mut self) {
         if !self.bound {
-            // In this order, so that a thread that sees no handle left sees the batch, too.
+            // Store the batch before decrementing: a thread that sees zero handles must also see the batch.
             let now = self.inner.pool.batches.load(Ordering::Relaxed);
             self.inner
                 .dropped_in_batch
@@ -70,12 +70,12 @@ impl Drop for Value {
 }
 
 impl Value {
-    /// A value without memory yet.
+    /// A value whose memory is allocated later.
     pub(crate) fn logical(pool: &Arc<Pool>, bytes: u64) -> Self {
         Self::new(pool, bytes, false)
     }
 
-    /// A temporary that only ops ever refer to.
+    /// A temporary that only ops reference.
     pub(crate) fn internal(pool: &Arc<Pool>, bytes: u64) -> Self {
         Self::new(pool, bytes, true)
     }
@@ -108,7 +108,7 @@ impl Value {
         self.inner.bytes
     }
 
-    /// The memory, allocated now if there is none. An error if memory is short or the op that should have written it failed.
+    /// The memory, allocated on first use. An error if memory is short or if the op that writes this value failed.
     pub(crate) fn block(&self, exact: bool) -> Result<&Block> {
         if let Some(error) = self.inner.error.get() {
             return Err(Error::clone(error));
@@ -127,7 +127,7 @@ impl Value {
     }
 
     /// Returns the memory to the pool if this is the last reference; `false` means that the caller should drop its reference. The value
-    /// itself is left for the thread that made it: allocators are slow if one thread frees what another allocated.
+    /// itself is not freed here but on the thread that allocated it, since allocators are slow if another thread frees.
     pub(crate) fn recycle(&mut self) -> bool {
         let Some(value) = Arc::get_mut(&mut self.inner) else {
             return false;
@@ -147,19 +147,19 @@ impl Value {
         self.inner.error.get().is_some()
     }
 
-    /// Whether memory has been assigned, so an encoded op or an upload may have written it.
+    /// Whether memory has been assigned. Only then can an encoded op or an upload have written the value.
     pub(crate) fn is_allocated(&self) -> bool {
         self.inner.block.get().is_some()
     }
 
-    /// Whether only ops refer to it, and its last handle was dropped no later than batch `batch` was recorded. Later drops do not
-    /// change the answer, so rewriting does not depend on timing.
+    /// Whether only ops reference the value, and its last handle was dropped while batch `batch` or an earlier one was recorded. Later
+    /// drops do not change the result, so fusion does not depend on timing.
     pub(crate) fn dropped_before_batch(&self, batch: u64) -> bool {
         self.inner.handles.load(Ordering::Acquire) == 0
             && self.inner.dropped_in_batch.load(Ordering::Relaxed) <= batch
     }
 
-    /// Identifies the value while a reference exists.
+    /// A key that is unique while a reference to the value exists.
     pub(crate) fn key(&self) -> usize {
         Arc::as_ptr(&self.inner) as usize
     }

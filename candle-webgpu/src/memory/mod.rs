@@ -1,4 +1,4 @@
-//! Values, the memory behind them, and the views and binding ranges through which kernels see them.
+//! Values, their memory, and the views and binding ranges through which kernels access them.
 
 pub(crate) mod binding_range;
 pub(crate) mod buffer;

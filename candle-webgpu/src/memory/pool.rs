@@ -23,7 +23,7 @@ pub(crate) struct Pool {
     allocated: AtomicU64,
     peak: AtomicU64,
     idle: CachePadded<AtomicU64>,
-    /// Number of recorded batches; a value notes it when its last handle is dropped.
+    /// Number of recorded batches. A value stores it when its last handle is dropped.
     pub batches: CachePadded<AtomicU64>,
     /// Incremented when blocks are returned to the driver, so that caches of them are cleared.
     pub generation: AtomicU64,
@@ -51,7 +51,7 @@ impl Pool {
         }
     }
 
-    /// Bytes of all blocks and the most there ever were.
+    /// Bytes of all blocks, now and at peak.
     pub fn usage(&self) -> (u64, u64) {
         (
             self.allocated.load(Ordering::Relaxed),
@@ -59,7 +59,7 @@ impl Pool {
         )
     }
 
-    /// An error if one buffer cannot hold `bytes`.
+    /// [`Error::TooLarge`] if one buffer cannot contain `bytes`.
     pub fn check(&self, op: &'static str, bytes: u64) -> Result<()> {
         if bytes > self.limit {
             return Err(Error::TooLarge {
@@ -81,7 +81,8 @@ impl Pool {
         bytes.next_multiple_of(step)
     }
 
-    /// A block of at least `bytes` bytes, or [`Error::OutOfMemory`]. `exact` avoids rounding up long-lived data (weights).
+    /// A block of at least `bytes` bytes, or [`Error::OutOfMemory`]. With `exact`, the size is not rounded up, to save memory for
+    /// long-lived data (weights).
     pub fn take(&self, bytes: u64, exact: bool) -> Result<Block> {
         let class = Self::class(bytes);
         let want = if exact {
@@ -92,7 +93,7 @@ impl Pool {
         {
             let mut free = lock(&self.free);
             let most = want + want / 8;
-            // Keep empty lists: they will be needed again.
+            // Empty lists stay in the map, since they will be needed again.
             let block = free.range_mut(want..=most).find_map(|(_, list)| list.pop());
             if let Some(block) = block {
                 self.idle.fetch_sub(block.size, Ordering::Relaxed);
@@ -107,7 +108,7 @@ impl Pool {
         self.create(want).ok_or_else(|| self.out_of_memory(want, 0))
     }
 
-    /// The error of an allocation that failed after `pooled` idle bytes were returned to the driver.
+    /// The error for an allocation that failed after `pooled` idle bytes were returned to the driver.
     pub fn out_of_memory(&self, requested: u64, pooled: u64) -> Error {
         let (allocated, idle) = (&self.allocated, &self.idle);
         Error::OutOfMemory {
@@ -121,7 +122,7 @@ impl Pool {
         }
     }
 
-    /// Adds a new block to `allocated`; `false` if it exceeds the budget.
+    /// Adds a new block to `allocated`; `false` if that would exceed the budget.
     fn reserve(&self, size: u64) -> bool {
         let most = self.budget.unwrap_or(u64::MAX);
         let counted = self
@@ -165,7 +166,7 @@ impl Pool {
         lock(&self.free).entry(block.size).or_default().push(block);
     }
 
-    /// Returns all idle memory to the driver; gives the number of bytes.
+    /// Returns all idle memory to the driver, and the number of its bytes.
     pub fn trim(&self) -> u64 {
         let idle = std::mem::take(&mut *lock(&self.free));
         let bytes: u64 = idle.values().flatten().map(|b| b.size).sum();

@@ -19,8 +19,8 @@ pub(crate) fn contiguous_strides(dims: &[usize]) -> Dims {
     strides
 }
 
-/// A view that owns its dims and strides. As an operand of a split op its first dims are the op's loops, with stride 0 along a loop that
-/// does not move the operand.
+/// A view that owns its dims and strides. As an operand of a split op, its first dims are the op's loops; a loop along which the operand is
+/// broadcast has stride 0.
 #[derive(Debug, Clone)]
 pub(crate) struct Part<'a> {
     pub value: &'a Value,
@@ -70,14 +70,14 @@ impl<'a> Part<'a> {
         self
     }
 
-    /// Inserts a loop that does not move the operand.
+    /// Inserts a loop along which the operand is broadcast.
     pub fn repeat(mut self, dim: usize, size: usize) -> Self {
         self.dims.insert(dim, size);
         self.strides.insert(dim, 0);
         self
     }
 
-    /// Removes a loop that does not move the operand.
+    /// Removes a loop along which the operand is broadcast.
     pub fn without(mut self, dim: usize) -> Self {
         self.dims.remove(dim);
         self.strides.remove(dim);
@@ -98,7 +98,7 @@ impl<'a> Part<'a> {
         steps.saturating_mul(self.dtype.size())
     }
 
-    /// A contiguous part as one dim.
+    /// Flattens a contiguous part to one dim.
     pub fn flatten(self) -> Self {
         let dims = [self.dims.iter().product()];
         Part {
@@ -112,16 +112,16 @@ impl<'a> Part<'a> {
 /// The loops along which an op may be split.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Loops {
-    /// Any: the op is elementwise.
+    /// All loops: the op is elementwise.
     Elements,
-    /// The first dims.
+    /// This many first dims.
     First(usize),
 }
 
 /// An op split in two along one loop.
 pub(crate) struct Halves<'a> {
     pub dim: usize,
-    /// Size of the first half along it.
+    /// Size of the first half along `dim`.
     pub mid: usize,
     pub parts: [Vec<Part<'a>>; 2],
 }
@@ -142,7 +142,8 @@ impl<'a> Halves<'a> {
 }
 
 impl Pool {
-    /// Halves an op that does not fit, along the dim of largest reach among the first `loops`, which all parts share.
+    /// Halves an op whose operands do not fit in one binding. Splits along the dim of largest reach among the first `loops` dims, which all
+    /// parts share.
     pub(crate) fn halve<'a>(
         &self,
         op: &'static str,
@@ -159,7 +160,7 @@ impl Pool {
             return Err(self.too_wide(op, bytes.max().unwrap_or(0)));
         };
         let size = parts[0].dims[dim];
-        // Parts of a contiguous operand start where a binding may.
+        // Keep the halves of contiguous operands at valid binding offsets.
         let mut mid = size / 2;
         if mid >= GRAIN as usize {
             mid -= mid % GRAIN as usize;
@@ -167,8 +168,8 @@ impl Pool {
         Ok(Halves::new(parts, dim, mid))
     }
 
-    /// Splits a dim into ranges `(from, size)` that each fit in one binding, provided that one index does. An empty dim gives one empty
-    /// range, so that a kernel still checks its ids.
+    /// Splits a dim into ranges `(from, size)` that each fit in one binding, provided that a single index fits. An empty dim gives one
+    /// empty range, so that a kernel still checks its ids.
     pub(crate) fn ranges(
         &self,
         part: &Part<'_>,

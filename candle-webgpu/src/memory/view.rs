@@ -1,13 +1,13 @@
-//! Strided views of values, and their layouts as kernels get them: adjacent dims merged into at most eight.
+//! Strided views of values, and their layouts in kernel parameters: adjacent dims are merged, and at most eight remain.
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::memory::buffer::Value;
 
-/// The most dims of a layout in a kernel's parameters. A Candle tensor may have more if they merge.
+/// Maximum dims of a layout in kernel parameters. A Candle tensor may have more dims if they merge.
 pub const MAX_RANK: usize = 8;
 
-/// A strided view of a value. `dims`, `strides` and `offset` count elements; stride 0 repeats.
+/// A strided view of a value. `dims`, `strides` and `offset` are in elements; stride 0 broadcasts.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     pub(crate) value: &'a Value,
@@ -18,7 +18,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// A view of a value. An error that names `op` if it reaches past the value's end: kernels run without bounds checks.
+    /// Creates a view. Returns [`Error::Invalid`] if the view exceeds the value: kernels run without bounds checks.
     pub fn new(
         op: &'static str,
         value: &'a Value,
@@ -33,7 +33,7 @@ impl<'a> View<'a> {
             strides,
             offset: if empty { 0 } else { offset },
         };
-        // Counting zeros as ones: the product of any subset of the dims must not overflow.
+        // Count zeros as ones, so that the product of no subset of the dims can overflow.
         let mut sizes = dims.iter().map(|d| (*d).max(1));
         let counted = sizes.try_fold(1usize, |n, d| n.checked_mul(d)).is_some();
         if counted && dims.len() == strides.len() && view.span().1 <= value.bytes() {
@@ -69,7 +69,7 @@ impl<'a> View<'a> {
         self.dims.iter().product()
     }
 
-    /// Row-major without gaps; dims of size 1 do not count.
+    /// Whether the view is row-major without gaps, ignoring dims of size 1.
     pub fn is_contiguous(&self) -> bool {
         let mut expected = 1;
         for (&dim, &stride) in self.dims.iter().zip(self.strides).rev() {
@@ -81,7 +81,7 @@ impl<'a> View<'a> {
         true
     }
 
-    /// The same bytes as another dtype of the same size.
+    /// Reinterprets the bytes as another dtype of the same size.
     pub fn with_dtype(mut self, dtype: DType) -> Self {
         self.dtype = dtype;
         self
@@ -137,7 +137,7 @@ pub fn merge<const N: usize>(
     Ok(out)
 }
 
-/// An element count as `u32`; kernels index with 32 bits.
+/// Converts an element count to `u32`, or returns [`Error::Invalid`]: kernels index with 32 bits.
 pub fn to_u32(op: &'static str, n: usize) -> Result<u32> {
     u32::try_from(n).map_err(|_| Error::Invalid {
         op,

@@ -1,4 +1,4 @@
-//! Recorded ops, and the sizes of the batches in which the executor gets them.
+//! Recorded ops, and the sizes of the batches that are passed to the executor.
 
 use std::sync::atomic::Ordering;
 
@@ -12,14 +12,15 @@ const FIRST_BATCH: usize = 8;
 /// but a longer batch delays the readback that waits for it.
 const GROWTH: (usize, usize) = (3, 2);
 const MAX_BATCH: usize = 80;
-/// Ops in the last batch before a readback, predicted from the two readbacks before: few, since the caller waits for them.
+/// Ops in the last batch before a readback: few, since the caller waits for them. The position of the readback is predicted from the
+/// previous two.
 const LAST_BATCH: usize = 16;
-/// The newest ops are not encoded with their batch. The tensors that they made are often still alive, since Rust's variables live to the
-/// end of their function, and later ops may fuse with them.
+/// The newest ops are not encoded with their batch. Their result tensors are often still alive, since Rust variables live to the end of
+/// their function, and later ops may fuse with them.
 pub(crate) const DEFERRED_OPS: usize = 32;
 /// Finished ops kept for recycling.
 const MAX_RECYCLED: usize = 2 * MAX_BATCH;
-/// The most ops in one submit; a rule may replace one op by two.
+/// Maximum ops in one submit. Doubled because a rule may replace one op by two.
 pub(crate) const MOST_OPS: usize = 2 * (MAX_BATCH + DEFERRED_OPS);
 
 /// A copy from a value to a staging buffer at the end of a submit.
@@ -31,25 +32,25 @@ pub(crate) struct Copy {
     pub to: u64,
 }
 
-/// Consecutive ops, as the recorder passes them to the executor.
+/// Consecutive ops that the recorder passes to the executor together.
 pub(crate) struct Batch {
     pub ops: Ops,
-    /// `Some` for a flush, which defers no ops: the readbacks that follow.
+    /// `Some` for a flush, which defers no ops: the copies of readbacks that follow the ops.
     pub end: Option<Vec<Copy>>,
-    /// Counts batches; a value notes it when its last tensor is dropped.
+    /// The number of this batch. A value stores it when its last tensor is dropped.
     pub number: u64,
 }
 
 /// Ops recorded since the last batch.
 pub(crate) struct Pending {
     ops: Ops,
-    /// Finished ops, to be reused.
+    /// Finished ops for reuse.
     recycled: Ops,
-    /// Ops in the next batch, not counting deferred ones.
+    /// Ops in the next batch, without deferred ones.
     next_batch: usize,
     /// Ops recorded since the last readback.
     since_readback: usize,
-    /// Ops recorded between the two readbacks before.
+    /// Ops recorded between the previous two readbacks.
     last_interval: usize,
     /// Whether an op that may report a fault was recorded since the fault record was last read.
     pub faults: bool,
@@ -88,7 +89,7 @@ impl Pending {
             }));
     }
 
-    /// Whether to pass on a batch. A copy as the last op doubles the limit, since the next copy may join it.
+    /// Whether there are enough ops for a batch. If the last op is a copy, the limit is doubled, since the next copy may join it.
     fn is_full(&self) -> bool {
         let may_join = self.ops.last().is_some_and(|op| op.run.is_some());
         let executed = self.since_readback - self.ops.len();
@@ -98,7 +99,7 @@ impl Pending {
         is_last || self.ops.len() >= (deferred + self.next_batch) * if may_join { 2 } else { 1 }
     }
 
-    /// The recorded ops, if they are enough for a batch. The next batch will be longer.
+    /// The recorded ops if there are enough for a batch. Makes the next batch longer.
     pub fn full_batch(&mut self, pool: &Pool) -> Option<Batch> {
         if !self.is_full() {
             return None;

@@ -1,4 +1,4 @@
-//! Joins consecutive copies with equal steps into one op while they are recorded. `cat` and `repeat` make many of them.
+//! Joins consecutive copies with equal steps into one op during recording. `cat` and `repeat` record many such copies.
 
 use smallvec::SmallVec;
 
@@ -15,7 +15,7 @@ const OP: &str = "copy";
 pub(crate) struct CopyRun {
     pub dtype: DType,
     pub dims: Dims,
-    /// Of source and destination, in elements.
+    /// Strides of source and destination, in elements.
     pub strides: [Dims; 2],
     pub offsets: [usize; 2],
     /// Whether the first dim counts joined copies.
@@ -33,8 +33,8 @@ impl CopyRun {
         }
     }
 
-    /// Adds `next`, a copy between the same values, if it is one equal step further, writes no element twice, and one kernel can copy
-    /// both. Returns whether it was added.
+    /// Appends `next`, a copy between the same values, if it continues the run with equal steps, writes no element twice, and one kernel
+    /// can copy both. Returns whether it was appended.
     pub fn join(&mut self, next: &CopyRun) -> bool {
         let inner = usize::from(self.joined);
         let same = self.dtype.size() == next.dtype.size()
@@ -74,7 +74,7 @@ impl CopyRun {
         joins
     }
 
-    /// Whether it stands for several copies.
+    /// Whether this run consists of several copies.
     pub fn is_joined(&self) -> bool {
         self.joined
     }
@@ -86,7 +86,8 @@ impl CopyRun {
     }
 }
 
-/// Whether no two indices of a layout address the same element. Sufficient: each stride exceeds the reach of all smaller ones.
+/// Whether no two indices of a layout address the same element. Tests a sufficient condition: each stride exceeds the reach of all smaller
+/// ones.
 fn distinct(dims: &[usize], strides: &[usize]) -> bool {
     let mut steps: SmallVec<[(usize, usize); 8]> = strides
         .iter()
@@ -103,7 +104,7 @@ fn distinct(dims: &[usize], strides: &[usize]) -> bool {
     })
 }
 
-/// Joins a copy to the op before it if both are between the same values. The executor chooses the joined copy's kernel.
+/// Joins a copy to the preceding op if both are between the same values. The executor selects the kernel of the joined copy later.
 pub(crate) fn join(last: &mut Op, next: &CopyRun, operands: &[BindingRange<'_>]) -> bool {
     let same = |((a, from), b): (&(_, u64), &BindingRange<'_>)| b.value.same(a) && *from == b.start;
     match &mut last.run {

@@ -1,4 +1,4 @@
-//! The GPU as kernels see it: its limits and features, its memory, and the fault record.
+//! The GPU: its limits and features, its memory, and the fault record.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -12,7 +12,7 @@ use crate::recorder::op::Grid;
 use crate::shader::{Kernel, Specialization};
 use crate::util::lock;
 
-/// Limits, features, memory and fault record of a GPU: all that the choice of a kernel depends on.
+/// Limits, features, memory and fault record of a GPU. Kernel selection depends on nothing else.
 pub struct Gpu {
     /// The adapter's name, for errors.
     pub(crate) name: String,
@@ -27,7 +27,7 @@ pub struct Gpu {
     pub(crate) cooperative: OnceLock<usize>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) fault: Value,
-    /// The fault record names an op by its index here.
+    /// Ops that may report a fault. The fault record contains an index into this list.
     pub(crate) fault_ops: Mutex<Vec<&'static str>>,
 }
 
@@ -46,8 +46,8 @@ impl Gpu {
         self.dot4
     }
 
-    /// Whether the adapter computes on the CPU. It runs the threads of a workgroup one after the other, so a barrier costs more than the
-    /// work between two barriers.
+    /// Whether this is a software adapter. Software adapters run the threads of a workgroup one after the other, so a barrier costs more
+    /// than the work between two barriers.
     pub fn software(&self) -> bool {
         self.software
     }
@@ -57,7 +57,7 @@ impl Gpu {
         self.subgroup
     }
 
-    /// The most bytes of one binding. Ops on larger tensors are split.
+    /// Maximum bytes of one binding. Ops on larger tensors are split.
     pub fn binding_limit(&self) -> u64 {
         self.pool.binding
     }
@@ -86,14 +86,15 @@ impl Gpu {
         self.pool.binding_range(op, v)
     }
 
-    /// A fresh value for `count` elements, undefined until an op writes them. An error if it exceeds the largest buffer.
+    /// A fresh value of `count` elements, whose contents are undefined until an op writes them. [`Error::TooLarge`] if it exceeds the
+    /// largest buffer.
     pub fn output(&self, op: &'static str, count: usize, dtype: DType) -> Result<Value> {
         let bytes = (count as u64).saturating_mul(dtype.size() as u64);
         self.pool.check(op, bytes)?;
         Ok(Value::logical(&self.pool, bytes))
     }
 
-    /// The fault record, to which kernels write an index that is out of range. Bind it as a `Raw` operand.
+    /// The fault record, to which kernels write out-of-range indices. Bind it as a `Raw` operand.
     pub fn fault(&self) -> &Value {
         &self.fault
     }

@@ -7,22 +7,22 @@ use crate::memory::buffer::Value;
 use crate::recorder::copy_run::CopyRun;
 use crate::shader::{Kernel, Specialization, PARAMS_SLOT};
 
-/// The number of workgroups.
+/// The number of workgroups of a dispatch.
 #[derive(Debug, Clone, Copy)]
 pub enum Grid {
-    /// Split into x and y. A workgroup's index is `wid.y * num_workgroups.x + wid.x`; the kernel checks it, since the split rounds up.
+    /// Split into x and y. A workgroup's index is `wid.y * num_workgroups.x + wid.x`. Kernels must check it, since the split rounds up.
     Linear(u64),
     Xyz([u32; 3]),
 }
 
-/// Bound values and the first byte of each binding; stored inline for most ops.
+/// Bound values and the first byte of each binding, stored inline for most ops.
 pub(crate) type Operands = SmallVec<[(Value, u64); 7]>;
 
 /// A recorded dispatch.
 pub(crate) struct Op {
     pub spec: Specialization,
     pub operands: Operands,
-    /// The first `filled` bytes; the kernel reads zeros behind them.
+    /// The first `filled` bytes are valid; the kernel reads zeros after them.
     params: [u8; PARAMS_SLOT as usize],
     filled: usize,
     pub grid: [u32; 3],
@@ -40,7 +40,7 @@ pub(crate) struct NewOp<'a> {
 }
 
 impl NewOp<'_> {
-    /// Reuses a recycled op if one is available. Writes as little of it as possible: another thread touched it last, so its cache lines
+    /// Reuses a recycled op if one is available. Writes as little of it as possible, since another thread used it last and its cache lines
     /// are remote.
     pub fn into_op(self, recycled: &mut Ops) -> Box<Op> {
         let mut op = match recycled.pop() {
@@ -60,7 +60,7 @@ impl NewOp<'_> {
     }
 }
 
-/// Boxed: an op is large, and rewriting moves it often.
+/// Boxed, because ops are large and fusion moves them often.
 pub(crate) type Ops = Vec<Box<Op>>;
 
 /// Reuses a recycled `Box` if one is available: allocators are slow if one thread frees what another allocated.
@@ -98,21 +98,21 @@ impl Op {
         self.filled = bytes.len();
     }
 
-    /// Overwrites the first parameters; the others stay.
+    /// Overwrites the first parameters and keeps the others.
     pub fn set_first(&mut self, params: &impl bytemuck::NoUninit) {
         let bytes = bytemuck::bytes_of(params);
         self.params[..bytes.len()].copy_from_slice(bytes);
         self.filled = self.filled.max(bytes.len());
     }
 
-    /// The parameters as its kernel sees them.
+    /// The parameters as the kernel reads them.
     pub fn slot(&self) -> [u8; PARAMS_SLOT as usize] {
         let mut slot = [0; PARAMS_SLOT as usize];
         slot[..self.filled].copy_from_slice(&self.params[..self.filled]);
         slot
     }
 
-    /// The first parameters.
+    /// The first parameters as a struct.
     pub fn params<P: bytemuck::Pod>(&self) -> P {
         let mut params = P::zeroed();
         let filled = self.filled.min(size_of::<P>());

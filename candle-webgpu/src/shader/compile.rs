@@ -1,4 +1,4 @@
-//! Compiles a specialisation to a pipeline: checks limits, links the text, makes the layout. Works on any thread.
+//! Compiles a specialization to a pipeline: checks limits, links the text, creates the layout. May be called on any thread.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +45,7 @@ pub(crate) struct Compiler {
     device: wgpu::Device,
     adapter: String,
     checked: bool,
-    /// Whether shaders pack f16 by `pack2x16float`.
+    /// Whether shaders pack f16 with `pack2x16float`.
     packs: AtomicBool,
     /// Whether parameters are immediates instead of a uniform buffer.
     immediates: bool,
@@ -71,7 +71,7 @@ impl Compiler {
         }
     }
 
-    /// Sets whether shaders pack f16 by `pack2x16float`; returns the old value.
+    /// Sets whether shaders pack f16 with `pack2x16float`; returns the old value.
     pub fn pack_f16(&self, packs: bool) -> bool {
         self.packs.swap(packs, Ordering::Relaxed)
     }
@@ -138,8 +138,8 @@ impl Compiler {
         let mut constants: Vec<(&str, f64)> = vec![("WORKGROUP", f64::from(spec.workgroup))];
         constants.extend(spec.overrides.iter().map(|(k, v)| (*k, f64::from(*v))));
         let make = || {
-            // SAFETY: kernels check their grids and every index read from a tensor, and their loops terminate; the test suite also runs with
-            // all runtime checks on (CANDLE_WEBGPU_CHECKED=1).
+            // SAFETY: kernels check their grids and every index read from a tensor, and their loops terminate. The test suite also runs
+            // with all runtime checks enabled (CANDLE_WEBGPU_CHECKED=1).
             let module = unsafe {
                 device.create_shader_module_trusted(
                     wgpu::ShaderModuleDescriptor {
@@ -175,8 +175,8 @@ impl Compiler {
     }
 }
 
-/// Whether parameters are immediates: if the device has room for a full slot. A uniform buffer must be written before each submit, which
-/// stalls the device.
+/// Whether parameters are immediates: only if the device has room for a full slot. Immediates are faster, since a uniform buffer must be
+/// written before each submit, which stalls the device.
 pub(crate) fn immediates(device: &wgpu::Device) -> bool {
     let there = device.features().contains(wgpu::Features::IMMEDIATES);
     there && u64::from(device.limits().max_immediate_size) >= PARAMS_SLOT
@@ -222,7 +222,7 @@ fn layout(device: &wgpu::Device, signature: Signature, immediates: bool) -> Layo
     }
 }
 
-/// The compiler of the WGSL text: naga natively; in a browser its own, assumed to be as strict as Tint.
+/// The compiler of the WGSL text: naga on native platforms; in a browser the browser's own, assumed to be as strict as Tint.
 const TARGET: Target = if cfg!(target_arch = "wasm32") {
     Target::Tint
 } else {

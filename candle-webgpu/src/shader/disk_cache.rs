@@ -1,21 +1,21 @@
-//! Compiled pipelines on disk, if the adapter supports pipeline caches. A driver takes up to half a second for an unrolled matmul kernel,
-//! which the second run of a program saves.
+//! Compiled pipelines on disk, if the adapter supports pipeline caches. A driver takes up to half a second for an unrolled matmul kernel;
+//! the cache saves this time in later runs.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Pipelines are compiled in bursts; write the file after a burst.
+/// Pipelines are compiled in bursts. The file is written once no pipeline has been compiled for this long.
 const QUIET: Duration = Duration::from_millis(300);
 
 pub(crate) struct DiskCache {
     cache: wgpu::PipelineCache,
     path: PathBuf,
-    /// When the last pipeline missing from the file was compiled.
+    /// When the newest pipeline that the file lacks was compiled.
     dirty: Option<Instant>,
 }
 
 impl DiskCache {
-    /// `None` if the device has no pipeline cache or there is no folder for it.
+    /// `None` if the device does not support pipeline caches or there is no cache folder.
     pub fn open(device: &wgpu::Device, folder: Option<PathBuf>) -> Option<Self> {
         if !device.features().contains(wgpu::Features::PIPELINE_CACHE) {
             return None;
@@ -48,14 +48,14 @@ impl DiskCache {
         self.dirty = Some(Instant::now());
     }
 
-    /// Writes the file if the last burst of compilation is over.
+    /// Writes the file if nothing was compiled for [`QUIET`].
     pub fn save_when_quiet(&mut self) {
         if self.dirty.is_some_and(|since| since.elapsed() > QUIET) {
             self.save();
         }
     }
 
-    /// Writes the file if it lacks pipelines. Failing to write it is no error: the cache is optional.
+    /// Writes the file if it lacks pipelines. Ignores write errors, since the cache is optional.
     pub fn save(&mut self) {
         if self.dirty.take().is_none() {
             return;

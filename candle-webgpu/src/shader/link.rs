@@ -47,12 +47,12 @@ impl Text {
         self.slots.push('\n');
     }
 
-    /// Adds a file's declarations to the slot block.
+    /// Adds a file without its own slot block to the slot block.
     pub fn part(&mut self, source: &str) {
         self.line(without_slots(source).trim_end());
     }
 
-    /// Adds what stands behind a file's slot block to this one, with identifiers renamed by `(old, new)` pairs.
+    /// Adds the declarations after a file's slot block to this slot block, with identifiers renamed by `(old, new)` pairs.
     pub fn part_of(&mut self, source: &str, names: &[(&str, &str)]) {
         let part = source.rsplit("// end slots").next().unwrap_or(source);
         self.line(renamed(part.trim(), names));
@@ -65,7 +65,7 @@ impl Text {
         }
     }
 
-    /// Adds a function whose body the linker unrolls.
+    /// Adds a function with an unrolled body.
     pub fn unrolled(&mut self, head: &str, body: impl IntoIterator<Item = String>) {
         self.line(format!("fn {head} {{"));
         for line in body {
@@ -74,19 +74,19 @@ impl Text {
         self.line("}");
     }
 
-    /// Links a file of functions, once. Files are compared by their text: the address of a constant differs between codegen units.
+    /// Links a file of functions once. Files are compared by their text, since the address of a constant differs between codegen units.
     pub fn file(&mut self, source: &'static str) {
         if !self.files.contains(&source) {
             self.files.push(source);
         }
     }
 
-    /// Links a file of functions once more for another operand, with identifiers renamed by `(old, new)` pairs.
+    /// Links a file of functions again for another operand, with identifiers renamed by `(old, new)` pairs.
     pub fn file_of(&mut self, source: &str, names: &[(&str, &str)]) {
         self.renamed.push(renamed(&without_slots(source), names));
     }
 
-    /// Declares the operands from index `first` on, for a kernel whose file does not.
+    /// Declares the operands from index `first` on, if the kernel file does not.
     pub fn bindings(&mut self, spec: &Specialization, first: usize) {
         for (at, binding) in (1..).zip(spec.bindings()).skip(first) {
             self.binding(at, binding);
@@ -102,7 +102,7 @@ impl Text {
         ));
     }
 
-    /// Adds `{n}_at(i)` for an operand that the kernel stores to itself.
+    /// Adds `{n}_at(i)` for an operand that the kernel accesses directly.
     pub fn strided_at(&mut self, n: &str) {
         strided_at(self, n);
     }
@@ -113,7 +113,7 @@ impl Text {
     }
 }
 
-/// The shader text of a specialisation, for any adapter.
+/// The shader text of a specialization that works on every adapter.
 pub fn link(spec: &Specialization, target: Target) -> Result<String> {
     link_for(spec, target, Traits::default())
 }
@@ -192,7 +192,7 @@ pub(crate) fn renamed(text: &str, names: &[(&str, &str)]) -> String {
     out
 }
 
-/// The text of one function of a file. It ends at the first `}` that begins a line, unless it is one line long.
+/// The text of a function in a file. It ends at the first `}` that begins a line, unless the function is one line long.
 pub(crate) fn function<'a>(file: &'a str, name: &str) -> &'a str {
     let Some(start) = file.find(&format!("fn {name}(")) else {
         return "";
@@ -206,7 +206,7 @@ pub(crate) fn function<'a>(file: &'a str, name: &str) -> &'a str {
     &rest[..end]
 }
 
-/// A linked file without its slot block, whose declarations the kernel provides.
+/// A linked file without its slot block, since the kernel provides those declarations.
 fn without_slots(file: &str) -> Cow<'_, str> {
     match file.split_once("// slots:") {
         Some((head, rest)) => match rest.split_once("// end slots") {
@@ -221,7 +221,7 @@ fn without_slots(file: &str) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
-    /// In release builds one constant has several addresses.
+    /// In release builds, one constant may have several addresses.
     #[test]
     fn equal_files_are_linked_once() {
         let mut text = Text {

@@ -1,12 +1,12 @@
-//! The functions by which a kernel reaches an operand.
+//! The functions with which a kernel accesses an operand.
 
 use crate::dtype::quant::Quant;
 use crate::dtype::DTypeInfo;
 use crate::memory::view::Merged;
 use crate::shader::{function, renamed, Access, Text};
 
-/// The functions of a quantized operand. The first one gets the prefix `w`, whatever the binding's name; another of the same format
-/// only gets its own loads, with the binding's name as prefix.
+/// The functions of a quantized operand. The first quantized operand gets the prefix `w`, whatever the binding's name. A second one of the
+/// same format only gets its own load functions, with the binding's name as prefix.
 pub(crate) fn quantized(text: &mut Text, n: &str, quant: Quant) {
     let (up, row) = (n.to_uppercase(), quant.info());
     let again = text.files.contains(&row.source);
@@ -34,7 +34,7 @@ pub(crate) fn quantized(text: &mut Text, n: &str, quant: Quant) {
     }
 }
 
-/// A file of `wgsl/lib/`, written for an operand `x`, for operand `n`; `names` are further renames.
+/// Adds a file of `wgsl/lib/` that is written for an operand `x`, renamed for operand `n`; `names` are further renames.
 fn for_operand(text: &mut Text, source: &str, n: &str, names: &[(&str, &str)]) {
     let own = ["at", "get", "set", "add", "quad", "offset", "strides"];
     let own = own.map(|f| (format!("x_{f}"), format!("{n}_{f}")));
@@ -44,7 +44,7 @@ fn for_operand(text: &mut Text, source: &str, n: &str, names: &[(&str, &str)]) {
     text.part(&renamed(source, &all));
 }
 
-/// Adds `{n}_at(i)`: where logical element `i` of a strided view lies.
+/// Adds `{n}_at(i)`: the position of logical element `i` of a strided view.
 pub(crate) fn strided_at(text: &mut Text, n: &str) {
     for_operand(text, wgsl!("lib/strided_at.wgsl"), n, &[]);
 }
@@ -103,7 +103,7 @@ pub(crate) fn operand(text: &mut Text, n: &str, row: &DTypeInfo, access: Access)
     }
 }
 
-/// Single elements of existing memory, safe against threads that write neighbours in the same word.
+/// Adds functions that write single elements of existing memory, without races between threads that write to the same word.
 fn set(text: &mut Text, n: &str, row: &DTypeInfo) {
     let [get, set] = ["get", "set"].map(|f| format!("{}_{f}", row.name));
     let lanes = format!("{}u", row.lanes);
@@ -118,7 +118,7 @@ fn set(text: &mut Text, n: &str, row: &DTypeInfo) {
 }
 
 impl<const N: usize> Merged<N> {
-    /// The cheapest access that reads operand `k` of this layout, from `offset`.
+    /// The cheapest access for operand `k` of this layout at `offset`.
     pub fn access(&self, k: usize, offset: usize) -> Access {
         let (dims, strides) = (&self.dims[..self.rank], &self.strides[k][..self.rank]);
         let inner = self.rank - 1;

@@ -1,6 +1,6 @@
-//! Kernel parameters: one declaration gives the uploaded struct and its layout, which a test compares with the WGSL struct.
+//! Kernel parameters: one declaration generates the uploaded struct and its layout, which a test compares with the WGSL struct.
 
-/// The most bytes of an op's parameters: one slot of the uniform buffer, which is the largest dynamic offset alignment that WebGPU lets an
+/// Maximum bytes of an op's parameters: one slot of the uniform buffer. This is the largest dynamic offset alignment that WebGPU lets an
 /// adapter require.
 pub(crate) const PARAMS_SLOT: u64 = 256;
 

@@ -1,4 +1,4 @@
-//! Compiled pipelines by specialisation. Shapes are never part of the key.
+//! Compiled pipelines by specialization. Shapes are never part of the key.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) struct Pipelines {
     compiled: FxHashMap<Specialization, Arc<Pipeline>>,
     precompiler: Arc<Precompiler>,
     disk: Option<DiskCache>,
-    /// An op of this submit needed a pipeline that was missing.
+    /// An op of this submit needed a missing pipeline.
     missed: bool,
 }
 
@@ -42,7 +42,7 @@ impl Pipelines {
         &self.precompiler
     }
 
-    /// Sets whether shaders pack f16 by `pack2x16float`. A change forgets all pipelines.
+    /// Sets whether shaders pack f16 with `pack2x16float`. A change drops all pipelines.
     pub fn pack_f16(&mut self, packs: bool) {
         if self.precompiler.pack_f16(packs) != packs {
             self.compiled.clear();
@@ -53,7 +53,7 @@ impl Pipelines {
         self.compiled.len()
     }
 
-    /// Writes the disk cache if nothing was compiled for a moment. Call it regularly.
+    /// Writes the disk cache if nothing was compiled for a moment. Must be called regularly.
     pub fn save_when_quiet(&mut self) {
         if let Some(disk) = &mut self.disk {
             disk.save_when_quiet();
@@ -86,7 +86,7 @@ impl Pipelines {
         Ok(pipeline)
     }
 
-    /// Call it after the last op of a submit.
+    /// Must be called after the last op of a submit.
     pub fn end_submit(&mut self) {
         self.precompiler.set_cold(std::mem::take(&mut self.missed));
     }

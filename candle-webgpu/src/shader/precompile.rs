@@ -1,5 +1,5 @@
-//! Compiles pipelines in parallel before the encoder needs them. A driver takes 5 to 500 ms for one, and a model's first pass needs some
-//! ten at once. Without threads (browsers) the encoder compiles one after the other.
+//! Compiles pipelines in parallel before the encoder needs them. A driver takes 5 to 500 ms per pipeline, and a model's first pass needs
+//! about ten at once. Without threads (browsers), the encoder compiles them one by one.
 
 use std::collections::VecDeque;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -13,7 +13,7 @@ use crate::shader::Specialization;
 use crate::util::{join, lock};
 use rustc_hash::FxHashMap;
 
-/// More threads take much memory, and a driver's compilers slow each other down.
+/// More threads use much memory, and concurrent driver compilers slow each other down.
 const MAX_THREADS: usize = 8;
 
 pub(crate) struct Precompiler {
@@ -24,7 +24,7 @@ pub(crate) struct Precompiler {
 
 struct Shared {
     compiler: Compiler,
-    /// The most compile threads; 0 without threads.
+    /// Maximum compile threads; 0 if the platform has no threads.
     max_threads: usize,
     state: Mutex<State>,
     /// Signals a finished pipeline.
@@ -33,10 +33,10 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Pipelines to compile, in the order of their use.
+    /// Pipelines to compile, in the order of use.
     queue: VecDeque<Specialization>,
     stages: FxHashMap<Specialization, Stage>,
-    /// Threads that take from the queue.
+    /// Number of threads that take from the queue.
     threads: usize,
     /// Threads that may still run.
     started: Vec<JoinHandle<()>>,
@@ -66,8 +66,7 @@ impl Precompiler {
         &self.shared.compiler
     }
 
-    /// Sets whether shaders pack f16 by `pack2x16float`; returns the old value. A change forgets all pipelines, so none may be in
-    /// progress.
+    /// Sets whether shaders pack f16 with `pack2x16float`; returns the old value. A change drops all pipelines, so none may be in progress.
     pub fn pack_f16(&self, packs: bool) -> bool {
         let was = self.compiler().pack_f16(packs);
         if was != packs {
@@ -76,7 +75,7 @@ impl Precompiler {
         was
     }
 
-    /// Whether requests are worthwhile: a program that has all its pipelines should not pay for them.
+    /// Whether requests are worthwhile. A program with all its pipelines compiled should not pay for them.
     pub fn is_cold(&self) -> bool {
         self.cold.load(Ordering::Relaxed)
     }
@@ -88,7 +87,7 @@ impl Precompiler {
         }
     }
 
-    /// Starts to compile pipelines that are not there yet. Every request must be followed by a [`get`](Self::get).
+    /// Starts to compile missing pipelines. Every request must be followed by a [`get`](Self::get).
     pub fn request<'a>(&self, specs: impl Iterator<Item = &'a Specialization>) {
         let shared = &self.shared;
         if shared.max_threads == 0 {
@@ -104,7 +103,7 @@ impl Precompiler {
         for _ in state.threads..shared.max_threads.min(state.threads + state.queue.len()) {
             let shared = shared.clone();
             let thread = std::thread::Builder::new().name("candle-webgpu-compile".into());
-            // If no thread can be started the encoder compiles it.
+            // If no thread can be started, the encoder compiles the pipeline.
             if let Ok(started) = thread.spawn(move || shared.work()) {
                 state.threads += 1;
                 state.started.retain(|thread| !thread.is_finished());
@@ -113,7 +112,8 @@ impl Precompiler {
         }
     }
 
-    /// The pipeline of a specialisation: waits for the thread that compiles it, or compiles it. A failure is tried again by the next call.
+    /// The pipeline of a specialization. Waits for the thread that compiles it, or compiles it on this thread. The next call retries a
+    /// failure.
     pub fn get(&self, spec: &Specialization) -> Result<Arc<Pipeline>> {
         let shared = &self.shared;
         let mut state = lock(&shared.state);
@@ -143,7 +143,7 @@ impl Precompiler {
 }
 
 impl Drop for Precompiler {
-    /// Joins the threads: none may be inside a driver when the program ends, nor drop the device last.
+    /// Joins the threads: none may be inside a driver when the program ends, or be the last owner of the device.
     fn drop(&mut self) {
         let mut state = lock(&self.shared.state);
         state.queue.clear();
@@ -154,7 +154,7 @@ impl Drop for Precompiler {
 }
 
 impl Shared {
-    /// Compiles what is queued, until nothing is.
+    /// Compiles queued pipelines until the queue is empty.
     fn work(&self) {
         loop {
             let mut state = lock(&self.state);
@@ -168,7 +168,7 @@ impl Shared {
         }
     }
 
-    /// Compiles a pipeline that is marked as in progress, and wakes the threads that wait for it, also after a panic.
+    /// Compiles a pipeline that is marked as in progress, and wakes the threads that wait for it, even after a panic.
     fn compile(&self, spec: &Specialization) {
         let compiled = catch_unwind(AssertUnwindSafe(|| self.compiler.compile(spec)));
         let made = compiled.unwrap_or_else(|panic| Err(Error::of_panic(panic)));
@@ -213,7 +213,7 @@ mod tests {
         assert!(lock(&precompiler.shared.state).queue.is_empty());
     }
 
-    /// An error found by a compile thread is returned to the caller that needs the pipeline, and to no other.
+    /// An error on a compile thread is returned only to the caller that needs the pipeline.
     #[test]
     fn a_failure_is_returned_for_its_pipeline_only() {
         let b = Bench::new("");

@@ -1,4 +1,4 @@
-//! A specialization: a kernel with every choice made, from which the linker builds one shader.
+//! A specialization: a kernel with a fixed op, dtypes, accesses and constants, from which the linker builds one shader.
 
 use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
@@ -11,7 +11,7 @@ use crate::dtype::{DType, DTypeInfo};
 use crate::error::Result;
 use crate::shader::{steps, ParamsLayout, Step, Text};
 
-/// How a kernel reads or writes an operand. `wgsl/README.md` lists the functions that each kind provides.
+/// How a kernel reads or writes an operand. `wgsl/README.md` lists the functions that each access provides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     Flat,
@@ -44,7 +44,7 @@ impl Access {
     }
 }
 
-/// A storage buffer of a kernel. Binding numbers follow the order of declaration, from 1; 0 is the parameters.
+/// A storage buffer of a kernel. Bindings are numbered from 1 in order of declaration; binding 0 is the parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Binding {
     pub name: &'static str,
@@ -70,8 +70,8 @@ pub const fn write(name: &'static str) -> Binding {
     }
 }
 
-/// A buffer that is only read, but bound as `read_write` to keep its loads in place: NVIDIA's compiler (driver 580) moves loads of
-/// read-only memory across barriers to where their values are used.
+/// A buffer that is only read, but bound as `read_write` to keep its loads in place: for read-only memory, NVIDIA's compiler (driver 580)
+/// moves loads across barriers to where the values are used.
 pub const fn read_bound_rw(name: &'static str) -> Binding {
     Binding {
         name,
@@ -80,18 +80,18 @@ pub const fn read_bound_rw(name: &'static str) -> Binding {
     }
 }
 
-/// One file of `wgsl/kernel/`, and the defaults of its specializations.
+/// A kernel file of `wgsl/kernel/`, and the defaults of its specializations.
 pub struct Kernel {
     /// The file's name, and the first part of the pipeline's label.
     pub name: &'static str,
     pub source: &'static str,
-    /// Memory layout of its `Params`.
+    /// Memory layout of the file's `Params`.
     pub params: ParamsLayout,
     /// The bindings that every specialization has; [`Specialization::bind`] appends more.
     pub bindings: &'static [Binding],
     /// Invocations of a workgroup, unless [`Specialization::workgroup`] overrides them.
     pub workgroup: u32,
-    /// Bytes of workgroup memory that a specialization takes.
+    /// Bytes of workgroup memory of a specialization.
     pub shared: fn(&Specialization) -> u32,
     /// Features that the shader needs, unless [`Specialization::features`] overrides them.
     pub features: wgpu::Features,
@@ -99,13 +99,13 @@ pub struct Kernel {
     pub slots: fn(&Specialization, &mut Text) -> Result<()>,
 }
 
-/// A kernel with every choice made: the key of the pipeline cache, and all that the linker needs to build the shader.
+/// A kernel with a fixed op, dtypes, accesses and constants: the key of the pipeline cache, and the input of the linker.
 #[derive(Clone)]
 pub struct Specialization {
     pub kernel: &'static Kernel,
-    /// Distinguishes ways to run the same kernel, such as `sub32`; empty for the default.
+    /// Distinguishes variants of the same kernel, such as `sub32`; empty for the default.
     pub variant: &'static str,
-    /// A row of OPS, or what the kernel's `slots` understands.
+    /// A row of OPS, or another name that the kernel's `slots` accepts.
     pub op: &'static str,
     /// Bindings beyond the kernel's own.
     added: SmallVec<[Binding; 3]>,
@@ -115,7 +115,7 @@ pub struct Specialization {
     pub overrides: SmallVec<[(&'static str, u32); 2]>,
     /// The ops of a fused expression.
     pub steps: Option<Arc<[Step]>>,
-    /// Invocations of a workgroup, and the value of `override WORKGROUP`.
+    /// Invocations of a workgroup; the value of `override WORKGROUP`.
     pub workgroup: u32,
     /// Features that the shader needs.
     pub features: wgpu::Features,
@@ -137,7 +137,7 @@ impl PartialEq for Specialization {
 impl Eq for Specialization {}
 impl Hash for Specialization {
     fn hash<H: Hasher>(&self, h: &mut H) {
-        // Every lookup of a pipeline hashes its key: leave out what rarely differs alone.
+        // Every pipeline lookup hashes its key. Skip fields that rarely differ alone.
         std::ptr::hash(self.kernel, h);
         self.variant.hash(h);
         self.op.hash(h);
@@ -237,20 +237,20 @@ impl Specialization {
         found.map(|(_, value)| *value)
     }
 
-    /// Whether only naga can read it: browsers have no cooperative matrices.
+    /// Whether the shader only works natively: browsers have no cooperative matrices.
     pub fn is_native(&self) -> bool {
         let native = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
         self.features.contains(native)
     }
 
-    /// Whether `name` is that of its kernel, or `kernel.variant`.
+    /// Whether `name` is the kernel's name, or `kernel.variant`.
     pub fn is_named(&self, name: &str) -> bool {
         let rest = name.strip_prefix(self.kernel.name);
         rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('.') == Some(self.variant))
     }
 
     /// The pipeline's label, for example `unary.uexp.f32:flat.f32:put` or `gemv_k.sub32.1x2.f16:raw.f16:raw.f16:set.SPAN=32`. Added
-    /// bindings show their names: `e=f16:words`.
+    /// bindings include their names: `e=f16:words`.
     pub fn name(&self) -> String {
         let mut name = self.kernel.name.to_string();
         for part in [self.variant, self.op] {

@@ -1,4 +1,4 @@
-//! The steps of a fused elementwise kernel, and their part of its name.
+//! The steps of a fused elementwise kernel, and their part of the kernel's name.
 
 use std::fmt::Write as _;
 
@@ -24,14 +24,14 @@ pub enum Arg {
 pub struct Step {
     /// A row of OPS, `cast` or `where_cond`.
     pub op: &'static str,
-    /// Arguments with the dtype that the op reads them as, which may differ from the stored one in all but size: `where_cond`
-    /// reads bits.
+    /// Arguments, each with the dtype as which the op reads it. This may be another dtype of the same size than the stored one:
+    /// `where_cond` reads bits.
     pub args: SmallVec<[(Arg, DType); 3]>,
     pub out: DType,
 }
 
 impl Step {
-    /// Whether `op` is a row of OPS, so that an operator file must be linked.
+    /// Whether `op` is a row of OPS, which requires linking an operator file.
     pub fn is_op(&self) -> bool {
         OPS.iter().any(|row| row.name == self.op)
     }
@@ -41,7 +41,7 @@ impl Step {
     }
 }
 
-/// For example `usilu:f16(a)+bmul:f16(0,b)`: letters are operands, numbers earlier steps.
+/// For example `usilu:f16(a)+bmul:f16(0,b)`: letters are operands, numbers are earlier steps.
 pub(crate) fn name(steps: &[Step]) -> String {
     let mut name = String::new();
     for (i, step) in steps.iter().enumerate() {

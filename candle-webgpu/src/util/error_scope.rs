@@ -1,7 +1,7 @@
 //! wgpu's error scopes.
 
-/// Runs `make` in an error scope and returns its result and the error. Always `None` in a browser, which reports errors later: the next
-/// readback returns them.
+/// Runs `make` in an error scope and returns its result and the error, if any. In a browser the error is always `None`: browsers report
+/// errors later, and the next readback returns them.
 pub(crate) fn scoped<T>(
     device: &wgpu::Device,
     filter: wgpu::ErrorFilter,

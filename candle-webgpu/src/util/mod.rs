@@ -1,4 +1,4 @@
-//! Helpers that know nothing of GPUs.
+//! Helpers that do not depend on the rest of the crate.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -15,6 +15,6 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     let me = std::thread::current().id();
     let others = threads.into_iter().filter(|t| t.thread().id() != me);
-    // The panic of a worker is stored as an error of its device.
+    // Ignore panics: a worker's panic is already stored as an error of its device.
     others.for_each(|thread| drop(thread.join()));
 }
