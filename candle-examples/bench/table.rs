@@ -3,7 +3,7 @@
 use crate::results::{Outcome, Results, Row, Timed};
 use crate::workload::Unit;
 
-/// The header: device, scale, and column names.
+/// The header: device, scale, best rates, and column names.
 pub fn head(results: &Results) -> String {
     let Results {
         scale,

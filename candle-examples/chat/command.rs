@@ -17,10 +17,10 @@ pub enum Input<'a> {
 
 #[rustfmt::skip]
 const COMMANDS: &[(&str, Command, &str)] = &[
-    ("/help",  Command::Help,  "these lines"),
-    ("/clear", Command::Clear, "forget the conversation"),
+    ("/help",  Command::Help,  "show this help"),
+    ("/clear", Command::Clear, "start a new conversation"),
     ("/stats", Command::Stats, "tokens, speed and memory so far"),
-    ("/quit",  Command::Quit,  "end; so do /exit, Ctrl-D, and Ctrl-C at the prompt"),
+    ("/quit",  Command::Quit,  "quit (also /exit, Ctrl-D, and Ctrl-C at the prompt)"),
     ("/exit",  Command::Quit,  ""),
 ];
 
@@ -41,7 +41,7 @@ pub fn parse(line: &str) -> Input<'_> {
 pub fn help() -> String {
     let told = COMMANDS.iter().filter(|(.., about)| !about.is_empty());
     let line = |(name, _, about): &(&str, Command, &str)| format!("  {name:<8}{about}\n");
-    told.map(line).collect::<String>() + "  Ctrl-C  end a reply\n"
+    told.map(line).collect::<String>() + "  Ctrl-C  stop a reply\n"
 }
 
 #[cfg(test)]

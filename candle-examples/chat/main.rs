@@ -70,7 +70,7 @@ fn talk(session: &mut Session, args: &Args) -> anyhow::Result<()> {
             Input::Command(Command::Clear) => session.clear(),
             Input::Command(Command::Stats) => eprint!("{}", session.stats()),
             Input::Command(Command::Quit) => return Ok(()),
-            Input::Unknown(text) => eprint!("no such command: {text}\n{}", command::help()),
+            Input::Unknown(text) => eprint!("unknown command: {text}\n{}", command::help()),
         }
     }
 }

@@ -146,7 +146,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
     device.synchronize()?;
     let made = start.elapsed();
     eprintln!(
-        "weights of {} made in {:.1} s",
+        "weights of {} created in {:.1} s",
         args.shape.name,
         made.as_secs_f64()
     );

@@ -141,7 +141,7 @@ pub fn read_config(path: &Path) -> Result<(Config, Option<DType>)> {
     if heads == 0 || kv_heads == 0 || hidden % heads != 0 || heads % kv_heads != 0 {
         return Err(bad(
             path,
-            format!("{heads} heads with {kv_heads} key-value heads do not divide {hidden}"),
+            format!("a hidden size of {hidden} does not divide into {heads} heads with {kv_heads} key-value heads"),
         ));
     }
     let angles = config.max_position_embeddings.checked_mul(hidden / heads);
@@ -150,7 +150,7 @@ pub fn read_config(path: &Path) -> Result<(Config, Option<DType>)> {
         return Err(bad(
             path,
             format!(
-                "max_position_embeddings is {positions}, with heads of {}",
+                "max_position_embeddings of {positions} with a head_dim of {} is too large",
                 hidden / heads
             ),
         ));

@@ -90,7 +90,7 @@ fn check_header(words: [i32; 7]) -> Result<Config, Problem> {
     }
     if words[5] < 0 {
         return Err(Problem::Unsupported(
-            "llama2.c checkpoints with a classifier of their own",
+            "llama2.c checkpoints with a separate classifier",
         ));
     }
     // Far above any real model.
@@ -103,17 +103,17 @@ fn check_header(words: [i32; 7]) -> Result<Config, Problem> {
         sizes
     else {
         return Err(Problem::Bad(format!(
-            "its header {words:?} is none of llama2.c's"
+            "its header {words:?} is not a llama2.c header"
         )));
     };
     if n_layers > 4096 || dim % n_heads != 0 || (dim / n_heads) % 2 != 0 {
         return Err(Problem::Bad(format!(
-            "its header {words:?} is none of llama2.c's"
+            "its header {words:?} is not a llama2.c header"
         )));
     }
     if n_kv_heads != n_heads {
         return Err(Problem::Unsupported(
-            "llama2.c checkpoints with fewer key and value heads than heads",
+            "llama2.c checkpoints with fewer key-value heads than query heads",
         ));
     }
     Ok(Config {

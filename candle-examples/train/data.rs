@@ -45,7 +45,7 @@ impl Text {
         }
         Err(Error::Unsupported {
             what: format!(
-                "with {context} letters of context on a text of {}",
+                "a context of {context} letters with a text of {} letters",
                 self.ids.len()
             ),
         })

@@ -110,7 +110,7 @@ pub enum Error {
     )]
     Lost { adapter: String, reason: String },
 
-    /// The device accepts no more work.
+    /// A submit did not finish in time. The device accepts no more work.
     #[error(
         "{adapter} did not finish a submit for {seconds} s (CANDLE_WEBGPU_TIMEOUT); in flight: {kernels}. Create a new device with \
          Device::new_webgpu"

@@ -43,7 +43,10 @@ fn entry(fetcher: &mut Fetcher, folder: &Path, name: &str) -> Result<Value> {
     let offer = OFFERS.iter().find(|offer| offer.name == name);
     let entry = CATALOGUE.iter().find(|entry| entry.name == name);
     let (Some(offer), Some(entry)) = (offer, entry) else {
-        bail!("no model {name}; there are {}", self::names().join(", "));
+        bail!(
+            "unknown model {name}; available: {}",
+            self::names().join(", ")
+        );
     };
     let mut put = |artifact: &Artifact| -> Result<PathBuf> {
         let from = fetcher.get(artifact)?;

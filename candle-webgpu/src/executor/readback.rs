@@ -95,7 +95,11 @@ impl Executor {
         if from + bytes > value.bytes() {
             return Err(Error::Invalid {
                 op: "readback",
-                message: format!("bytes {from}..{} of {}", from + bytes, value.bytes()),
+                message: format!(
+                    "bytes {from}..{} exceed the value's {} bytes",
+                    from + bytes,
+                    value.bytes()
+                ),
             });
         }
         Ok(())

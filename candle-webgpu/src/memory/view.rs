@@ -43,7 +43,7 @@ impl<'a> View<'a> {
         Err(Error::Invalid {
             op,
             message: format!(
-                "dims {dims:?} by strides {strides:?} from {offset} on reach past {there} elements"
+                "dims {dims:?} with strides {strides:?} and offset {offset} reach past {there} elements"
             ),
         })
     }
@@ -122,7 +122,7 @@ pub fn merge<const N: usize>(
         if out.rank == MAX_RANK {
             return Err(Error::Invalid {
                 op,
-                message: format!("more than {MAX_RANK} dims that do not merge"),
+                message: format!("the layout has more than {MAX_RANK} dims that do not merge"),
             });
         }
         out.dims[out.rank] = to_u32(op, size)?;
