@@ -24,7 +24,7 @@ pub enum Files {
     },
 }
 
-/// Loads a model. Without `dtype`, uses the checkpoint's; f32 on the CPU.
+/// Loads a model. Without `dtype`, uses the checkpoint's dtype, or f32 on the CPU.
 pub fn load(files: &Files, dtype: Option<DType>, device: &Device) -> Result<Loaded> {
     match files {
         Files::Llama2c { weights, tokenizer } => {

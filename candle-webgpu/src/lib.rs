@@ -3,7 +3,7 @@
 //! Three tables describe the backend: [`op::OPS`], [`dtype::DTYPES`] and [`dtype::quant::QUANTS`]. Ops are asynchronous: an op records a
 //! dispatch and returns; only a readback waits.
 
-// Whether wgpu's types are `Send` takes the compiler more than 128 steps.
+// Checking that wgpu's types are `Send` exceeds the default limit of 128.
 #![recursion_limit = "256"]
 
 /// The text of a file in `wgsl/`.

@@ -2,7 +2,7 @@
 // 2 (v % 4) and up of bytes 32 (v / 4) .. + 32 of q, and bytes 2 v, 2 v + 1 of the scales (s low, t high).
 // A group of 4 blocks: (d, e) 4 x 4 bytes | scales 4 x 16 bytes | q 4 x 64 bytes.
 
-// slots: stand-ins for what a kernel with a quantized operand `w` and lib/unit.wgsl provide.
+// slots: stand-ins for the declarations of a kernel with a quantized operand `w`, and of quant/unit.wgsl.
 struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn w_word(i: u32) -> u32 { return i; }

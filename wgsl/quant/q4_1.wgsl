@@ -1,7 +1,7 @@
 // Q4_1: blocks of 32, d n + m with n in four bits: element i is the low half of byte i, i + 16 the high half.
 // A group of 4 blocks: (d, m) 4 x 4 bytes | n 4 x 16 bytes.
 
-// slots: stand-ins for what a kernel with a quantized operand `w` and lib/unit.wgsl provide.
+// slots: stand-ins for the declarations of a kernel with a quantized operand `w`, and of quant/unit.wgsl.
 struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn w_word(i: u32) -> u32 { return i; }

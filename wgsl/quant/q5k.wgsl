@@ -2,7 +2,7 @@
 // in Q4_K, the fifth from bit v of the bytes of h.
 // A block in its GGUF layout: (d, e) 4 bytes | scales 12 bytes | h 32 bytes | n 128 bytes.
 
-// slots: stand-ins for what a kernel with a quantized operand `w` and lib/unit.wgsl provide.
+// slots: stand-ins for the declarations of a kernel with a quantized operand `w`, and of quant/unit.wgsl.
 struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn unit_scales_mins(head: vec4<u32>, late: bool) -> vec2<u32> { return head.xy; }

@@ -3,7 +3,7 @@
 // 32 a .. + 32 of h, and scales 2 v, 2 v + 1.
 // A group of 8 blocks: d 8 x 2 bytes | scales 8 x 16 bytes | h 8 x 64 bytes | l 8 x 128 bytes.
 
-// slots: stand-ins for what a kernel with a quantized operand `w` and lib/unit.wgsl provide.
+// slots: stand-ins for the declarations of a kernel with a quantized operand `w`, and of quant/unit.wgsl.
 struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
 fn w_at(i: u32) -> vec4<u32> { return vec4<u32>(i); }
 fn w_word(i: u32) -> u32 { return i; }

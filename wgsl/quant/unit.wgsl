@@ -1,7 +1,7 @@
 // A unit: 32 consecutive elements of a quantized operand. The files of quant/ return its parts: element i is
 // factor.x scale[i / 16] q_i + factor.y shift[i / 16], where q_i is a signed byte, and scales and shifts are integers.
 
-// slots: stand-ins for what a file of quant/ provides.
+// slots: stand-ins for the declarations of a file of quant/.
 const W_SPAN = 1u;
 struct Raw { q: u32 }
 fn w_load(u: u32) -> Raw { return Raw(u); }

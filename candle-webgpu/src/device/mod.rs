@@ -158,7 +158,7 @@ impl Device {
     }
 
     /// Sets the fusion rules for all clones of the device, in the syntax of [`crate::REWRITE_VAR`]; an empty list is the default. Ops
-    /// recorded before use the old rules.
+    /// recorded earlier use the old rules.
     pub fn rewrite_by(&self, rules: &str) -> Result<()> {
         let rules = RuleSet::parse(env::REWRITE_VAR, rules, self.software())?;
         let mut pending = lock(&self.pending);
@@ -206,7 +206,7 @@ impl Device {
         self.executor().read(self, value, from, bytes)
     }
 
-    /// Starts to read the bytes `from..from + bytes` of a value. Returns the state after everything recorded before.
+    /// Starts to read the bytes `from..from + bytes` of a value, as they are after everything recorded so far.
     pub fn read_async(&self, value: &Value, from: u64, bytes: u64) -> Result<Reading> {
         Reading::start(self.executor().clone(), self, value, from, bytes)
     }

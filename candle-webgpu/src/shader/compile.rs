@@ -9,7 +9,7 @@ use crate::shader::{link_for, Specialization, Target, Traits, PARAMS_SLOT};
 use crate::util::lock;
 use crate::util::scoped;
 
-/// The number of storage buffers and a mask of the written ones: the key of a bind group layout.
+/// The number of storage buffers, and a bit mask of those that are written: the key of a bind group layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Signature {
     pub count: u8,
