@@ -120,8 +120,8 @@ fn bench_section(entry: &Value, bench: &Value) -> Result<String> {
         cells.push(row);
     }
     Ok(format!(
-        "## Single ops: {}\n\n`{}`, recorded in commit {}, {}: medians of {} samples by the GPU's clock. \
-         Bytes are counted once each way.\n\n{}\n",
+        "## Single ops: {}\n\n`{}`, recorded in commit {}, {}: medians of {} samples, timed by the GPU. \
+         Each input is counted as read once, each result as written once.\n\n{}\n",
         text(entry, "adapter")?,
         text(entry, "file")?,
         text(entry, "recorded_in")?,
