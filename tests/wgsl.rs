@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{bail, ensure, Context, Result};
 use candle_webgpu::kernel::catalogue;
 use candle_webgpu::op::{Family, OPS};
-use candle_webgpu::shader::{link, link_for, Access, Specialization, Target, Traits};
+use candle_webgpu::shader::{link, link_for, Access, Field, Specialization, Target, Traits};
 use naga::{AddressSpace, StorageAccess};
 use rayon::prelude::*;
 
@@ -122,35 +122,53 @@ fn builtins(module: &naga::Module) -> Result<()> {
     Ok(())
 }
 
-/// The fields of a kernel's parameters lie in Rust where WGSL looks for them.
-fn params(spec: &Specialization, module: &naga::Module) -> Result<()> {
-    let layout = spec.kernel.params;
-    if layout.fields.is_empty() {
-        return Ok(());
-    }
+/// A field of parameters that is not a struct: its name, offset and size.
+type Leaf = (String, usize, usize);
+
+fn wgsl_leaves(module: &naga::Module, ty: naga::Handle<naga::Type>) -> Result<Vec<Leaf>> {
     let mut layouter = naga::proc::Layouter::default();
     layouter.update(module.to_ctx())?;
-    let p = module
-        .global_variables
-        .iter()
-        .find(|(_, v)| v.space == AddressSpace::Uniform);
+    let mut leaves = Vec::new();
+    let mut left = vec![(String::new(), 0, ty)];
+    while let Some((name, at, ty)) = left.pop() {
+        match &module.types[ty].inner {
+            naga::TypeInner::Struct { members, .. } => left.extend(members.iter().map(|m| {
+                let name = m.name.clone().unwrap_or_default();
+                (name, at + m.offset as usize, m.ty)
+            })),
+            _ => leaves.push((name, at, layouter[ty].size as usize)),
+        }
+    }
+    Ok(leaves)
+}
+
+fn rust_leaves(fields: &[Field]) -> Vec<Leaf> {
+    let mut leaves = Vec::new();
+    let mut left: Vec<_> = fields.iter().map(|f| (0, f)).collect();
+    while let Some((at, f)) = left.pop() {
+        let at = at + f.offset;
+        match f.fields {
+            [] => leaves.push((f.name.to_string(), at, f.size)),
+            fields => left.extend(fields.iter().map(|f| (at, f))),
+        }
+    }
+    leaves
+}
+
+/// The fields of a kernel's parameters lie in Rust where WGSL looks for them. What one side says is padding is not compared.
+fn params(spec: &Specialization, module: &naga::Module) -> Result<()> {
+    let mut all = module.global_variables.iter();
+    let p = all.find(|(_, v)| v.space == AddressSpace::Uniform);
     let (_, p) = p.context("no parameters")?;
-    let naga::TypeInner::Struct { members, .. } = &module.types[p.ty].inner else {
-        bail!("the parameters are no struct");
-    };
-    let wgsl = members.iter().map(|m| {
-        let name = m.name.clone().unwrap_or_default();
-        (name, m.offset as usize, layouter[m.ty].size as usize)
-    });
-    let rust = layout
-        .fields
-        .iter()
-        .map(|f| (f.name.to_string(), f.offset, f.size));
-    let is_data = |field: &(String, usize, usize)| !field.0.starts_with("pad");
-    let (wgsl, rust): (Vec<_>, Vec<_>) = (
-        wgsl.filter(is_data).collect(),
-        rust.filter(is_data).collect(),
-    );
+    let mut wgsl = wgsl_leaves(module, p.ty)?;
+    let mut rust = rust_leaves(spec.kernel.params.fields);
+    let both = wgsl.iter().chain(&rust);
+    let is_pad = |f: &&Leaf| f.0.starts_with("pad") && f.0 != "padding";
+    let pads: Vec<Leaf> = both.filter(is_pad).cloned().collect();
+    for leaves in [&mut wgsl, &mut rust] {
+        leaves.retain(|(_, at, size)| !pads.iter().any(|p| p.1 <= *at && at + size <= p.1 + p.2));
+        leaves.sort_by_key(|f| f.1);
+    }
     ensure!(wgsl == rust, "parameters {wgsl:?}, in Rust {rust:?}");
     Ok(())
 }

@@ -172,6 +172,7 @@ const fn field(name: &'static str, offset: usize, words: usize) -> Field {
         name,
         offset,
         size: 4 * words,
+        fields: &[],
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) mod steps;
 
 pub(crate) use link::{function, renamed};
 pub use link::{link, link_for, Target, Text, Traits};
-pub(crate) use params::{params, PARAMS_SLOT};
+pub(crate) use params::{params, Param, PARAMS_SLOT};
 pub use params::{Field, ParamsLayout};
 pub use specialization::{read, read_bound_rw, write, Access, Binding, Kernel, Specialization};
 pub use steps::{Arg, Step};

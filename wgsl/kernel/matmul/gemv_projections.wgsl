@@ -66,7 +66,7 @@ struct Params {
     op: u32,
     blocks: u32, // blocks of ROWS rows
     rounds: u32,
-    epilogue: array<vec4<u32>, 5>, // unused
+    pad_epilogue: array<vec4<u32>, 5>,
     starts: vec4<u32>, // the first workgroup of each matmul, then the number of workgroups
     products: array<vec4<u32>, 3>, // of each matmul: workgroups per block of rows, n, offset and n stride of its matrix
 }

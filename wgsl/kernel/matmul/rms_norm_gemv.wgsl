@@ -20,7 +20,7 @@ fn add_up_of(which: u32, first: u32, row: u32, cols: vec2<u32>) -> Sums {
     var sums = Sums(vec4<f32>(), 0.0);
     for (var q = first; q < p.k / 4u; q += SPAN) {
         let x = a[row / 4u + q];
-        let v = x * alpha[p.norm.x / 4u + q];
+        let v = x * alpha[p.a_batch.x / 4u + q];
         sums.products += vec4<f32>(dot(v, b[cols.x / 4u + q]), dot(v, b[cols.y / 4u + q]), 0.0, 0.0);
         sums.squares += dot(x, x);
     }
@@ -61,7 +61,7 @@ struct Params {
     b_k: u32,
     b_n: u32,
     dims: vec4<u32>,
-    norm: vec4<u32>, // offset of alpha, bits of eps and of 1 / k; they replace the batch strides of a
+    a_batch: vec4<u32>, // of the norm, as one row has no batch: offset of alpha, bits of eps and of 1 / k
     b_batch: vec4<u32>,
     op: u32,
     blocks: u32,
@@ -122,7 +122,7 @@ fn run(ids: Ids, group: u32) {
                 sum += part[first + i];
                 total += square[first + i];
             }
-            let scale = 1.0 / sqrt(total * bitcast<f32>(p.norm.z) + bitcast<f32>(p.norm.y));
+            let scale = 1.0 / sqrt(total * bitcast<f32>(p.a_batch.z) + bitcast<f32>(p.a_batch.y));
             put_of(at.which, n, min(2u, at.n - n), sum * scale);
         }
     }

@@ -4,7 +4,7 @@
 const SPAN = 64u;
 struct Eight { low: vec4<f32>, high: vec4<f32> }
 struct Sums { products: vec4<f32>, squares: f32 }
-struct Params { norm: vec4<u32>, k: u32 }
+struct Params { a_batch: vec4<u32>, k: u32 }
 @group(0) @binding(0) var<uniform> p: Params;
 fn a_eight(row: u32, k: u32) -> Eight { return Eight(vec4<f32>(), vec4<f32>()); }
 fn alpha_eight(row: u32, k: u32) -> Eight { return Eight(vec4<f32>(), vec4<f32>()); }
@@ -15,7 +15,7 @@ fn add_up(first: u32, row: u32, cols: vec2<u32>) -> Sums {
     var sums = Sums(vec4<f32>(), 0.0);
     for (var k = first * 8u; k < p.k; k += SPAN * 8u) {
         let x = a_eight(row, k);
-        let by = alpha_eight(p.norm.x, k);
+        let by = alpha_eight(p.a_batch.x, k);
         sums.products += columns(Eight(x.low * by.low, x.high * by.high), cols, k);
         sums.squares += dot(x.low, x.low) + dot(x.high, x.high);
     }

@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::kernel::conv::Problem;
+use crate::kernel::conv::{Geometry, Problem};
 use crate::kernel::matmul::gemm_coop::{
     all_tiles, tile, tile_slots, Tile, FEATURES, OCTETS, ROUND, UNSCALED,
 };
@@ -13,12 +13,12 @@ use crate::memory::buffer::Value;
 use crate::memory::view::{merge, to_u32};
 use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
-use crate::shader::{read_bound_rw, write, Access, Kernel, Specialization, Text};
+use crate::shader::{params, read_bound_rw, write, Access, Kernel, Specialization, Text};
 
 pub static CONV_COOP: Kernel = Kernel {
     name: "conv_coop",
     source: wgsl!("kernel/matmul/gemm_coop.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: Params::LAYOUT,
     bindings: &[read_bound_rw("a"), read_bound_rw("b"), write("y")],
     workgroup: 128,
     shared: |spec| tile(spec).shared(),
@@ -36,22 +36,17 @@ const MOST_CHANNELS: usize = 1 << 19;
 /// Positions of a line are rounded up to a multiple of it.
 const OCTET: usize = 8;
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct Params {
-    product: MatmulParams,
-    /// The shader's next field is aligned to 8 bytes.
-    pad: u32,
-    size: [u32; 2],
-    out: [u32; 2],
-    taps: [u32; 2],
-    stride: [u32; 2],
-    padding: [u32; 2],
-    dilation: [u32; 2],
-    channel: u32,
-    line: u32,
-    columns: u32,
-    over: u32,
+params! {
+    struct Params {
+        matmul: MatmulParams,
+        /// The shader's next field is aligned to 8 bytes.
+        pad: u32,
+        geometry: Geometry,
+        channel: u32,
+        line: u32,
+        columns: u32,
+        over: u32,
+    }
 }
 
 fn spec(tile: &Tile, steps: bool, whole_k: bool, y: (DType, Access)) -> Specialization {
@@ -150,8 +145,7 @@ impl Problem<'_> {
         }
         let rows = c_out.div_ceil(tile.m as usize) as u32;
         let groups = rows * n.div_ceil(tile.n as usize) as u32;
-        let pair = |v: [usize; 2]| v.map(|v| v as u32);
-        let product = MatmulParams {
+        let matmul = MatmulParams {
             m: c_out as u32,
             n: to_u32(op, n)?,
             k: k / parts,
@@ -172,14 +166,9 @@ impl Problem<'_> {
             rounds: 1,
         };
         let params = Params {
-            product,
+            matmul,
             pad: 0,
-            size: pair([self.x.dims[2], w_in]),
-            out: pair(self.out),
-            taps: pair([kh, kw]),
-            stride: pair(self.stride),
-            padding: pair(self.padding),
-            dilation: pair(self.dilation),
+            geometry: self.geometry(),
             channel: x_strides[1],
             line: x_strides[2],
             columns: columns as u32,

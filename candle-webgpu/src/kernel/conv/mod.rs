@@ -38,17 +38,25 @@ pub struct ConvParams {
 }
 
 params! {
-    struct Params {
-        c_in: u32,
-        c_out: u32,
-        k: u32,
-        columns: u32,
+    /// Pairs are (h, w).
+    struct Geometry {
+        /// Of an input image.
         size: [u32; 2],
         out: [u32; 2],
         taps: [u32; 2],
         stride: [u32; 2],
         padding: [u32; 2],
         dilation: [u32; 2],
+    }
+}
+
+params! {
+    struct Params {
+        c_in: u32,
+        c_out: u32,
+        k: u32,
+        columns: u32,
+        geometry: Geometry,
         x_strides: [u32; 4],
         w_strides: [u32; 4],
         x_offset: u32,
@@ -197,6 +205,18 @@ impl<'a> Problem<'a> {
         })
     }
 
+    fn geometry(&self) -> Geometry {
+        let pair = |v: [usize; 2]| v.map(|v| v as u32);
+        Geometry {
+            size: pair([self.x.dims[2], self.x.dims[3]]),
+            out: pair(self.out),
+            taps: pair([self.w.dims[2], self.w.dims[3]]),
+            stride: pair(self.stride),
+            padding: pair(self.padding),
+            dilation: pair(self.dilation),
+        }
+    }
+
     fn positions(&self) -> usize {
         self.out[0] * self.out[1]
     }
@@ -248,18 +268,12 @@ impl<'a> Problem<'a> {
         let (x_offset, x_strides) = x.steps(self.op)?;
         let (w_offset, w_strides) = w.steps(self.op)?;
         let (spec, rows, grid) = self.plan(device, n)?;
-        let pair = |v: [usize; 2]| v.map(|v| v as u32);
         let params = Params {
             c_in: self.w.dims[1] as u32,
             c_out: c_out as u32,
             k: to_u32(self.op, self.k())?,
             columns: to_u32(self.op, self.columns())?,
-            size: pair([self.x.dims[2], w_in]),
-            out: pair(self.out),
-            taps: pair([self.w.dims[2], self.w.dims[3]]),
-            stride: pair(self.stride),
-            padding: pair(self.padding),
-            dilation: pair(self.dilation),
+            geometry: self.geometry(),
             x_strides,
             w_strides,
             x_offset,

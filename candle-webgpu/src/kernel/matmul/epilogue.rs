@@ -19,32 +19,33 @@ use crate::kernel::matmul::gemv_dot::GEMV_DOT;
 use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::store;
 use crate::kernel::matmul::{gemm, gemm_coop, gemv, gemv_dot, gemv_projections};
-use crate::shader::{read, Access, Arg, Kernel, Specialization, Step, Text};
+use crate::shader::{params, read, Access, Arg, Kernel, Specialization, Step, Text};
 
 /// The most operands of the steps besides the matmul, and the most steps with scalars: the room in the parameters.
 pub(crate) const MAX_READS: usize = 2;
 pub(crate) const MAX_SCALARS: usize = 2;
 
-/// The tail of the matmul parameters.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, bytemuck::Pod, bytemuck::Zeroable)]
-pub(crate) struct Epilogue {
-    pub zero: u32,
-    /// For a pair, the offset of c minus that of b, in elements of their own bindings. It may wrap.
-    pub step: u32,
-    pub pad: [u32; 2],
-    pub scalars: [[u32; 4]; MAX_SCALARS],
-    /// For each operand: its offset, its period in elements, and the index of the last element of y.
-    pub reads: [[u32; 4]; MAX_READS],
+params! {
+    /// The tail of the matmul parameters.
+    #[derive(Default)]
+    pub(crate) struct Epilogue {
+        pub zero: u32,
+        /// For a pair, the offset of c minus that of b, in elements of their own bindings. It may wrap.
+        pub step: u32,
+        pub pad: [u32; 2],
+        pub scalars: [[u32; 4]; MAX_SCALARS],
+        /// For each operand: its offset, its period in elements, and the index of the last element of y.
+        pub reads: [[u32; 4]; MAX_READS],
+    }
 }
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-pub(crate) struct Params {
-    pub matmul: MatmulParams,
-    /// The shader's next field is aligned to 16 bytes.
-    pub pad: u32,
-    pub epilogue: Epilogue,
+params! {
+    pub(crate) struct Params {
+        pub matmul: MatmulParams,
+        /// The shader's next field is aligned to 16 bytes.
+        pub pad: u32,
+        pub epilogue: Epilogue,
+    }
 }
 
 impl Params {

@@ -2,6 +2,7 @@
 
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::kernel::matmul::problem::Params;
 use crate::kernel::norm::flat;
 use crate::kernel::WORKGROUP;
 use crate::memory::buffer::Value;
@@ -12,7 +13,7 @@ use crate::shader::{read, write, Access, Kernel, Specialization};
 pub static MATMUL_F64: Kernel = Kernel {
     name: "matmul_f64",
     source: wgsl!("kernel/matmul/matmul_f64.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: Params::LAYOUT.first(15),
     bindings: &[read("a"), read("b"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,

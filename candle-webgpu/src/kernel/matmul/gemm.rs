@@ -3,14 +3,14 @@
 use crate::dtype::quant::QUANTS;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::kernel::matmul::epilogue::y_put;
+use crate::kernel::matmul::epilogue::{y_put, Params};
 use crate::kernel::matmul::store::FLOATS;
 use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 
 pub static GEMM: Kernel = Kernel {
     name: "gemm",
     source: wgsl!("kernel/matmul/gemm.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: Params::LAYOUT,
     bindings: &[read("a"), read("b"), write("y")],
     workgroup: 256,
     shared,

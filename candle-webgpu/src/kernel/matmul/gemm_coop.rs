@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::kernel::matmul::epilogue::y_put_by;
+use crate::kernel::matmul::epilogue::{y_put_by, Params};
 use crate::recorder::gpu::Gpu;
 use crate::shader::{read, read_bound_rw, write, Access, Kernel, Specialization, Text};
 
@@ -15,7 +15,7 @@ pub(crate) const FEATURES: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERA
 pub static GEMM_COOP: Kernel = Kernel {
     name: "gemm_coop",
     source: wgsl!("kernel/matmul/gemm_coop.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: Params::LAYOUT,
     bindings: &[read_bound_rw("a"), read_bound_rw("b"), write("y")],
     workgroup: THREADS,
     shared: |spec| tile(spec).shared(),

@@ -19,7 +19,7 @@ pub(crate) const SUB: wgpu::Features = wgpu::Features::SUBGROUP;
 pub static GEMV_K: Kernel = Kernel {
     name: "gemv_k",
     source: wgsl!("kernel/matmul/gemv_k.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: epilogue::Params::LAYOUT,
     bindings: BINDINGS,
     workgroup: MEMORY.workgroup,
     shared: |spec| tile(spec).rows * spec.workgroup * 16,
@@ -31,7 +31,7 @@ pub static GEMV_K: Kernel = Kernel {
 pub static GEMV_N: Kernel = Kernel {
     name: "gemv_n",
     source: wgsl!("kernel/matmul/gemv_n.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: epilogue::Params::LAYOUT,
     bindings: BINDINGS,
     workgroup: 256,
     shared: |_| 256 * 16,

@@ -7,7 +7,7 @@ use crate::dtype::DType;
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::gemv::{with_ids, SUB};
 use crate::kernel::matmul::gemv_dot_slots;
-use crate::kernel::matmul::gemv_projections::with_matrices;
+use crate::kernel::matmul::gemv_projections::{with_matrices, Params};
 use crate::kernel::matmul::rms_norm_gemv::is_normed;
 use crate::kernel::matmul::store::FLOATS;
 use crate::recorder::gpu::Gpu;
@@ -22,7 +22,7 @@ const WORKGROUP: u32 = 256;
 pub static GEMV_DOT: Kernel = Kernel {
     name: "gemv_dot",
     source: wgsl!("kernel/matmul/gemv_dot.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: Params::LAYOUT,
     bindings: &[read("a"), read("b"), write("y")],
     workgroup: WORKGROUP,
     shared: |spec| {

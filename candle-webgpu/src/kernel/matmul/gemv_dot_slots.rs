@@ -101,73 +101,62 @@ fn bindings(spec: &Specialization, of: &[usize], text: &mut Text) {
 
 /// The part of y that a workgroup owns, the loads of its columns and the stores of its accumulators.
 fn matmuls(spec: &Specialization, text: &mut Text) -> Result<()> {
-    let projections = is_projections(spec);
+    let (projections, pair) = (is_projections(spec), epilogue::is_pair(spec));
     if projections {
         text.file(wgsl!("kernel/matmul/place_projection.wgsl"));
     } else {
         text.file(wgsl!("lib/batch.wgsl"));
         text.file(wgsl!("kernel/matmul/place_batch.wgsl"));
     }
-    let (parameter, scaled) = match is_normed(spec) {
-        true => ("sums", "let v = sums * factor();"),
-        false => ("v", ""),
-    };
-    let y_put_of = format!("y_put_of(which: u32, at: u32, count: u32, {parameter}: vec4<f32>)");
     let cols = tile(spec).cols;
-    if epilogue::is_pair(spec) {
-        let own = cols / 2;
-        text.part_of(wgsl!("kernel/matmul/gemv_dot_pair.wgsl"), &[]);
-        let of = |c| if c < own { "w" } else { "c" };
-        let loads =
-            (0..cols).map(|c| format!("spans[{c}] = {}_load(unit_of(w, n, {c}u, s));", of(c)));
-        load(loads.collect(), text);
-        let gap = if scaled.is_empty() { "" } else { "\n    " };
-        text.line(format!(
-            "fn {y_put_of} {{ {scaled}{gap}y_put(at, count, v); }}"
-        ));
-        return epilogue::y_put(spec, own, text);
-    }
-    text.line(
-        "fn unit_of(w: Matrix, n: u32, c: u32, s: u32) -> u32 { return unit_at(w, n + c, s); }",
-    );
     let (mut loads, mut stores) = (Vec::new(), Vec::new());
-    let most = if projections { MOST } else { 1 };
-    for (which, matrix) in matrices(spec).iter().enumerate().take(most) {
-        let from = match which {
-            0 => "w",
-            _ => matrix.0,
-        };
-        if projections {
+    if pair {
+        text.part_of(wgsl!("kernel/matmul/gemv_dot_pair.wgsl"), &[]);
+        for c in 0..cols {
+            let of = if c < cols / 2 { "w" } else { "c" };
+            loads.push(format!("spans[{c}] = {of}_load(unit_of(w, n, {c}u, s));"));
+        }
+        stores.push(store("y"));
+    } else {
+        text.line(
+            "fn unit_of(w: Matrix, n: u32, c: u32, s: u32) -> u32 { return unit_at(w, n + c, s); }",
+        );
+        let most = if projections { MOST } else { 1 };
+        for (which, (b, y)) in matrices(spec).into_iter().enumerate().take(most) {
             if which > 0 {
                 bindings(spec, &[1 + 2 * which, 2 + 2 * which], text);
             }
-            put(spec, 2 + 2 * which, matrix.1, text)?;
-        } else {
-            epilogue::y_put(spec, cols, text)?;
+            if projections {
+                put(spec, 2 + 2 * which, y, text)?;
+            } else {
+                epilogue::y_put(spec, cols, text)?;
+            }
+            let of = if which == 0 { "w" } else { b };
+            loads.push(format!(
+                "for (var c = 0u; c < COLS; c++) {{ spans[c] = {of}_load(unit_of(w, n, c, s)); }}"
+            ));
+            stores.push(store(y));
         }
-        loads.push(format!(
-            "for (var c = 0u; c < COLS; c++) {{ spans[c] = {from}_load(unit_of(w, n, c, s)); }}"
-        ));
-        stores.push(store(matrix));
     }
     if projections {
-        loads = switch(loads.into_iter(), "{}");
-        stores = switch(stores.into_iter(), "{}");
+        loads = switch(loads, "{}");
+        stores = switch(stores, "{}");
     }
-    load(loads, text);
-    if !scaled.is_empty() {
-        stores.insert(0, scaled.to_string());
-    }
-    text.unrolled(&y_put_of, stores);
-    Ok(())
-}
-
-/// Loads the spans of the columns of matrix `which`.
-fn load(mut loads: Vec<String>, text: &mut Text) {
     loads.insert(0, "var spans: Spans;".into());
     loads.push("return spans;".into());
     text.unrolled(
         "load(which: u32, w: Matrix, n: u32, s: u32) -> Spans",
         loads,
     );
+    let mut v = "v";
+    if is_normed(spec) {
+        v = "sums";
+        stores.insert(0, "let v = sums * factor();".into());
+    }
+    let head = format!("y_put_of(which: u32, at: u32, count: u32, {v}: vec4<f32>)");
+    text.unrolled(&head, stores);
+    if pair {
+        epilogue::y_put(spec, cols / 2, text)?;
+    }
+    Ok(())
 }

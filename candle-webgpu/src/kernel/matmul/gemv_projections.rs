@@ -15,12 +15,13 @@ use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::store::{put, FLOATS};
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
-use crate::shader::{read, write, Access, Kernel, Specialization, Text};
+use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
 
 /// Has the variants of [`GEMV_K`]; the second and third matrix and their results are added bindings.
 pub static GEMV_PROJECTIONS: Kernel = Kernel {
     name: "gemv_projections",
     source: wgsl!("kernel/matmul/gemv_projections.wgsl"),
+    params: Params::LAYOUT,
     slots,
     ..GEMV_K
 };
@@ -146,18 +147,18 @@ pub(crate) fn is_two(spec: &Specialization) -> bool {
     is_projections(spec) && spec.added().len() == 2
 }
 
-/// Shared parameters, then those of each matrix.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-pub(crate) struct Params {
-    matmul: MatmulParams,
-    /// The shader's next field is aligned to 16 bytes.
-    pad: u32,
-    epilogue: Epilogue,
-    /// The first workgroup of each matmul, then the number of workgroups.
-    starts: [u32; 4],
-    /// For each matmul: workgroups per row block, n, and the offset and n stride of its matrix.
-    products: [[u32; 4]; MOST],
+params! {
+    /// Shared parameters, then those of each matrix.
+    pub(crate) struct Params {
+        matmul: MatmulParams,
+        /// The shader's next field is aligned to 16 bytes.
+        pad: u32,
+        epilogue: Epilogue,
+        /// The first workgroup of each matmul, then the number of workgroups.
+        starts: [u32; 4],
+        /// For each matmul: workgroups per row block, n, and the offset and n stride of its matrix.
+        products: [[u32; 4]; MOST],
+    }
 }
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
@@ -178,7 +179,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let cases = matrices.iter();
     let cases = cases.map(|(b, _)| format!("return add_up_{b}(first, rows, cols);"));
     text.unrolled(&head, switch(cases, &format!("{{ return {sums}(); }}")));
-    text.unrolled(PUT_OF, switch(matrices.iter().map(store), "{}"));
+    text.unrolled(PUT_OF, switch(matrices.iter().map(|(_, y)| store(y)), "{}"));
     Ok(())
 }
 
@@ -191,12 +192,12 @@ pub(crate) fn matrices(spec: &Specialization) -> SmallVec<[(&'static str, &'stat
 /// The function that stores to the results, each by its [`store`].
 pub(crate) const PUT_OF: &str = "put_of(which: u32, at: u32, count: u32, v: vec4<f32>)";
 
-pub(crate) fn store((_, y): &(&str, &str)) -> String {
+pub(crate) fn store(y: &str) -> String {
     format!("{y}_put(at, count, v);")
 }
 
 /// The lines of a switch to the statements of projection `which`.
-pub(crate) fn switch(cases: impl Iterator<Item = String>, default: &str) -> Vec<String> {
+pub(crate) fn switch(cases: impl IntoIterator<Item = String>, default: &str) -> Vec<String> {
     let mut lines = vec!["switch which {".to_string()];
     lines.extend(
         (0..)

@@ -7,34 +7,34 @@ use crate::kernel::matmul::gemm::Reading;
 use crate::kernel::matmul::plan::Plan;
 use crate::memory::view::{merge, to_u32, View};
 use crate::recorder::op::Grid;
-use crate::shader::Access;
+use crate::shader::{params, Access};
 
 pub(crate) const OP: &str = "matmul";
 
 /// Batch dims, after merging, that fit into the kernel parameters.
 pub(crate) const BATCH_DIMS: usize = 4;
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-pub(crate) struct Params {
-    pub m: u32,
-    pub n: u32,
-    pub k: u32,
-    pub batch: u32,
-    pub groups: u32,
-    pub rows: u32,
-    pub a_offset: u32,
-    pub b_offset: u32,
-    pub a_m: u32,
-    pub a_k: u32,
-    pub b_k: u32,
-    pub b_n: u32,
-    pub dims: [u32; BATCH_DIMS],
-    pub a_batch: [u32; BATCH_DIMS],
-    pub b_batch: [u32; BATCH_DIMS],
-    pub op: u32,
-    pub blocks: u32,
-    pub rounds: u32,
+params! {
+    pub(crate) struct Params {
+        pub m: u32,
+        pub n: u32,
+        pub k: u32,
+        pub batch: u32,
+        pub groups: u32,
+        pub rows: u32,
+        pub a_offset: u32,
+        pub b_offset: u32,
+        pub a_m: u32,
+        pub a_k: u32,
+        pub b_k: u32,
+        pub b_n: u32,
+        pub dims: [u32; BATCH_DIMS],
+        pub a_batch: [u32; BATCH_DIMS],
+        pub b_batch: [u32; BATCH_DIMS],
+        pub op: u32,
+        pub blocks: u32,
+        pub rounds: u32,
+    }
 }
 
 /// An operand: its strides, in elements, along k, along the other dim (m or n) and across the batch.

@@ -13,12 +13,12 @@ use crate::memory::pool::GRAIN;
 use crate::memory::split::Part;
 use crate::memory::view::{to_u32, View};
 use crate::recorder::Recorder;
-use crate::shader::{read, write, Access, Kernel, Specialization};
+use crate::shader::{params, read, write, Access, Kernel, Specialization};
 
 pub static DEQUANTIZE: Kernel = Kernel {
     name: "dequantize",
     source: wgsl!("kernel/matmul/dequantize.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: Params::LAYOUT,
     bindings: &[read("x"), write("y")],
     workgroup: WORKGROUP,
     shared: |_| 0,
@@ -29,13 +29,33 @@ pub static DEQUANTIZE: Kernel = Kernel {
 pub static DEQUANTIZE_ROWS: Kernel = Kernel {
     name: "dequantize_rows",
     source: wgsl!("kernel/matmul/dequantize_rows.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: RowsParams::LAYOUT,
     bindings: &[read("x"), read("ids"), write("y"), write("fault")],
     workgroup: WORKGROUP,
     shared: |_| 0,
     features: wgpu::Features::empty(),
     slots: |_, _| Ok(()),
 };
+
+params! {
+    struct Params {
+        /// Of y.
+        units: u32,
+    }
+}
+
+params! {
+    struct RowsParams {
+        units: u32,
+        row: u32,
+        ids_offset: u32,
+        ids_step: u32,
+        size: u32,
+        op: u32,
+        first: u32,
+        run: u32,
+    }
+}
 
 /// Elements that are dequantized at a time.
 const UNIT: usize = 32;
@@ -163,7 +183,7 @@ impl Recorder {
             };
             let spec = dequantize_spec(x.quant, to);
             let operands = [x.range(from, size), part];
-            self.record(spec, &operands, &[units], threads(size / UNIT))?;
+            self.record(spec, &operands, &Params { units }, threads(size / UNIT))?;
         }
         Ok(y)
     }
@@ -197,16 +217,16 @@ impl Recorder {
         let op = self.note_fault(OP);
         // Each run of rows of x fills the rows of y whose ids are in it.
         for (first, run) in x.runs(self, rows, row, 0) {
-            let params = [
-                to_u32(OP, count / UNIT)?,
-                to_u32(OP, row / UNIT)?,
-                to_u32(OP, ids.offset)?,
-                to_u32(OP, ids.step(0))?,
-                to_u32(OP, rows)?,
+            let params = RowsParams {
+                units: to_u32(OP, count / UNIT)?,
+                row: to_u32(OP, row / UNIT)?,
+                ids_offset: to_u32(OP, ids.offset)?,
+                ids_step: to_u32(OP, ids.step(0))?,
+                size: to_u32(OP, rows)?,
                 op,
-                to_u32(OP, first)?,
-                to_u32(OP, run)?,
-            ];
+                first: to_u32(OP, first)?,
+                run: to_u32(OP, run)?,
+            };
             let operands = [
                 x.range(first * row, run * row),
                 ids_range,

@@ -19,6 +19,7 @@ const MATRICES: [&str; 3] = ["b", "c", "d"];
 pub static RMS_NORM_GEMV: Kernel = Kernel {
     name: "rms_norm_gemv",
     source: wgsl!("kernel/matmul/rms_norm_gemv.wgsl"),
+    params: gemv_projections::Params::LAYOUT,
     shared: |spec| spec.workgroup * 20,
     slots,
     ..GEMV_K
@@ -127,7 +128,7 @@ fn projections(spec: &Specialization, text: &mut Text) -> Result<()> {
     let cases = cases.map(|(b, _)| format!("return add_up_{b}(first, row, cols);"));
     let head = "add_up_of(which: u32, first: u32, row: u32, cols: vec2<u32>) -> Sums";
     text.unrolled(head, switch(cases, "{ return Sums(); }"));
-    text.unrolled(PUT_OF, switch(matrices.iter().map(store), "{}"));
+    text.unrolled(PUT_OF, switch(matrices.iter().map(|(_, y)| store(y)), "{}"));
     Ok(())
 }
 

@@ -10,14 +10,14 @@ use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
 use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
-use crate::shader::{read, write, Access, Kernel, Specialization, Text};
+use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
 
 const WORKGROUP: u32 = 256;
 
 pub static SCALE_LINES: Kernel = Kernel {
     name: "scale_lines",
     source: wgsl!("kernel/matmul/scale_lines.wgsl"),
-    params: crate::shader::ParamsLayout::UNKNOWN,
+    params: Params::LAYOUT,
     bindings: &[read("x"), write("y"), write("line_scales")],
     workgroup: WORKGROUP,
     shared: |_| WORKGROUP * 16,
@@ -32,17 +32,17 @@ const ACROSS: &str = "across";
 /// Lines of a workgroup if they run across memory: four groups of four, which are 32 bytes of a 16-bit row.
 const LINES_ACROSS: u32 = 16;
 
-#[repr(C)]
-#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-struct Params {
-    lines: u32,
-    k: u32,
-    x_offset: u32,
-    x_line: u32,
-    x_k: u32,
-    y_line: u32,
-    y_k: u32,
-    first: u32,
+params! {
+    struct Params {
+        lines: u32,
+        k: u32,
+        x_offset: u32,
+        x_line: u32,
+        x_k: u32,
+        y_line: u32,
+        y_k: u32,
+        first: u32,
+    }
 }
 
 /// The lines of an operand: whether k is contiguous, how many there are, and their strides along k and from line to line.
