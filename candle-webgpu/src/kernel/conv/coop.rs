@@ -111,10 +111,8 @@ impl Problem<'_> {
         if !(fits && close && packs && full && columns < 2 * self.out[1]) {
             return Ok(None);
         }
-        let (x_window, x) = self.x.window(device, op, self.dtype)?;
-        let (w_window, w) = self.w.window(device, op, self.dtype)?;
-        let (x_offset, x_strides) = x.steps(op)?;
-        let (w_offset, w_strides) = w.steps(op)?;
+        let (x_range, (x_offset, x_strides)) = self.x.bind(device, op, self.dtype)?;
+        let (w_range, (w_offset, w_strides)) = self.w.bind(device, op, self.dtype)?;
         let k = to_u32(op, self.k())?;
         if !(k | w_strides[0] | w_offset).is_multiple_of(OCTET as u32) {
             return Ok(None);
@@ -176,8 +174,8 @@ impl Problem<'_> {
         };
         let y = device.output(op, parts as usize * outputs, dtype)?;
         let grid = Grid::Linear(u64::from(groups) * images as u64 * u64::from(parts));
-        let windows = [w_window, x_window, (&y).into()];
-        device.record(spec, &windows, &params, grid)?;
+        let ranges = [w_range, x_range, (&y).into()];
+        device.record(spec, &ranges, &params, grid)?;
         device.add_up(y, parts as usize, self.dtype).map(Some)
     }
 }

@@ -37,13 +37,13 @@ impl<'a> Image<'a> {
         })
     }
 
-    /// The binding range, and the image relative to its start.
-    pub fn window(
+    /// The binding range, and the image's offset and strides in it as [`steps`](Self::steps).
+    pub fn bind(
         &self,
         device: &Recorder,
         op: &'static str,
         dtype: DType,
-    ) -> Result<(BindingRange<'_>, Self)> {
+    ) -> Result<(BindingRange<'_>, (u32, [u32; 4]))> {
         let view = View {
             value: self.value,
             dtype,
@@ -51,8 +51,8 @@ impl<'a> Image<'a> {
             strides: &self.strides,
             offset: self.offset,
         };
-        let (window, View { offset, .. }) = device.binding_range(op, view)?;
-        Ok((window, Image { offset, ..*self }))
+        let (range, View { offset, .. }) = device.binding_range(op, view)?;
+        Ok((range, Image { offset, ..*self }.steps(op)?))
     }
 
     /// The offset and the strides for a kernel, which addresses with 32 bits.

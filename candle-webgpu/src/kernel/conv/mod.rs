@@ -83,15 +83,19 @@ pub(crate) struct Problem<'a> {
     pub out: [usize; 2],
 }
 
+/// The op for an input of lines or of images.
+fn op(x: View<'_>, [lines, images]: [&'static str; 2]) -> &'static str {
+    match x.dims.len() {
+        3 => lines,
+        _ => images,
+    }
+}
+
 impl Recorder {
     /// Convolution of `x` (b, c, h, w) with `w` (o, c, kh, kw), or of (b, c, l) with (o, c, k).
     /// Accumulates in f32, or in f64 for f64.
     pub fn conv(&self, x: View<'_>, w: View<'_>, params: ConvParams) -> Result<Value> {
-        let op = if x.dims.len() == 3 {
-            "conv1d"
-        } else {
-            "conv2d"
-        };
+        let op = op(x, ["conv1d", "conv2d"]);
         x.dtype.one_of(&MATMUL, op)?;
         self.convolve(op, x, w, params, false)
     }
@@ -104,46 +108,27 @@ impl Recorder {
         params: ConvParams,
         groups: usize,
     ) -> Result<Option<Value>> {
-        let op = if x.dims.len() == 3 {
-            "conv1d"
-        } else {
-            "conv2d"
-        };
+        let op = op(x, ["conv1d", "conv2d"]);
         x.dtype.one_of(&MATMUL, op)?;
-        let problem = Problem::grouped(op, [x, w], params, false, groups)?;
-        let bytes = problem.outputs().saturating_mul(x.dtype.size()) as u64;
-        let fits = self.fits(x) && self.fits(w) && bytes <= self.binding_limit();
+        let problem = Problem::new(op, [x, w], params, false, groups)?;
         let narrow = problem.w.dims[0] / groups < GROUP_CHANNELS;
-        if !narrow || !fits || problem.k() > problem.most_terms() {
-            return Ok(None);
+        if narrow && problem.k() <= problem.most_terms() && problem.fits(self, [x, w]) {
+            return problem.run(self).map(Some);
         }
-        problem.run(self).map(Some)
+        Ok(None)
     }
 
     /// Transposed convolution of `x` (b, c, h, w) with `w` (c, o, kh, kw), or of (b, c, l) with (c, o, k).
     pub fn conv_transpose(&self, x: View<'_>, w: View<'_>, params: ConvParams) -> Result<Value> {
-        let op = if x.dims.len() == 3 {
-            "conv_transpose1d"
-        } else {
-            "conv_transpose2d"
-        };
+        let op = op(x, ["conv_transpose1d", "conv_transpose2d"]);
         x.dtype.one_of(&NUMBERS, op)?;
         self.convolve(op, x, w, params, true)
     }
 }
 
 impl<'a> Problem<'a> {
+    /// Dims are checked; sizes are not.
     pub fn new(
-        op: &'static str,
-        x: View<'a>,
-        w: View<'a>,
-        params: ConvParams,
-        transposed: bool,
-    ) -> Result<Self> {
-        Self::grouped(op, [x, w], params, transposed, 1)
-    }
-
-    fn grouped(
         op: &'static str,
         [x, w]: [View<'a>; 2],
         params: ConvParams,
@@ -227,6 +212,12 @@ impl<'a> Problem<'a> {
         planes.saturating_mul(self.positions())
     }
 
+    /// Whether the operands and the result fit in one binding each.
+    pub fn fits(&self, device: &Recorder, operands: [View<'_>; 2]) -> bool {
+        let bytes = self.outputs().saturating_mul(self.dtype.size()) as u64;
+        operands.iter().all(|v| device.fits(*v)) && bytes <= device.binding_limit()
+    }
+
     /// Positions of the batch; those of each image are rounded up to quads, so that no quad spans two images.
     fn columns(&self) -> usize {
         self.x.dims[0] * self.positions().next_multiple_of(4)
@@ -263,10 +254,8 @@ impl<'a> Problem<'a> {
         if let Some(y) = self.cooperative(device)? {
             return Ok(y);
         }
-        let (x_window, x) = self.x.window(device, self.op, self.dtype)?;
-        let (w_window, w) = self.w.window(device, self.op, self.dtype)?;
-        let (x_offset, x_strides) = x.steps(self.op)?;
-        let (w_offset, w_strides) = w.steps(self.op)?;
+        let (x_range, (x_offset, x_strides)) = self.x.bind(device, self.op, self.dtype)?;
+        let (w_range, (w_offset, w_strides)) = self.w.bind(device, self.op, self.dtype)?;
         let (spec, rows, grid) = self.plan(device, n)?;
         let params = Params {
             c_in: self.w.dims[1] as u32,
@@ -283,8 +272,8 @@ impl<'a> Problem<'a> {
             group: (c_out / self.groups) as u32,
         };
         let y = device.output(self.op, n, self.dtype)?;
-        let windows = [w_window, x_window, (&y).into()];
-        device.record(spec, &windows, &params, grid)?;
+        let ranges = [w_range, x_range, (&y).into()];
+        device.record(spec, &ranges, &params, grid)?;
         Ok(y)
     }
 

@@ -17,10 +17,9 @@ impl Recorder {
         params: ConvParams,
         transposed: bool,
     ) -> Result<Value> {
-        let problem = Problem::new(op, x, w, params, transposed)?;
-        let bytes = problem.outputs().saturating_mul(x.dtype.size()) as u64;
+        let problem = Problem::new(op, [x, w], params, transposed, 1)?;
         let long = problem.k() > problem.most_terms() && problem.x.dims[1] > 1;
-        if !long && self.fits(x) && self.fits(w) && bytes <= self.binding_limit() {
+        if !long && problem.fits(self, [x, w]) {
             return problem.run(self);
         }
         const INPUT: usize = 2;

@@ -34,31 +34,11 @@ pub(crate) struct Tile {
 }
 
 /// From the largest to the smallest.
+#[rustfmt::skip]
 pub(crate) const TILES: &[Tile] = &[
-    Tile {
-        name: "128x128",
-        threads: 256,
-        across: 16,
-        rows: 8,
-        quads: 2,
-        least: 256,
-    },
-    Tile {
-        name: "128x64",
-        threads: 128,
-        across: 8,
-        rows: 8,
-        quads: 2,
-        least: 128,
-    },
-    Tile {
-        name: "32x64",
-        threads: 256,
-        across: 16,
-        rows: 2,
-        quads: 1,
-        least: 0,
-    },
+    Tile { name: "128x128", threads: 256, across: 16, rows: 8, quads: 2, least: 256 },
+    Tile { name: "128x64",  threads: 128, across: 8,  rows: 8, quads: 2, least: 128 },
+    Tile { name: "32x64",   threads: 256, across: 16, rows: 2, quads: 1, least: 0 },
 ];
 
 impl Tile {

@@ -4,6 +4,7 @@ use crate::dtype::quant::{Quant, QUANTS};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::matmul::epilogue;
+use crate::kernel::matmul::plan::Plan;
 use crate::kernel::matmul::store::FLOATS;
 use crate::shader::{read, write, Access, Binding, Kernel, Specialization, Text};
 
@@ -99,15 +100,33 @@ impl Variant {
             _ => spec,
         }
     }
+
+    /// The partition with `span` threads to a row.
+    fn partition(
+        &self,
+        tile: &Tile,
+        dtypes: (DType, DType),
+        accesses: [Access; 2],
+        span: u32,
+    ) -> Partition {
+        Partition {
+            spec: self.spec(tile, dtypes, accesses, span),
+            rows: tile.rows,
+            cols: self.workgroup / span * tile.cols,
+            rounds: 1,
+        }
+    }
 }
 
-/// The register tile of a thread: rows of a and columns of b.
+/// The rows of a and columns of b that a thread, or a thread group of gemv_dot, multiplies at a time.
 pub(crate) struct Tile {
-    name: &'static str,
+    /// The `op` of the specialization.
+    pub name: &'static str,
     pub rows: u32,
-    cols: u32,
+    pub cols: u32,
 }
 
+/// The tiles of [`GEMV_K`].
 #[rustfmt::skip]
 const TILES: &[Tile] = &[
     Tile { name: "1x2", rows: 1, cols: 2 },
@@ -115,17 +134,24 @@ const TILES: &[Tile] = &[
     Tile { name: "4x4", rows: 4, cols: 4 },
 ];
 
-/// Register tiles of a pair of matrices, with `cols` columns of each.
+/// More tiles of gemv_dot and of pairs of matrices.
 #[rustfmt::skip]
-const PAIR_TILES: &[Tile] = &[
-    Tile { name: "1x2", rows: 1, cols: 2 },
+const MORE_TILES: &[Tile] = &[
+    Tile { name: "1x1", rows: 1, cols: 1 },
+    Tile { name: "1x4", rows: 1, cols: 4 },
     Tile { name: "2x2", rows: 2, cols: 2 },
     Tile { name: "4x2", rows: 4, cols: 2 },
 ];
 
 pub(crate) fn tile(spec: &Specialization) -> &'static Tile {
-    let mut all = TILES.iter().chain(PAIR_TILES);
+    let mut all = TILES.iter().chain(MORE_TILES);
     all.find(|t| t.name == spec.op).unwrap_or(&TILES[0])
+}
+
+/// The tile of this size.
+pub(crate) fn tile_of(rows: u32, cols: u32) -> Option<&'static Tile> {
+    let mut all = TILES.iter().chain(MORE_TILES);
+    all.find(|t| (t.rows, t.cols) == (rows, cols))
 }
 
 /// The most steps along k that one thread accumulates alone.
@@ -139,8 +165,20 @@ pub(crate) struct Partition {
     pub spec: Specialization,
     /// Rows of a block.
     pub rows: u32,
-    /// Columns that a workgroup owns.
+    /// Columns that a workgroup owns, and the rounds that it computes them in.
     pub cols: u32,
+    pub rounds: u32,
+}
+
+impl Partition {
+    /// The kernel and the grid for m rows and n columns.
+    pub fn plan(self, m: u32, n: u32) -> Plan {
+        Plan {
+            blocks: m.div_ceil(self.rows),
+            rounds: self.rounds,
+            ..Plan::new(self.spec, n.div_ceil(self.cols))
+        }
+    }
 }
 
 /// The partition for b contiguous along k. `dtypes` are those of the operands and of y; `vec4` says whether 16-byte loads can read a
@@ -175,21 +213,7 @@ pub(crate) fn partition(
         Some(quant) => Access::Quant(quant),
         None => dense(vec4[1]),
     };
-    Partition {
-        spec: variant.spec(tile, dtypes, [dense(vec4[0]), b], span),
-        rows: tile.rows,
-        cols: variant.workgroup / span * tile.cols,
-    }
-}
-
-/// The specialization of `one` that computes a pair of matmuls with half as many columns each, and the columns of each that a
-/// workgroup owns. The order of accumulation does not change.
-pub(crate) fn pair_of(one: &Specialization) -> Option<(Specialization, u32)> {
-    let rows = tile(one).rows;
-    let tile = PAIR_TILES.iter().find(|tile| tile.rows == rows)?;
-    let mut spec = one.clone();
-    spec.op = tile.name;
-    Some((spec, one.workgroup / one.value("SPAN")? * tile.cols))
+    variant.partition(tile, dtypes, [dense(vec4[0]), b], span)
 }
 
 /// 16-byte loads, or element by element.
@@ -209,18 +233,15 @@ pub(crate) fn partition_experts(
     vec4: bool,
     reduction: Reduction,
 ) -> Partition {
-    let tile = &TILES[0];
     let variant = match reduction {
         Reduction::Subgroups if k >= 2048 => SUB32,
         _ => MEMORY,
     };
     let span = (k / 32).next_power_of_two().min(variant.workgroup);
     let access = [dense(vec4), Access::Quant(quant)];
-    Partition {
-        spec: with_ids(variant.spec(tile, (dtype, dtype), access, span)),
-        rows: tile.rows,
-        cols: variant.workgroup / span * tile.cols,
-    }
+    let mut partition = variant.partition(&TILES[0], (dtype, dtype), access, span);
+    partition.spec = with_ids(partition.spec);
+    partition
 }
 
 /// Adds the experts' ids, and the buffer that reports an id out of range.

@@ -5,7 +5,7 @@
 use crate::dtype::quant::{Quant, QUANTS};
 use crate::dtype::DType;
 use crate::kernel::matmul::epilogue;
-use crate::kernel::matmul::gemv::{with_ids, SUB};
+use crate::kernel::matmul::gemv::{tile, tile_of, with_ids, Partition, SUB};
 use crate::kernel::matmul::gemv_dot_slots;
 use crate::kernel::matmul::gemv_projections::{with_matrices, Params};
 use crate::kernel::matmul::rms_norm_gemv::is_normed;
@@ -39,71 +39,6 @@ pub(crate) fn suits_projections(spec: &Specialization) -> bool {
     spec.is_of(&GEMV_DOT) && epilogue::is_bare(spec)
 }
 
-/// The partition of two or three matmuls like `one` in one kernel; they share m rows and have n columns in all. The order of
-/// accumulation is that of each matmul alone: it depends neither on their number nor on the tile.
-pub(crate) fn partition_projections(
-    device: &Gpu,
-    one: &Specialization,
-    count: usize,
-    (m, n, k): (u32, u32, u32),
-) -> Option<Partition> {
-    let [(dtype, a), (_, Access::Quant(quant)), _] = one.operands[..] else {
-        return None;
-    };
-    let request = Request {
-        dtype,
-        quant,
-        quads: a == Access::Quads,
-        limit: device.limits.max_compute_workgroup_storage_size,
-        subgroup: device.subgroup().map(|(least, _)| least),
-        experts: false,
-    };
-    let partition = partition(&request, (m, n, k))?;
-    Some(Partition {
-        spec: with_matrices(partition.spec, count, "x"),
-        ..partition
-    })
-}
-
-/// The specialization of `one` that computes a pair of matmuls with half as many columns each, and the columns of each that a
-/// workgroup computes at a time.
-pub(crate) fn pair_of(one: &Specialization) -> Option<(Specialization, u32)> {
-    let like = tile(one);
-    let cols = like.cols.max(2);
-    let tile = TILES
-        .iter()
-        .find(|t| t.rows == like.rows && t.cols == cols)?;
-    let mut spec = one.clone();
-    spec.op = tile.name;
-    let thread_groups = one.workgroup / one.value("THREAD_GROUP")?;
-    Some((spec, thread_groups * tile.cols / 2))
-}
-
-/// The tile of y that a thread group computes at a time.
-pub(crate) struct Tile {
-    name: &'static str,
-    pub rows: u32,
-    pub cols: u32,
-}
-
-#[rustfmt::skip]
-const TILES: &[Tile] = &[
-    Tile { name: "1x1", rows: 1, cols: 1 },
-    Tile { name: "1x2", rows: 1, cols: 2 },
-    Tile { name: "1x4", rows: 1, cols: 4 },
-    Tile { name: "2x2", rows: 2, cols: 2 },
-    Tile { name: "2x4", rows: 2, cols: 4 },
-    Tile { name: "4x2", rows: 4, cols: 2 },
-    Tile { name: "4x4", rows: 4, cols: 4 },
-];
-
-pub(crate) fn tile(spec: &Specialization) -> &'static Tile {
-    TILES
-        .iter()
-        .find(|f| f.name == spec.op)
-        .unwrap_or(&TILES[0])
-}
-
 /// The fewest columns for which a thread group computes several at a time, as measured on an NVIDIA H200.
 const MANY: u32 = 4096;
 
@@ -126,10 +61,9 @@ fn shared(rows: u32, chunk: u32) -> u32 {
 
 /// What determines a specialization besides the size.
 pub(crate) struct Request {
-    pub dtype: DType,
+    /// `Quads` if a can be read by quads along k, else `Words`.
+    pub a: (DType, Access),
     pub quant: Quant,
-    /// Whether a can be read by quads along k.
-    pub quads: bool,
     /// The adapter's workgroup memory, in bytes.
     pub limit: u32,
     /// The adapter's smallest subgroup size.
@@ -137,14 +71,16 @@ pub(crate) struct Request {
     pub experts: bool,
 }
 
-/// How a matmul is divided among workgroups.
-pub(crate) struct Partition {
-    pub spec: Specialization,
-    /// Rows of a block.
-    pub rows: u32,
-    /// Columns that a workgroup owns, and the rounds that it computes them in.
-    pub cols: u32,
-    pub rounds: u32,
+impl Request {
+    pub fn new(device: &Gpu, a: (DType, Access), quant: Quant) -> Self {
+        Request {
+            a,
+            quant,
+            limit: device.limits.max_compute_workgroup_storage_size,
+            subgroup: device.subgroup().map(|(least, _)| least),
+            experts: false,
+        }
+    }
 }
 
 /// The partition for m rows; `None` if there are too many, if k is not a multiple of a span, or if workgroup memory does not
@@ -161,7 +97,7 @@ pub(crate) fn partition(request: &Request, (m, n, k): (u32, u32, u32)) -> Option
         request.quant.info().cols
     };
     let rows = m.next_power_of_two().min(4);
-    let tile = TILES.iter().find(|f| f.rows == rows && f.cols == cols)?;
+    let tile = tile_of(rows, cols)?;
     // Eight threads share a unit when activations are rounded. 64 units (k = 2048) are one step of a thread group.
     let subgroup = request.subgroup.filter(|least| *least >= 8);
     let thread_group = subgroup.unwrap_or(32).min(64 / span.max(2));
@@ -170,8 +106,15 @@ pub(crate) fn partition(request: &Request, (m, n, k): (u32, u32, u32)) -> Option
     });
     let chunk = fits.clone().find(|c| c * 32 >= k).or(fits.max())?;
     let many = m == 1 && many && chunk <= MANY_UNITS && !request.experts;
-    let spec = spec_of(tile, request, thread_group, chunk);
-    let spec = match subgroup {
+    let (dtype, b) = (request.a.0, Access::Quant(request.quant));
+    let operands = [request.a, (dtype, b), (dtype, Access::Set)];
+    let mut spec = Specialization::new(&GEMV_DOT, tile.name, &operands)
+        .with("THREAD_GROUP", thread_group)
+        .with("CHUNK", chunk);
+    if request.experts {
+        spec = with_ids(spec);
+    }
+    spec = match subgroup {
         Some(_) if many => spec.variant("many").workgroup(128).features(SUB),
         Some(_) => spec.variant("sub").features(SUB),
         None => spec,
@@ -187,50 +130,28 @@ pub(crate) fn partition(request: &Request, (m, n, k): (u32, u32, u32)) -> Option
     })
 }
 
-fn spec_of(tile: &Tile, request: &Request, thread_group: u32, chunk: u32) -> Specialization {
-    let dtype = request.dtype;
-    let a = if request.quads {
-        Access::Quads
-    } else {
-        Access::Words
-    };
-    let b = Access::Quant(request.quant);
-    let operands = [(dtype, a), (dtype, b), (dtype, Access::Set)];
-    let spec = Specialization::new(&GEMV_DOT, tile.name, &operands)
-        .with("THREAD_GROUP", thread_group)
-        .with("CHUNK", chunk);
-    if request.experts {
-        with_ids(spec)
-    } else {
-        spec
-    }
-}
-
 pub fn catalogue() -> Vec<Specialization> {
     let mut all = Vec::new();
     for dtype in FLOATS {
         for row in QUANTS {
-            for quads in [true, false] {
+            for access in [Access::Quads, Access::Words] {
                 for subgroup in [None, Some(8), Some(32)] {
                     for experts in [false, true] {
                         let request = Request {
-                            dtype,
+                            a: (dtype, access),
                             quant: row.quant,
-                            quads,
                             limit: 48 << 10,
                             subgroup,
                             experts,
                         };
                         let rows: &[u32] = if experts { &[1] } else { &[1, 2, 4] };
-                        for &m in rows {
-                            all.extend(partition(&request, (m, 4096, 2048)).map(|s| s.spec));
-                        }
-                        for size in [(1, 2048, 2048), (1, 8192, 4096), (1, 8192, 8192)] {
-                            all.extend(partition(&request, size).map(|s| s.spec));
-                        }
+                        let spec = |size| Some(partition(&request, size)?.spec);
+                        let sizes = rows.iter().map(|m| (*m, 4096, 2048));
+                        let single = [(1, 2048, 2048), (1, 8192, 4096), (1, 8192, 8192)];
+                        all.extend(sizes.chain(single).filter_map(spec));
                         for size in [(1, 2048, 2048), (1, 8192, 4096), (2, 2048, 2048)] {
-                            let one = partition(&request, size).map(|s| s.spec);
-                            let one = one.filter(|one| quads && suits_projections(one));
+                            let one = spec(size).filter(suits_projections);
+                            let one = one.filter(|_| access == Access::Quads);
                             for count in [2, 3] {
                                 all.extend(one.clone().map(|one| with_matrices(one, count, "x")));
                             }

@@ -3,8 +3,7 @@
 use crate::dtype::quant::QuantInfo;
 use crate::error::{Error, Result};
 use crate::kernel::matmul::epilogue;
-use crate::kernel::matmul::gemv::{b_start, SUB};
-use crate::kernel::matmul::gemv_dot::tile;
+use crate::kernel::matmul::gemv::{b_start, tile, SUB};
 use crate::kernel::matmul::gemv_projections::{is_projections, matrices, store, switch, MOST};
 use crate::kernel::matmul::rms_norm_gemv::is_normed;
 use crate::kernel::matmul::store::put;

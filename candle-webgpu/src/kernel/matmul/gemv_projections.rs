@@ -8,9 +8,9 @@ use crate::error::Result;
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::epilogue::Epilogue;
 use crate::kernel::matmul::gemv;
-use crate::kernel::matmul::gemv::{eights, thread_group, GEMV_K};
+use crate::kernel::matmul::gemv::{eights, thread_group, tile, tile_of, GEMV_K};
 use crate::kernel::matmul::gemv_dot;
-use crate::kernel::matmul::gemv_dot::GEMV_DOT;
+use crate::kernel::matmul::gemv_dot::{Request, GEMV_DOT};
 use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::store::{put, FLOATS};
 use crate::recorder::gpu::Gpu;
@@ -81,10 +81,17 @@ pub(crate) fn joined(
     let (spec, cols) = if dot {
         let columns = all.iter().map(|p| p.n).sum();
         let size = (matmul.m, columns, matmul.k);
-        let partition = gemv_dot::partition_projections(device, one, all.len(), size)?;
+        let [a, (_, Access::Quant(quant)), _] = one.operands[..] else {
+            return None;
+        };
+        // The order of accumulation is that of each matmul alone: it depends neither on their number nor on the tile.
+        let partition = gemv_dot::partition(&Request::new(device, a, quant), size)?;
         matmul.blocks = matmul.m.div_ceil(partition.rows);
         matmul.rounds = partition.rounds;
-        (partition.spec, partition.cols)
+        (
+            with_matrices(partition.spec, all.len(), "x"),
+            partition.cols,
+        )
     } else {
         (spec(one, all.len())?, 0)
     };
@@ -128,18 +135,25 @@ pub(crate) fn pair(op: &Op) -> Option<(Specialization, epilogue::Params, u32)> {
     Some((spec, params, groups))
 }
 
-/// The specialization of one matmul that computes a pair of projections, with half of its columns for each; and the columns of each
-/// that a workgroup computes at a time.
+/// The specialization of one matmul that computes a pair of projections in tiles with as many columns of each, and the columns of each
+/// that a workgroup computes at a time. The order of accumulation does not change.
 pub(crate) fn pair_of(projections: &Specialization) -> Option<(Specialization, u32)> {
     if !is_two(projections) {
         return None;
     }
     let mut one = projections.clone().without_added();
-    if one.is_of(&GEMV_DOT) {
-        return gemv_dot::pair_of(&one);
-    }
-    one.kernel = &GEMV_K;
-    gemv::pair_of(&one)
+    let like = tile(&one);
+    let (thread_group, tile, own) = if one.is_of(&GEMV_DOT) {
+        let tile = tile_of(like.rows, like.cols.max(2))?;
+        ("THREAD_GROUP", tile, tile.cols / 2)
+    } else {
+        one.kernel = &GEMV_K;
+        // `cols` of this kernel counts the columns of one matrix.
+        ("SPAN", tile_of(like.rows, 2)?, 2)
+    };
+    one.op = tile.name;
+    let cols = one.workgroup / one.value(thread_group)? * own;
+    Some((one, cols))
 }
 
 /// Whether an op computes two projections and nothing else.

@@ -15,7 +15,7 @@ pub(crate) mod rms_norm_gemv;
 pub(crate) mod scaled;
 pub(crate) mod store;
 
-use crate::dtype::DType;
+use crate::dtype::{DType, MATMUL};
 use crate::error::{Error, Result};
 use crate::kernel::matmul::f64::matmul_spec;
 use crate::kernel::matmul::plan::Plan;
@@ -40,12 +40,7 @@ impl Recorder {
         b: View<'_>,
         (batch, m, n, k): (usize, usize, usize, usize),
     ) -> Result<Value> {
-        if !matches!(a.dtype, DType::F32 | DType::F16 | DType::Bf16 | DType::F64) {
-            return Err(Error::Unsupported {
-                op: OP,
-                dtype: a.dtype.name(),
-            });
-        }
+        a.dtype.one_of(&MATMUL, OP)?;
         check(a, b, [batch, m, n, k])?;
         let sizes = batch.checked_mul(m).and_then(|rows| rows.checked_mul(n));
         let count = sizes.unwrap_or(usize::MAX);

@@ -8,7 +8,7 @@ use crate::kernel::matmul::gemm::{Reading, GEMM, TILES};
 use crate::kernel::matmul::gemm_coop;
 use crate::kernel::matmul::gemm_coop::GEMM_COOP;
 use crate::kernel::matmul::gemv;
-use crate::kernel::matmul::gemv::{Reduction, GEMV_K, GEMV_N, GEMV_N_COLS, MAX_ROWS};
+use crate::kernel::matmul::gemv::{Partition, Reduction, GEMV_K, GEMV_N, GEMV_N_COLS, MAX_ROWS};
 use crate::kernel::matmul::gemv_dot;
 use crate::kernel::matmul::gemv_dot::Request;
 use crate::kernel::matmul::problem::{Problem, Side, BATCH_DIMS};
@@ -75,10 +75,17 @@ pub(crate) fn parts([k, step]: [u32; 2], tiles: u64, outputs: u64, limit: u64) -
     parts
 }
 
+/// The fastest reduction of a GPU.
+fn best_reduction(device: &Recorder) -> Reduction {
+    match device.subgroup() {
+        Some(_) => Reduction::Subgroups,
+        None => Reduction::Memory,
+    }
+}
+
 impl Problem {
     /// Tries the kernels from the most to the least specialized.
     pub fn plan(&self, device: &Recorder) -> Plan {
-        let dtype = self.dtype;
         if let Some(plan) = self.plan_dot(device, false) {
             return plan;
         }
@@ -112,16 +119,27 @@ impl Problem {
                     && t.shared(readings[1].access, 0) <= limit
             })
             .unwrap_or(&TILES[last]);
-        let rows = self.m.div_ceil(tile.m());
-        let parts = parts(tile);
+        self.tiled([tile.m(), tile.n()], depth, parts(tile), |whole_k, y| {
+            gemm::spec(self.dtype, tile, readings, whole_k, y, limit)
+        })
+    }
+
+    /// The plan for tiles of m rows and n columns and `parts` split-K parts. `spec` makes the specialization, given whether each part is a
+    /// multiple of `depth` long, and the dtype and access of y.
+    fn tiled(
+        &self,
+        [m, n]: [u32; 2],
+        depth: u32,
+        parts: u32,
+        spec: impl FnOnce(bool, (DType, Access)) -> Specialization,
+    ) -> Plan {
+        let rows = self.m.div_ceil(m);
         let out = if parts == 1 { self.out } else { DType::F32 };
-        let y = (out, self.stores());
-        let whole_k = self.k.is_multiple_of(depth * parts);
-        let spec = gemm::spec(dtype, tile, readings, whole_k, y, limit);
+        let spec = spec(self.k.is_multiple_of(depth * parts), (out, self.stores()));
         Plan {
             rows,
             parts,
-            ..Plan::new(spec, rows * self.n.div_ceil(tile.n()))
+            ..Plan::new(spec, rows * self.n.div_ceil(n))
         }
     }
 
@@ -192,22 +210,13 @@ impl Problem {
         let tile = tiles.find(|t| count(t) >= t.least && t.shared() <= limit)?;
         let round = gemm_coop::ROUND;
         let parts = self.parts(count(tile), round, device.binding_limit());
-        let out = if parts == 1 { self.out } else { DType::F32 };
-        let y = (out, self.stores());
         let along_k = readings.map(|r| r.along_k);
-        let whole_k = self.k.is_multiple_of(round * parts);
-        let rows = self.m.div_ceil(tile.m);
         let octets = [(&self.a, along_k[0]), (&self.b, along_k[1])];
         let octets = octets.iter().all(|(s, along)| s.aligned(8, *along, self.k));
-        let spec = gemm_coop::spec(tile, octets, along_k, whole_k, y, self.scaled);
-        if device.denies_variant(&spec) {
-            return None;
-        }
-        Some(Plan {
-            rows,
-            parts,
-            ..Plan::new(spec, rows * self.n.div_ceil(tile.n))
-        })
+        let plan = self.tiled([tile.m, tile.n], round, parts, |whole_k, y| {
+            gemm_coop::spec(tile, octets, along_k, whole_k, y, self.scaled)
+        });
+        Some(plan).filter(|plan| !device.denies_variant(&plan.spec))
     }
 
     /// The number of tiles of `m` rows and `n` columns.
@@ -237,32 +246,37 @@ impl Problem {
         }
         let size = (self.m, self.n, self.k);
         let batch = u64::from(self.batch);
-        let partition = |by| gemv::partition(dtypes, self.quant, size, vec4, batch, by);
-        let usual = match device.subgroup() {
-            _ if device.software() => partition(Reduction::Alone),
-            Some(_) => partition(Reduction::Subgroups),
-            None => partition(Reduction::Memory),
+        let usual = match device.software() {
+            true => Reduction::Alone,
+            false => best_reduction(device),
         };
-        let partition = match device.denies_variant(&usual.spec) {
-            true => partition(Reduction::Memory),
-            false => usual,
-        };
-        Plan {
-            blocks: self.m.div_ceil(partition.rows),
-            ..Plan::new(partition.spec, self.n.div_ceil(partition.cols))
-        }
+        self.reduced(device, usual, |by| {
+            gemv::partition(dtypes, self.quant, size, vec4, batch, by)
+        })
+    }
+
+    /// The plan with the reduction `usual`, or in workgroup memory if its variant is denied.
+    fn reduced(
+        &self,
+        device: &Recorder,
+        usual: Reduction,
+        partition: impl Fn(Reduction) -> Partition,
+    ) -> Plan {
+        let allowed = Some(partition(usual)).filter(|p| !device.denies_variant(&p.spec));
+        let partition = allowed.unwrap_or_else(|| partition(Reduction::Memory));
+        partition.plan(self.m, self.n)
     }
 
     /// GEMV with a quantized matrix in integer arithmetic, on adapters with a fast packed dot product.
     fn plan_dot(&self, device: &Recorder, experts: bool) -> Option<Plan> {
         let quant = self.quant.filter(|_| device.dot4())?;
+        let a = match self.a.aligned(4, true, self.k) {
+            true => Access::Quads,
+            false => Access::Words,
+        };
         let mut request = Request {
-            dtype: self.dtype,
-            quant,
-            quads: self.a.aligned(4, true, self.k),
-            limit: device.limits().max_compute_workgroup_storage_size,
-            subgroup: device.subgroup().map(|(least, _)| least),
             experts,
+            ..Request::new(device, (self.dtype, a), quant)
         };
         let size = (self.m, self.n, self.k);
         let mut partition = gemv_dot::partition(&request, size)?;
@@ -271,11 +285,7 @@ impl Problem {
             partition = gemv_dot::partition(&request, size)
                 .filter(|partition| !device.denies_variant(&partition.spec))?;
         }
-        Some(Plan {
-            blocks: self.m.div_ceil(partition.rows),
-            rounds: partition.rounds,
-            ..Plan::new(partition.spec, self.n.div_ceil(partition.cols))
-        })
+        Some(partition.plan(self.m, self.n))
     }
 
     /// GEMV of one row with one of a stack of quantized matrices.
@@ -284,11 +294,9 @@ impl Problem {
             return plan;
         }
         let vec4 = self.vec4()[0];
-        let partition = |by| gemv::partition_experts(self.dtype, quant, self.k, vec4, by);
-        let with_subgroups = device.subgroup().map(|_| partition(Reduction::Subgroups));
-        let usable = with_subgroups.filter(|p| !device.denies_variant(&p.spec));
-        let partition = usable.unwrap_or_else(|| partition(Reduction::Memory));
-        Plan::new(partition.spec, self.n.div_ceil(partition.cols))
+        self.reduced(device, best_reduction(device), |by| {
+            gemv::partition_experts(self.dtype, quant, self.k, vec4, by)
+        })
     }
 
     /// Whether a and b can be read by aligned 16-byte loads along k.

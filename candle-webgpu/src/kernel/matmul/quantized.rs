@@ -4,7 +4,7 @@
 use crate::dtype::quant::{Quant, QUANTS};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::kernel::matmul::problem::Problem;
+use crate::kernel::matmul::problem::{Problem, OP};
 use crate::kernel::matmul::store::FLOATS;
 use crate::kernel::{threads, WORKGROUP};
 use crate::memory::binding_range::BindingRange;
@@ -90,16 +90,6 @@ pub struct Blocks<'a> {
     pub quant: Quant,
 }
 
-fn float(op: &'static str, dtype: DType) -> Result<()> {
-    if FLOATS.contains(&dtype) {
-        return Ok(());
-    }
-    Err(Error::Unsupported {
-        op,
-        dtype: dtype.name(),
-    })
-}
-
 fn gcd(a: usize, b: usize) -> usize {
     match b {
         0 => a,
@@ -171,7 +161,7 @@ impl Recorder {
     /// Dequantizes the first `count` elements to f32, f16 or bf16.
     pub fn dequantize(&self, x: Blocks<'_>, count: usize, to: DType) -> Result<Value> {
         const OP: &str = "dequantize";
-        float(OP, to)?;
+        to.one_of(&FLOATS, OP)?;
         x.check(OP, count, count)?;
         let y = self.output(OP, count, to)?;
         for (from, size) in x.runs(self, count, 1, to.size()) {
@@ -198,7 +188,7 @@ impl Recorder {
         to: DType,
     ) -> Result<Value> {
         const OP: &str = "embedding";
-        float(OP, to)?;
+        to.one_of(&FLOATS, OP)?;
         x.check(OP, rows * row, row)?;
         if ids.dtype != DType::U32 || ids.dims.len() != 1 {
             let message = format!("ids {:?} {} are not a vector of u32", ids.dims, ids.dtype);
@@ -247,8 +237,7 @@ impl Recorder {
         w: Blocks<'_>,
         (n, k): (usize, usize),
     ) -> Result<Value> {
-        const OP: &str = "matmul";
-        float(OP, a.dtype)?;
+        a.dtype.one_of(&FLOATS, OP)?;
         w.check(OP, n * k, k)?;
         if a.dims.len() < 2 || !a.dims.ends_with(&[k]) {
             let message = format!("{:?} times the transpose of ({n}, {k})", a.dims);
@@ -296,7 +285,6 @@ impl Recorder {
 
     /// A matmul whose rows exceed one binding.
     fn rows_in_halves(&self, a: View<'_>, w: Blocks<'_>, size: (usize, usize)) -> Result<Value> {
-        const OP: &str = "matmul";
         let loops = a.dims.len() - 1;
         let mut dims = a.dims.to_vec();
         dims[loops] = size.0;
@@ -320,7 +308,7 @@ impl Recorder {
         ids: View<'_>,
     ) -> Result<Value> {
         const OP: &str = "indexed_moe_forward";
-        float(OP, a.dtype)?;
+        a.dtype.one_of(&FLOATS, OP)?;
         w.check(OP, experts * n * k, k)?;
         let fits = match (a.dims, ids.dims) {
             (&[tokens, rows, size], &[id_tokens, picked]) => {

@@ -36,7 +36,7 @@ pub(crate) fn spec(of: &Specialization) -> Option<Specialization> {
     let mut spec = of.clone();
     let fits = if of.is_of(&GEMV_DOT) {
         // gemv_dot reads the row by quads, the other kernels by 16-byte loads.
-        gemv_dot::tile(of).rows == 1 && access == Access::Quads
+        gemv::tile(of).rows == 1 && access == Access::Quads
     } else {
         let mut matrices = of.bindings().zip(&of.operands);
         let vec4 = matrices
