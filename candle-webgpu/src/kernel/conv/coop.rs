@@ -13,17 +13,15 @@ use crate::memory::buffer::Value;
 use crate::memory::view::{merge, to_u32};
 use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
-use crate::shader::{params, read_bound_rw, write, Access, Kernel, Specialization, Text};
+use crate::shader::{params, Access, Kernel, Specialization, Text};
 
 pub static CONV_COOP: Kernel = Kernel {
     name: "conv_coop",
-    source: wgsl!("kernel/matmul/gemm_coop.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[read_bound_rw("a"), read_bound_rw("b"), write("y")],
     workgroup: 128,
     shared: |spec| tile(spec).shared(),
     features: FEATURES,
     slots,
+    ..kernel!("matmul", "gemm_coop", Params::LAYOUT; read_bound_rw a, read_bound_rw b, write y)
 };
 
 /// Output channels from which at least half of a tile's rows are used.

@@ -4,32 +4,21 @@ use crate::dtype::{Compute, DType, MATMUL, MATMUL_F32, NUMBERS};
 use crate::error::Result;
 use crate::kernel::conv::Params;
 use crate::kernel::matmul::store::y_put;
-use crate::kernel::WORKGROUP;
-use crate::shader::{read, write, Access, Kernel, Specialization, Text};
+use crate::shader::{Access, Kernel, Specialization, Text};
 
 pub static CONV_GEMM: Kernel = Kernel {
-    name: "conv_gemm",
-    source: wgsl!("kernel/conv/conv_gemm.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[read("w"), read("x"), write("y")],
     workgroup: 256,
     shared: |spec| {
         let pad = spec.overrides.iter().find(|(name, _)| *name == "PAD");
         tile(spec).shared(pad.map_or(0, |(_, pad)| *pad))
     },
-    features: wgpu::Features::empty(),
     slots: gemm_slots,
+    ..kernel!("conv", "conv_gemm", Params::LAYOUT; read w, read x, write y)
 };
 
 pub static CONV_DIRECT: Kernel = Kernel {
-    name: "conv_direct",
-    source: wgsl!("kernel/conv/conv_direct.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[read("w"), read("x"), write("y")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
     slots: direct_slots,
+    ..kernel!("conv", "conv_direct", Params::LAYOUT; read w, read x, write y)
 };
 
 /// The tile of y that a workgroup computes.

@@ -4,24 +4,17 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::matmul::problem::Params;
 use crate::kernel::norm::flat;
-use crate::kernel::WORKGROUP;
 use crate::memory::buffer::Value;
 use crate::memory::view::View;
 use crate::recorder::Recorder;
-use crate::shader::{read, write, Access, Kernel, Specialization};
+use crate::shader::{Access, Kernel, Specialization};
 
 pub static MATMUL_F64: Kernel = Kernel {
-    name: "matmul_f64",
-    source: wgsl!("kernel/matmul/matmul_f64.wgsl"),
-    params: Params::LAYOUT.first(15),
-    bindings: &[read("a"), read("b"), write("y")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
     slots: |spec, text| {
         text.ops(spec.info(2).compute);
         Ok(())
     },
+    ..kernel!("matmul", "matmul_f64", Params::LAYOUT.first(15); read a, read b, write y)
 };
 
 pub(crate) fn matmul_spec(dtype: DType) -> Specialization {

@@ -5,17 +5,13 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::matmul::epilogue::{y_put, Params};
 use crate::kernel::matmul::store::FLOATS;
-use crate::shader::{read, write, Access, Kernel, Specialization, Text};
+use crate::shader::{Access, Kernel, Specialization, Text};
 
 pub static GEMM: Kernel = Kernel {
-    name: "gemm",
-    source: wgsl!("kernel/matmul/gemm.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[read("a"), read("b"), write("y")],
     workgroup: 256,
     shared,
-    features: wgpu::Features::empty(),
     slots,
+    ..kernel!("matmul", "gemm", Params::LAYOUT; read a, read b, write y)
 };
 
 /// The tile of y that a workgroup computes.

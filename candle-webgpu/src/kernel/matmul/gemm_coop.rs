@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::matmul::epilogue::{y_put_by, Params};
 use crate::recorder::gpu::Gpu;
-use crate::shader::{read, read_bound_rw, write, Access, Kernel, Specialization, Text};
+use crate::shader::{read, Access, Kernel, Specialization, Text};
 
 /// The features that the kernel requires.
 pub(crate) const FEATURES: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
@@ -13,14 +13,11 @@ pub(crate) const FEATURES: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERA
 
 /// For scaled operands (`scaled.rs`), the added binding `line_scales` holds the scales of their lines.
 pub static GEMM_COOP: Kernel = Kernel {
-    name: "gemm_coop",
-    source: wgsl!("kernel/matmul/gemm_coop.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[read_bound_rw("a"), read_bound_rw("b"), write("y")],
     workgroup: THREADS,
     shared: |spec| tile(spec).shared(),
     features: FEATURES,
     slots,
+    ..kernel!("matmul", "gemm_coop", Params::LAYOUT; read_bound_rw a, read_bound_rw b, write y)
 };
 
 /// Invocations of a workgroup.

@@ -6,38 +6,27 @@ use crate::error::Result;
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::plan::Plan;
 use crate::kernel::matmul::store::FLOATS;
-use crate::shader::{read, write, Access, Binding, Kernel, Specialization, Text};
+use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 
 /// The most rows of a GEMV.
 pub(crate) const MAX_ROWS: u32 = 8;
 
-const BINDINGS: &[Binding] = &[read("a"), read("b"), write("y")];
-
-const NONE: wgpu::Features = wgpu::Features::empty();
 pub(crate) const SUB: wgpu::Features = wgpu::Features::SUBGROUP;
 
 /// b contiguous along k, as the weight of a Linear layer is. Run in one of [`VARIANTS`].
 pub static GEMV_K: Kernel = Kernel {
-    name: "gemv_k",
-    source: wgsl!("kernel/matmul/gemv_k.wgsl"),
-    params: epilogue::Params::LAYOUT,
-    bindings: BINDINGS,
     workgroup: MEMORY.workgroup,
     shared: |spec| tile(spec).rows * spec.workgroup * 16,
-    features: NONE,
     slots: slots_k,
+    ..kernel!("matmul", "gemv_k", epilogue::Params::LAYOUT; read a, read b, write y)
 };
 
 /// b contiguous along n, or with any strides.
 pub static GEMV_N: Kernel = Kernel {
-    name: "gemv_n",
-    source: wgsl!("kernel/matmul/gemv_n.wgsl"),
-    params: epilogue::Params::LAYOUT,
-    bindings: BINDINGS,
     workgroup: 256,
     shared: |_| 256 * 16,
-    features: NONE,
     slots: slots_n,
+    ..kernel!("matmul", "gemv_n", epilogue::Params::LAYOUT; read a, read b, write y)
 };
 
 /// How the threads of a workgroup reduce their accumulators.

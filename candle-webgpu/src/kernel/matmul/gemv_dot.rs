@@ -11,7 +11,7 @@ use crate::kernel::matmul::gemv_projections::{with_matrices, Params};
 use crate::kernel::matmul::rms_norm_gemv::is_normed;
 use crate::kernel::matmul::store::FLOATS;
 use crate::recorder::gpu::Gpu;
-use crate::shader::{read, write, Access, Kernel, Specialization};
+use crate::shader::{Access, Kernel, Specialization};
 
 /// The most invocations of a workgroup.
 const WORKGROUP: u32 = 256;
@@ -20,18 +20,14 @@ const WORKGROUP: u32 = 256;
 /// better: with 256 invocations, Q5_1 and Q5_K of 32000 x 2048 took 1.7 and 0.5 us more on an NVIDIA H200. Added bindings: the
 /// matrices and results of fused projections; the experts' ids; an epilogue's operands; the norm's weight.
 pub static GEMV_DOT: Kernel = Kernel {
-    name: "gemv_dot",
-    source: wgsl!("kernel/matmul/gemv_dot.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[read("a"), read("b"), write("y")],
     workgroup: WORKGROUP,
     shared: |spec| {
         // With a fused rms_norm, the sum of squares of each thread as well.
         let squares = if is_normed(spec) { WORKGROUP * 4 } else { 0 };
         shared(tile(spec).rows, spec.value("CHUNK").unwrap_or(CHUNKS[0])) + squares
     },
-    features: wgpu::Features::empty(),
     slots: gemv_dot_slots::slots,
+    ..kernel!("matmul", "gemv_dot", Params::LAYOUT; read a, read b, write y)
 };
 
 /// Whether a matmul of this kind can be one of several projections.

@@ -6,36 +6,18 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::matmul::problem::{Problem, OP};
 use crate::kernel::matmul::store::FLOATS;
-use crate::kernel::{threads, WORKGROUP};
+use crate::kernel::threads;
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
 use crate::memory::pool::GRAIN;
 use crate::memory::split::Part;
 use crate::memory::view::{to_u32, View};
 use crate::recorder::Recorder;
-use crate::shader::{params, read, write, Access, Kernel, Specialization};
+use crate::shader::{params, Access, Kernel, Specialization};
 
-pub static DEQUANTIZE: Kernel = Kernel {
-    name: "dequantize",
-    source: wgsl!("kernel/matmul/dequantize.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[read("x"), write("y")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
-    slots: |_, _| Ok(()),
-};
+pub static DEQUANTIZE: Kernel = kernel!("matmul", "dequantize", Params::LAYOUT; read x, write y);
 
-pub static DEQUANTIZE_ROWS: Kernel = Kernel {
-    name: "dequantize_rows",
-    source: wgsl!("kernel/matmul/dequantize_rows.wgsl"),
-    params: RowsParams::LAYOUT,
-    bindings: &[read("x"), read("ids"), write("y"), write("fault")],
-    workgroup: WORKGROUP,
-    shared: |_| 0,
-    features: wgpu::Features::empty(),
-    slots: |_, _| Ok(()),
-};
+pub static DEQUANTIZE_ROWS: Kernel = kernel!("matmul", "dequantize_rows", RowsParams::LAYOUT; read x, read ids, write y, write fault);
 
 params! {
     struct Params {

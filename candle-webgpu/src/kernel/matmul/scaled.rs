@@ -10,19 +10,15 @@ use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
 use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
-use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
+use crate::shader::{params, Access, Kernel, Specialization, Text};
 
 const WORKGROUP: u32 = 256;
 
 pub static SCALE_LINES: Kernel = Kernel {
-    name: "scale_lines",
-    source: wgsl!("kernel/matmul/scale_lines.wgsl"),
-    params: Params::LAYOUT,
-    bindings: &[read("x"), write("y"), write("line_scales")],
     workgroup: WORKGROUP,
     shared: |_| WORKGROUP * 16,
-    features: wgpu::Features::empty(),
     slots,
+    ..kernel!("matmul", "scale_lines", Params::LAYOUT; read x, write y, write line_scales)
 };
 
 /// The direction of the lines in memory: the `op` of the specialization.
