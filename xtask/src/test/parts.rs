@@ -37,15 +37,15 @@ const UNIT: [&str; 2] = ["candle-webgpu", "candle-examples"];
 
 const UPSTREAM: [&str; 2] = ["candle-core", "candle-nn"];
 
-/// tests/conformance/variant.rs describes them and selects their cases.
+/// tests/conformance/variant.rs describes them and selects their cases. Those with shaders of their own come first.
 const VARIANTS: [&str; 7] = [
     "checked",
     "portable",
     "as-gpu",
-    "split",
-    "inline",
     "dot4",
     "portable-dot4",
+    "split",
+    "inline",
 ];
 
 const LIMITS: [&str; 5] = [
@@ -98,18 +98,6 @@ pub fn selection(parts: &[Part]) -> Selection {
     all
 }
 
-/// Long programs start first, so that none of them runs alone at the end.
-const LONGEST: [&str; 8] = [
-    "conformance",
-    "variant split",
-    "variant checked",
-    "variant inline",
-    "variant portable",
-    "kernels",
-    "fuzz",
-    "wgsl",
-];
-
 /// The jobs of these parts, except for web, which needs cargo and both cores.
 pub fn jobs(parts: &[Part], args: &Args, programs: &[Program]) -> Result<Vec<Job>> {
     let needs_gpu = |part: &Part| !matches!(part, Part::Wgsl | Part::Web);
@@ -125,8 +113,12 @@ pub fn jobs(parts: &[Part], args: &Args, programs: &[Program]) -> Result<Vec<Job
         };
         jobs.extend(tests.jobs()?);
     }
-    let place = |job: &Job| LONGEST.iter().position(|title| *title == job.title);
-    jobs.sort_by_key(|job| place(job).unwrap_or(LONGEST.len()));
+    // Conformance takes longest. Variants run last: by then Mesa's shader cache holds what they share with it.
+    jobs.sort_by_key(|job| match job.part {
+        Part::Conformance => 0,
+        Part::Variants => 2,
+        _ => 1,
+    });
     Ok(jobs)
 }
 
