@@ -50,7 +50,7 @@ pub fn main(args: Args) -> Result<bool> {
     run::example("bench", args.features.as_deref(), &args.rest)
 }
 
-/// Other devices are timed without Vulkan, so that a machine without it can run them.
+/// False for other devices, so that machines without Vulkan can time them.
 fn needs_vulkan(args: &Args) -> bool {
     let mut rest = args.rest.iter().map(String::as_str);
     let other = |device: Option<&str>| device.is_some_and(|d| d != "webgpu" && d != "auto");

@@ -61,7 +61,7 @@ const MODELS: [&str; 4] = ["models", "zoo", "gguf", "dispatches"];
 /// The first graphs of one seed. `cargo xtask fuzz` runs more.
 const GRAPHS: [&str; 6] = ["--device", "webgpu", "--seed", "1", "--cases", "400"];
 
-/// Samples one of this many cases in each group. A prime, since the cases of a group are periodic.
+/// `quick` runs one of this many cases in each group. A prime, since the cases of a group repeat periodically.
 const SAMPLE: &str = "37";
 
 const KERNELS: [&str; 4] = ["kernels", "runtime", "fault", "rng"];

@@ -1,4 +1,5 @@
-//! Checks that one file submits, that one file reads the environment, and that crates do not mention lower or higher ones.
+//! Checks that only one file submits and only one reads the environment, and that candle-webgpu does not mention Candle, nor the
+//! backend in candle-core wgpu.
 
 use super::code::Code;
 use super::{Finding, Tree, What, SRC};
