@@ -131,7 +131,7 @@ fn bench_section(entry: &Value, bench: &Value) -> Result<String> {
     ))
 }
 
-/// The rate of a row, and its time if asked for; empty if the file has no such row.
+/// The rate of a row and, if `time`, its time; empty if the file has no such row.
 fn bench_cell(bench: &Value, name: &str, time: bool) -> Result<String> {
     let rows = list(bench, "rows")?;
     let Some(row) = rows.iter().find(|row| row["name"] == name) else {
