@@ -37,7 +37,7 @@ One more part, for the edit loop, runs only when named:
 
   quick        unit tests of candle-webgpu, the shaders, errors, and one of 37 cases of each group of the conformance suite
 
-fork runs first and web last. The other parts are built together, and their programs run two at a time.
+fork runs first and web last. All test programs are built together; those of the other parts run two at a time.
 Each part ends with a line `PART: N passed, N failed, N known failures`. tests/known_upstream.txt lists known failures of
 upstream's tests with their reasons. A listed test that passes counts as failed, so that the list stays accurate.";
 

@@ -37,7 +37,7 @@ const UNIT: [&str; 2] = ["candle-webgpu", "candle-examples"];
 
 const UPSTREAM: [&str; 2] = ["candle-core", "candle-nn"];
 
-/// tests/conformance/variant.rs describes them and selects their cases. Those with shaders of their own come first.
+/// tests/conformance/variant.rs describes them and selects their cases. Those with their own shaders run first.
 const VARIANTS: [&str; 7] = [
     "checked",
     "portable",
@@ -113,7 +113,7 @@ pub fn jobs(parts: &[Part], args: &Args, programs: &[Program]) -> Result<Vec<Job
         };
         jobs.extend(tests.jobs()?);
     }
-    // Conformance takes longest. Variants run last: by then Mesa's shader cache holds what they share with it.
+    // Conformance takes longest. Variants run last, when Mesa's shader cache has the shaders that they share with it.
     jobs.sort_by_key(|job| match job.part {
         Part::Conformance => 0,
         Part::Variants => 2,
