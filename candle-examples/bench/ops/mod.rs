@@ -1,10 +1,10 @@
 //! The workload tables, one per family of ops.
 
-mod fold;
-mod map;
+mod elementwise;
 mod matmul;
 mod nn;
 mod quant;
+mod reduce;
 
 use crate::workload::{Dims, Make, Workload};
 use candle_core::DType::{self, BF16, F16, F32};
@@ -13,8 +13,8 @@ use candle_core::DType::{self, BF16, F16, F32};
 pub const TABLES: [&[Workload]; 5] = [
     matmul::TABLE,
     quant::TABLE,
-    map::TABLE,
-    fold::TABLE,
+    elementwise::TABLE,
+    reduce::TABLE,
     nn::TABLE,
 ];
 
