@@ -52,10 +52,15 @@ impl Text {
         self.line(without_slots(source).trim_end());
     }
 
-    /// Adds the declarations after a file's slot block to this slot block, with identifiers renamed by `(old, new)` pairs.
-    pub fn part_of(&mut self, source: &str, names: &[(&str, &str)]) {
+    /// Adds the declarations after a file's slot block to this slot block.
+    pub fn part_of(&mut self, source: &str) {
+        self.part_for(source, ["", ""], &[]);
+    }
+
+    /// [`part_of`](Self::part_of), with identifiers renamed by [`for_operand`].
+    pub fn part_for(&mut self, source: &str, operand: [&str; 2], names: &[(&str, &str)]) {
         let part = source.rsplit("// end slots").next().unwrap_or(source);
-        self.line(renamed(part.trim(), names));
+        self.line(for_operand(part.trim(), operand, names));
     }
 
     /// Adds `const NAME = value;` for each pair.
@@ -179,15 +184,33 @@ pub fn link_for(spec: &Specialization, target: Target, traits: Traits) -> Result
 
 /// Text with identifiers renamed by `(old, new)` pairs.
 pub(crate) fn renamed(text: &str, names: &[(&str, &str)]) -> String {
+    for_operand(text, ["", ""], names)
+}
+
+/// Renames the operand `old` to `new`: the identifiers `old` and `OLD`, and those that begin with `old_` or `OLD_`. `names` are `(old, new)`
+/// pairs of other identifiers, and of exceptions.
+pub(crate) fn for_operand(text: &str, [old, new]: [&str; 2], names: &[(&str, &str)]) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let (old_up, new_up) = (old.to_uppercase(), new.to_uppercase());
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let end = rest.find(|c| is_part(c) != is_part(first));
         let (word, after) = rest.split_at(end.unwrap_or(rest.len()));
-        let new = names.iter().find(|(old, _)| *old == word);
-        out.push_str(new.map_or(word, |(_, new)| new));
         rest = after;
+        let of_operand = |old: &str| {
+            let tail = word.strip_prefix(old).filter(|_| !old.is_empty())?;
+            (tail.is_empty() || tail.starts_with('_')).then_some(tail)
+        };
+        if let Some((_, name)) = names.iter().find(|(old, _)| *old == word) {
+            out.push_str(name);
+        } else if let Some(tail) = of_operand(old) {
+            out.extend([new, tail]);
+        } else if let Some(tail) = of_operand(&old_up) {
+            out.extend([&new_up, tail]);
+        } else {
+            out.push_str(word);
+        }
     }
     out
 }

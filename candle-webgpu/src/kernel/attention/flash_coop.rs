@@ -75,7 +75,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
             c / SIDE
         )
     };
-    function(text, "load_q(row: u32)", starts(head_dim).map(load));
+    text.unrolled("load_q(row: u32)", starts(head_dim).map(load));
 
     let first = starts(KEYS).map(|j| format!("var s_{j} = Acc();"));
     let multiply = pairs().map(|(c, j)| {
@@ -83,8 +83,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         format!("s_{j} = coopMultiplyAdd({operands}, s_{j});")
     });
     let last = starts(KEYS).map(|j| format!("store_tile(s_{j}, tile_at + {j}u);"));
-    function(
-        text,
+    text.unrolled(
         "multiply_keys(tile_at: u32)",
         first.chain(multiply).chain(last),
     );
@@ -96,7 +95,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
             format!("{acc} = coopMultiplyAdd(w_{j}, value_tile({j}u, {c}u), {acc});")
         }))
     });
-    function(text, "multiply_values(row: u32)", multiply);
+    text.unrolled("multiply_values(row: u32)", multiply);
 
     let case = |c: u32| {
         let [a, b] = [c / SIDE, c / SIDE + 1];
@@ -105,7 +104,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let cases = (0..head_dim).step_by(KEYS as usize).map(case);
     let switch = ["switch c {".to_string()].into_iter().chain(cases);
     let end = ["    default: {}", "}"].map(String::from);
-    function(text, "store_acc(c: u32, tile_at: u32)", switch.chain(end));
+    text.unrolled("store_acc(c: u32, tile_at: u32)", switch.chain(end));
 
     // A thread holds every `THREADS`th quad of a tile of keys and of one of values.
     let quads =
@@ -116,16 +115,10 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     ] {
         let fetch = quads().map(|(i, at)| format!("{held}[{i}] = {quad}({at}, base, j0);"));
         let head = format!("fetch_{name}(thread: u32, base: u32, j0: u32)");
-        function(text, &head, fetch);
+        text.unrolled(&head, fetch);
         let stage = quads().map(|(i, at)| format!("tile[{start}slot({at})] = {held}[{i}];"));
-        function(text, &format!("stage_{name}(thread: u32)"), stage);
+        text.unrolled(&format!("stage_{name}(thread: u32)"), stage);
     }
     score_slots(spec, text);
     Ok(())
-}
-
-fn function(text: &mut Text, head: &str, body: impl Iterator<Item = String>) {
-    text.line(format!("fn {head} {{"));
-    body.for_each(|line| text.line(format!("    {line}")));
-    text.line("}");
 }

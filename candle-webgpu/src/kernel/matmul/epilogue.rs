@@ -184,22 +184,16 @@ pub(crate) fn y_put_by(
 
 /// `{n}_four(at)`: the epilogue's `i`-th operand for elements at .. at + 4 of y.
 fn operand(n: &str, access: Access, (field, i): (&str, usize), text: &mut Text) {
-    let [four, get] = ["four", "get"].map(|what| format!("{n}_{what}"));
     let (lanes, i) = (format!("{}L", n.to_uppercase()), i.to_string());
     if access == Access::Quads {
         let reads = format!("p.{field}.reads[{i}]");
         text.line(format!(
-            "fn {four}(at: u32) -> {lanes} {{ return {get}4(({reads}.x + at % {reads}.y) / 4u); }}"
+            "fn {n}_four(at: u32) -> {lanes} {{ return {n}_get4(({reads}.x + at % {reads}.y) / 4u); }}"
         ));
     } else {
-        let names = [
-            ("e_four", &*four),
-            ("e_get", &*get),
-            ("EL", &*lanes),
-            ("epilogue", field),
-            ("0", &*i),
-        ];
-        text.part_of(wgsl!("kernel/matmul/epilogue_words.wgsl"), &names);
+        let file = wgsl!("kernel/matmul/epilogue_words.wgsl");
+        let names = [("EL", &*lanes), ("epilogue", field), ("0", &*i)];
+        text.part_for(file, ["e", n], &names);
     }
 }
 

@@ -123,23 +123,15 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         Access::Quant(_) => wgsl!("kernel/matmul/gemm_b_units.wgsl"),
         _ => wgsl!("kernel/matmul/gemm_b_quads.wgsl"),
     });
-    // The loads of a, and what b is called where a is.
-    let names = [
-        ("a_four", "b_read"),
-        ("a_get", "b_get"),
-        ("a_get4", "b_get4"),
-        ("A_UNIT", "B_UNIT"),
-        ("A_ALONG_K", "B_ALONG_K"),
-        ("a_m", "b_n"),
-        ("a_k", "b_k"),
-        ("m", "n"),
-    ];
-    for (access, names) in [(spec.operands[0].1, &[][..]), (b, &names)] {
-        match access {
-            Access::Quant(_) => {}
-            Access::Quads => text.part_of(wgsl!("kernel/matmul/gemm_quads.wgsl"), names),
-            _ => text.part_of(wgsl!("kernel/matmul/gemm_words.wgsl"), names),
-        }
+    // The loads are written for a, whose other dim is m.
+    let names = [("a_four", "b_read"), ("a_m", "b_n"), ("m", "n")];
+    for (i, n, names) in [(0, "a", &[][..]), (1, "b", &names)] {
+        let file = match spec.operands[i].1 {
+            Access::Quant(_) => continue,
+            Access::Quads => wgsl!("kernel/matmul/gemm_quads.wgsl"),
+            _ => wgsl!("kernel/matmul/gemm_words.wgsl"),
+        };
+        text.part_for(file, ["a", n], names);
     }
     y_put(spec, 4, text)
 }
@@ -171,12 +163,8 @@ fn unrolled(tile: &Tile, depth: u32, text: &mut Text) {
 }
 
 pub fn catalogue() -> Vec<Specialization> {
-    let mut readings = Vec::new();
-    for access in [Access::Quads, Access::Words] {
-        for along_k in [true, false] {
-            readings.push(Reading { access, along_k });
-        }
-    }
+    let reading = |access| [true, false].map(|along_k| Reading { access, along_k });
+    let readings = [Access::Quads, Access::Words].map(reading).concat();
     let blocks = QUANTS.iter().map(|row| Reading {
         access: Access::Quant(row.quant),
         along_k: true,
@@ -185,27 +173,15 @@ pub fn catalogue() -> Vec<Specialization> {
     let mut all = Vec::new();
     for dtype in FLOATS {
         // Split-K parts are f32.
-        let ys = if dtype == DType::F32 {
-            &[DType::F32][..]
-        } else {
-            &[dtype, DType::F32]
-        };
+        let partial = (dtype != DType::F32).then_some(DType::F32);
+        let ys = [dtype].into_iter().chain(partial);
+        let ys = ys.flat_map(|y| [(y, Access::Put), (y, Access::Set)]);
         for tile in TILES {
             for a in &readings {
                 for b in &rights {
-                    for &y in ys {
-                        for access in [Access::Put, Access::Set] {
-                            for whole_k in [true, false] {
-                                all.push(spec(
-                                    dtype,
-                                    tile,
-                                    [*a, *b],
-                                    whole_k,
-                                    (y, access),
-                                    u32::MAX,
-                                ));
-                            }
-                        }
+                    for y in ys.clone() {
+                        let spec = |whole_k| spec(dtype, tile, [*a, *b], whole_k, y, u32::MAX);
+                        all.extend([true, false].map(spec));
                     }
                 }
             }

@@ -315,11 +315,8 @@ pub(crate) fn eights(spec: &Specialization, i: usize, n: &str, text: &mut Text) 
         _ => wgsl!("kernel/matmul/eight_packed.wgsl"),
     };
     text.file(row.source);
-    let own = ["one", "eight", "get", "k"].map(|what| (format!("a_{what}"), format!("{n}_{what}")));
-    let (up, unpack) = (n.to_uppercase(), format!("{}_unpack", row.name));
-    let mut names = vec![("a", n), ("A", &*up), ("f16_unpack", &*unpack)];
-    names.extend(own.iter().map(|(old, new)| (&**old, &**new)));
-    text.part_of(file, &names);
+    let unpack = format!("{}_unpack", row.name);
+    text.part_for(file, ["a", n], &[("f16_unpack", &unpack)]);
 }
 
 /// The specializations that read both operands by 16-byte loads.
@@ -335,7 +332,7 @@ fn slots_n(spec: &Specialization, text: &mut Text) -> Result<()> {
     if spec.operands[1].1 == Access::Quads {
         text.line("fn b_four(row: u32, n: u32) -> vec4<f32> { return b_get4((row + n) / 4u); }");
     } else {
-        text.part_of(wgsl!("kernel/matmul/gemv_n_words.wgsl"), &[]);
+        text.part_of(wgsl!("kernel/matmul/gemv_n_words.wgsl"));
     }
     epilogue::y_put(spec, 4, text)
 }

@@ -123,7 +123,7 @@ fn projections(spec: &Specialization, text: &mut Text) -> Result<()> {
         let names = [("add_up", &*add_up), ("columns", &*columns_b)];
         text.file_of(ADD_UP, &names);
     }
-    text.part_of(wgsl!("kernel/matmul/rms_norm_gemv_place.wgsl"), &[]);
+    text.part_of(wgsl!("kernel/matmul/rms_norm_gemv_place.wgsl"));
     let cases = matrices.iter();
     let cases = cases.map(|(b, _)| format!("return add_up_{b}(first, row, cols);"));
     let head = "add_up_of(which: u32, first: u32, row: u32, cols: vec2<u32>) -> Sums";

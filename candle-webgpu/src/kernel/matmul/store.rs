@@ -32,19 +32,12 @@ pub(crate) fn put_as(
         return Ok(());
     }
     text.ops(row.compute); // `y_add`, which every `Set` operand has, uses them.
-    let [set, pair] = ["set", "pair"].map(|what| format!("{n}_{what}"));
     let word = format!("{}_word", row.name);
-    let names = [
-        ("out", n),
-        ("out_put", name),
-        ("out_set", &*set),
-        ("out_pair", &*pair),
-        ("f16_word", &*word),
-    ];
     let file = match row.lanes {
         1 => wgsl!("kernel/matmul/store_word.wgsl"),
         _ => wgsl!("kernel/matmul/store_half_words.wgsl"),
     };
-    text.part_of(file, &names);
+    let names = [("out_put", name), ("f16_word", &*word)];
+    text.part_for(file, ["out", n], &names);
     Ok(())
 }
