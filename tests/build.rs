@@ -1,13 +1,13 @@
-//! The twins of upstream's test programs that name the CPU: the same text with another device. Written for each build
-//! from the forked crates' trees, since no text of upstream's is kept here; `suites.rs` runs them.
+//! Copies of upstream's CPU test programs with the device replaced. Each build writes them from the forked crates'
+//! trees, since this repository keeps no upstream text; `suites.rs` runs them.
 
 use std::env;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A program's folder, its name, and how often it says `Device::Cpu`. Another count is an error, so that a new release
-/// of upstream's cannot leave a twin on the CPU.
+/// A program's folder, its name, and how often it says `Device::Cpu`. Any other count is an error, so that a new
+/// upstream release cannot leave a copy on the CPU.
 #[rustfmt::skip]
 const SUITES: &[(&str, &str, usize)] = &[
     ("candle-core", "indexing_tests",          4),
@@ -35,16 +35,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         let source = root.join(format!("{folder}/tree/tests/{name}.rs"));
         println!("cargo::rerun-if-changed={}", source.display());
         let text = fs::read_to_string(&source).map_err(|e| format!("{}: {e}", source.display()))?;
-        let twin = NAMES_OF_THE_CPU
+        let copy = NAMES_OF_THE_CPU
             .iter()
             .fold(text, |text, cpu| text.replace(cpu, "crate::device()"));
-        let found = twin.matches("crate::device()").count();
+        let found = copy.matches("crate::device()").count();
         if found != expected {
             let path = source.display();
             return Err(format!("{path} names the CPU {found} times, not {expected}").into());
         }
         let path = out.join(format!("{name}.rs"));
-        fs::write(&path, twin)?;
+        fs::write(&path, copy)?;
         modules += &format!("#[path = {path:?}]\nmod {name};\n");
     }
     fs::write(out.join("suites.rs"), modules)?;

@@ -1,5 +1,5 @@
-//! Bad input gets a clear error. What the environment decides runs in a child process: this program again, with the
-//! variables set.
+//! Bad input gives a clear error. Cases that depend on environment variables run in a child process: this program
+//! again, with the variables set.
 //!
 //!     cargo test -p candle-webgpu-tests --test errors
 
@@ -13,14 +13,14 @@ use candle_core::{
 };
 use libtest_mimic::{Arguments, Failed, Trial};
 
-/// Names the part that a child is to play.
+/// Names the role of a child process.
 const ROLE: &str = "CANDLE_WEBGPU_TEST_ROLE";
 
 fn gpu() -> Result<Device> {
     Ok(Device::new_webgpu(0)?)
 }
 
-/// The error's text, which must have all `parts`.
+/// The error's text, which must contain all `parts`.
 fn refused<T>(result: candle_core::Result<T>, parts: &[&str]) -> Result<()> {
     let Err(error) = result else {
         bail!("no error");
@@ -35,7 +35,7 @@ fn says(text: &str, parts: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Doubles on the CPU; no device has it.
+/// Doubles its input on the CPU; no other device implements it.
 struct Doubled;
 
 impl CustomOp1 for Doubled {
@@ -91,7 +91,7 @@ fn bad_ordinal() -> Result<()> {
     refused(Device::new_webgpu(99), &["99", &name])
 }
 
-/// Runs this program as `role` and gives what it printed.
+/// Runs this program as `role` and returns its output.
 fn child(role: &str, vars: &[(&str, &str)]) -> Result<String> {
     let mut command = Command::new(std::env::current_exe()?);
     command.env(ROLE, role).envs(vars.iter().copied());
@@ -133,7 +133,7 @@ fn unknown_feature() -> Result<()> {
     Ok(())
 }
 
-/// Only Vulkan can be told so easily that it has no drivers.
+/// Only Vulkan's loader can easily be told that there are no drivers.
 const NO_DRIVERS: &[(&str, &str)] = &[
     ("WGPU_BACKEND", "vulkan"),
     ("VK_DRIVER_FILES", "/nonexistent.json"),
@@ -176,7 +176,7 @@ fn out_of_memory() -> Result<()> {
     let d = &gpu()?;
     refused(Tensor::zeros(1usize << 40, DType::F32, d), &["bytes"])?;
     refused(Tensor::zeros((1usize << 33, 2), DType::U8, d), &["bytes"])?;
-    // Sizes whose product is no number of bytes.
+    // The product of the sizes overflows.
     refused(Tensor::zeros((1usize << 40, 1 << 22), DType::F32, d), &[])?;
     refused(
         Tensor::ones(4, DType::F32, d)?
@@ -191,7 +191,7 @@ fn out_of_memory() -> Result<()> {
     Ok(())
 }
 
-/// A tensor may be larger than a binding, but not than a buffer.
+/// A tensor may be larger than a binding, but not larger than a buffer.
 fn too_large() -> Result<()> {
     let d = &gpu()?;
     let most = d.as_webgpu_device()?.adapter().max_buffer_size;
@@ -202,7 +202,7 @@ fn too_large() -> Result<()> {
     )
 }
 
-/// A shape that its storage has no elements for: kernels would read and write what belongs to others.
+/// A shape with more elements than its storage: kernels would access other tensors' memory.
 fn storage_too_small() -> Result<()> {
     let d = &gpu()?;
     let storage = d.as_webgpu_device()?.zeros_impl(&4.into(), DType::F32)?;
@@ -218,7 +218,7 @@ fn storage_too_small() -> Result<()> {
     Ok(())
 }
 
-/// The environment lowers what one binding shows. What an op cannot do in pieces says so.
+/// The environment lowers the binding size. Ops that cannot be split say so.
 fn binding_limit() -> Result<()> {
     let var = candle_webgpu::BINDING_VAR;
     for wrong in ["much", "-1", "100"] {
@@ -282,7 +282,7 @@ fn custom_op_fallback() -> Result<()> {
     says(&said, &["[2.0, 4.0] [4.0, 8.0]", "fallbacks: 2"])
 }
 
-/// After every error above the device still computes, and owes no error to anybody.
+/// After all the errors above, the device still computes and has no error left to report.
 fn nothing_is_left_behind() -> Result<()> {
     let d = gpu()?;
     d.synchronize()?;
@@ -291,7 +291,7 @@ fn nothing_is_left_behind() -> Result<()> {
     Ok(())
 }
 
-/// What a child does; its words are judged by its parent.
+/// What a child does; its parent checks the output.
 fn play(role: &str) -> Result<()> {
     match role {
         "open" => match Device::new_webgpu(0) {
@@ -348,7 +348,7 @@ fn main() -> ExitCode {
             test().map_err(|e| Failed::from(format!("{e:#}")))
         })
     };
-    // One by one, the last of all after the others.
+    // One by one; the check of the device is last.
     let mut args = Arguments::from_args();
     args.test_threads = Some(1);
     libtest_mimic::run(&args, TESTS.iter().map(trial).collect()).exit_code()

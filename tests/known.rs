@@ -1,9 +1,9 @@
-//! Conformance cases that fail for a known reason. One that passes fails, so that the list stays true.
+//! Conformance cases that fail for a known reason. A listed case that passes is an error, so the list stays true.
 
 pub struct Known {
     /// Part of the adapter's name; empty for every adapter.
     pub adapter: &'static str,
-    /// The case, or the beginning of a group's names.
+    /// The case's name, or a prefix of the names of a group.
     pub case: &'static str,
     pub reason: &'static str,
 }

@@ -14,7 +14,7 @@ fn gpu() -> Result<Device> {
     Ok(Device::new_webgpu(0)?)
 }
 
-/// SplitMix64 as numbers of deviation about `scale`.
+/// SplitMix64; numbers have a standard deviation of about `scale`.
 fn noise(seed: &mut u64, n: usize, scale: f64) -> Vec<f32> {
     let mut next = || {
         *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -22,12 +22,12 @@ fn noise(seed: &mut u64, n: usize, scale: f64) -> Vec<f32> {
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (z >> 11) as f64 / (1u64 << 53) as f64
     };
-    // The sum of three has the deviation 1/2.
+    // The sum of three has a standard deviation of 1/2.
     let mut one = || (next() + next() + next() - 1.5) * 2. * scale;
     (0..n).map(|_| one() as f32).collect()
 }
 
-/// Random weights under the names that the LLaMA models ask for.
+/// Random weights under the names that the LLaMA models look up.
 fn weights(
     shapes: &[(String, Vec<usize>)],
     dtype: DType,
@@ -54,7 +54,7 @@ fn floats(t: &Tensor) -> Result<Vec<f32>> {
         .to_vec1()?)
 }
 
-/// Off by at most `tolerance` of the greatest logit.
+/// Logits may differ by at most `tolerance` times the greatest one.
 fn close(what: &str, expected: &Tensor, got: &Tensor, tolerance: f32) -> Result<()> {
     ensure!(
         expected.dims() == got.dims(),
@@ -79,7 +79,7 @@ fn close(what: &str, expected: &Tensor, got: &Tensor, tolerance: f32) -> Result<
     Ok(())
 }
 
-/// By dtype: what rounding the weights and every activation to it may do to the logits.
+/// The tolerance of a dtype, for weights and activations rounded to it.
 fn tolerance(dtype: DType) -> f32 {
     match dtype {
         DType::F32 => 1e-5,
@@ -105,7 +105,7 @@ fn tiny_llama(heads: usize, kv_heads: usize, tied: bool) -> llama::Config {
     }
 }
 
-/// Logits of the prompt and of each token after it.
+/// Logits after the prompt and after each further token.
 fn llama_logits(config: &llama::Config, dtype: DType, device: &Device) -> Result<Vec<Tensor>> {
     let vb = weights(&candle_examples::checkpoint::tensors(config), dtype, device)?;
     let model = llama::Llama::load(vb, config)?;
@@ -174,7 +174,7 @@ fn llama2_c_logits(dtype: DType, device: &Device) -> Result<Vec<Tensor>> {
         seq_len: 64,
         norm_eps: 1e-5,
     };
-    // The same names and shapes as the other LLaMA's.
+    // The names and shapes are those of the other LLaMA.
     let shapes = candle_examples::checkpoint::tensors(&tiny_llama(4, 2, false));
     let vb = weights(&shapes, dtype, device)?;
     let mut cache = llama2_c::Cache::new(true, &config, vb.pp("rot"))?;
@@ -190,7 +190,7 @@ fn llama2_c_logits(dtype: DType, device: &Device) -> Result<Vec<Tensor>> {
 
 #[test]
 fn llama2_c_tiny() -> Result<()> {
-    // Its tables and masks are f32 whatever the weights are.
+    // Its tables and masks are f32 regardless of the weights' dtype.
     tiny("llama2_c", llama2_c_logits, &[DType::F32])
 }
 
@@ -218,7 +218,7 @@ fn greedy(
     Ok((ids, kept))
 }
 
-/// Logits of the same ids one after another, every 20th.
+/// Logits of every 20th step, for the same ids one by one.
 fn teacher(loaded: &mut Loaded, prompt: usize, ids: &[u32], d: &Device) -> Result<Vec<Tensor>> {
     let mut kept = vec![loaded.model.forward(&ids[..prompt], 0, d)?];
     for at in prompt..ids.len() - 1 {

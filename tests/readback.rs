@@ -1,4 +1,4 @@
-//! Reading back without blocking gives what the calls that block give, natively too; tests/web does the same in a browser.
+//! Non-blocking readbacks give the same results as blocking ones, natively; tests/web does the same in a browser.
 
 use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ fn device() -> Result<Device> {
     Ok(Device::new_webgpu(0)?)
 }
 
-/// A fault comes back from whichever readback is next, and all tests share the device: one at a time.
+/// Whichever readback is next reports a fault, and all tests share the device, so they run one at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)

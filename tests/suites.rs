@@ -1,13 +1,13 @@
-//! Upstream's test programs that name the CPU, on the WebGPU device. `build.rs` lists them and writes their twins.
+//! Upstream's CPU test programs on the WebGPU device. `build.rs` lists and copies them.
 //!
 //!     cargo test -p candle-webgpu-tests --test suites [-- FILTER]
 //!
-//! Failures that are known stand in known_upstream.txt, which `cargo xtask test upstream` reads.
+//! Known failures are listed in known_upstream.txt, which `cargo xtask test upstream` reads.
 
-// The name under which candle-nn knows it.
+// candle-nn's tests use this name.
 extern crate candle_core as candle;
 
-/// What `Device::Cpu` has become.
+/// Replaces `Device::Cpu`.
 fn device() -> candle::Device {
     candle::Device::new_webgpu(0).expect("a WebGPU device")
 }

@@ -1,4 +1,6 @@
-//! Every file of wgsl/ as it stands, and every specialisation that the backend can ask for. No GPU needed.
+//! Validates every file of wgsl/ on its own, and every specialisation that the backend can request. No GPU needed.
+
+mod shared;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -6,12 +8,13 @@ use std::process::Command;
 
 use anyhow::{bail, ensure, Context, Result};
 use candle_webgpu::kernel::catalogue;
-use candle_webgpu::op::{Family, OPS};
+use candle_webgpu::op::OPS;
 use candle_webgpu::shader::{link, link_for, Access, Field, Specialization, Target, Traits};
 use naga::{AddressSpace, StorageAccess};
 use rayon::prelude::*;
+use shared::ops;
 
-/// Parses and validates; the message shows the line.
+/// Parses and validates; an error shows the line.
 fn validate(text: &str) -> Result<naga::Module> {
     let show = |e: String| anyhow::anyhow!(e);
     let module = naga::front::wgsl::parse_str(text).map_err(|e| show(e.emit_to_string(text)))?;
@@ -56,7 +59,7 @@ fn names_are_unique() -> Result<()> {
     Ok(())
 }
 
-/// Every specialisation validates, and its Kernel row tells the truth about it. A sample of the suite takes a covering few.
+/// Every specialisation validates and agrees with its Kernel row. A sample of the suite takes only a covering set.
 #[test]
 fn specialisations_validate() -> Result<()> {
     let specs = match std::env::var_os("CANDLE_WEBGPU_TEST_EVERY") {
@@ -102,7 +105,7 @@ fn check(spec: &Specialization) -> Result<()> {
     shared(spec, module)
 }
 
-/// Subgroup builtins are arguments of `main` itself: naga's HLSL writer does not find them in a struct.
+/// Subgroup builtins must be arguments of `main` itself: naga's HLSL writer does not find them in a struct.
 fn builtins(module: &naga::Module) -> Result<()> {
     use naga::BuiltIn::{NumSubgroups, SubgroupId, SubgroupInvocationId, SubgroupSize};
     let of_subgroups = [NumSubgroups, SubgroupId, SubgroupInvocationId, SubgroupSize];
@@ -155,7 +158,7 @@ fn rust_leaves(fields: &[Field]) -> Vec<Leaf> {
     leaves
 }
 
-/// The fields of a kernel's parameters lie in Rust where WGSL looks for them. What one side says is padding is not compared.
+/// The parameters of a kernel have the same layout in Rust and in WGSL. What is padding on either side is not compared.
 fn params(spec: &Specialization, module: &naga::Module) -> Result<()> {
     let mut all = module.global_variables.iter();
     let p = all.find(|(_, v)| v.space == AddressSpace::Uniform);
@@ -173,7 +176,7 @@ fn params(spec: &Specialization, module: &naga::Module) -> Result<()> {
     Ok(())
 }
 
-/// The bindings of the text are those of the row; the uniform block fits in a slot of the ring.
+/// The bindings are those of the Kernel row, and the parameters take at most 256 bytes.
 fn bindings(spec: &Specialization, module: &naga::Module) -> Result<()> {
     let mut layouter = naga::proc::Layouter::default();
     layouter.update(module.to_ctx())?;
@@ -206,7 +209,7 @@ fn bindings(spec: &Specialization, module: &naga::Module) -> Result<()> {
         storage == expected,
         "bindings {storage:?}, the row says {expected:?}"
     );
-    // What every adapter has; a rule asks whether there are more before it records the one that needs them.
+    // Every adapter has 8; a rule checks for more before it records the one kernel that needs them.
     let most = match spec.kernel.name {
         "rope_kv_cache" => 10,
         _ => 8,
@@ -220,7 +223,7 @@ fn bindings(spec: &Specialization, module: &naga::Module) -> Result<()> {
     Ok(())
 }
 
-/// The row's bytes of workgroup memory are an upper bound of what the text takes with its overrides.
+/// The row's bytes of workgroup memory are an upper bound of what the shader uses with its overrides.
 fn shared(spec: &Specialization, module: naga::Module) -> Result<()> {
     let all = naga::valid::Capabilities::all();
     let info =
@@ -242,7 +245,7 @@ fn shared(spec: &Specialization, module: naga::Module) -> Result<()> {
         .map(|(_, v)| layouter[v.ty].size.next_multiple_of(16))
         .sum();
     let row = (spec.kernel.shared)(spec);
-    // Of each variable the row need not count the padding.
+    // The row need not count the padding of each variable.
     let padding = 15 * module.global_variables.len() as u32;
     ensure!(
         row + padding >= taken,
@@ -258,66 +261,33 @@ fn shared(spec: &Specialization, module: naga::Module) -> Result<()> {
     Ok(())
 }
 
-/// Names of ops are Candle's KERNEL strings, so that the trait methods find their rows.
+/// The rows of OPS have Candle's KERNEL strings, by which the trait methods find them, and the dtypes that the tests use.
 #[test]
 fn ops_have_candles_names() -> Result<()> {
-    use candle_core::op::{
-        Abs, Add, BinaryOpT, Ceil, Cos, Div, Erf, Exp, Floor, Gelu, GeluErf, Log, Maximum, Minimum,
-        Mul, Neg, Recip, Relu, Round, Sign, Silu, Sin, Sqr, Sqrt, Sub, Tanh, UnaryOpT,
-    };
-    let unary = [
-        Exp::KERNEL,
-        Log::KERNEL,
-        Sin::KERNEL,
-        Cos::KERNEL,
-        Tanh::KERNEL,
-        Neg::KERNEL,
-        Recip::KERNEL,
-        Sqr::KERNEL,
-        Sqrt::KERNEL,
-        Gelu::KERNEL,
-        GeluErf::KERNEL,
-        Erf::KERNEL,
-        Silu::KERNEL,
-        Abs::KERNEL,
-        Ceil::KERNEL,
-        Floor::KERNEL,
-        Round::KERNEL,
-        Relu::KERNEL,
-        Sign::KERNEL,
-    ];
-    let of = |family: fn(Family) -> bool| -> BTreeSet<&str> {
-        OPS.iter()
-            .filter(|o| family(o.family))
-            .map(|o| o.name)
-            .collect()
-    };
-    let mut expected: BTreeSet<&str> = unary.into();
-    expected.insert("usigmoid"); // a custom op of candle-nn
-    ensure!(of(|f| f == Family::Unary { scalars: 0 }) == expected);
-    let mut binary: BTreeSet<&str> = [
-        Add::KERNEL,
-        Sub::KERNEL,
-        Mul::KERNEL,
-        Div::KERNEL,
-        Minimum::KERNEL,
-        Maximum::KERNEL,
-    ]
-    .into();
-    binary.extend(["eq", "ne", "le", "ge", "lt", "gt"]);
-    ensure!(of(|f| f == Family::Binary) == binary);
+    let rows = OPS
+        .iter()
+        .map(|op| (op.name, op.dtypes.iter().map(|d| d.name()).collect()));
+    let tested = ops::OPS
+        .iter()
+        .map(|op| (op.kernel, op.dtypes.iter().map(|d| d.as_str()).collect()));
+    let (rows, tested): (BTreeMap<_, BTreeSet<_>>, BTreeMap<_, _>) =
+        (rows.collect(), tested.collect());
+    ensure!(
+        rows == tested,
+        "OPS has {rows:?}, tests/shared/ops.rs {tested:?}"
+    );
     Ok(())
 }
 
 fn hash(hash: u64, text: &str) -> u64 {
-    // FNV-1a: five lines, and the same in ten years.
+    // FNV-1a: short, and stable across releases.
     text.bytes().fold(hash, |h, b| {
         (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// A change of a shader shows in the diff of golden/index.txt: a line per kernel and op with the hash of its texts.
-/// `UPDATE_GOLDEN=1` writes it anew.
+/// golden/index.txt has a hash of the texts of each kernel and op, so that every change of a shader shows in a diff.
+/// `UPDATE_GOLDEN=1` writes the file.
 #[test]
 fn golden_index() -> Result<()> {
     let mut lines: BTreeMap<String, (usize, u64)> = BTreeMap::new();
@@ -351,7 +321,7 @@ fn golden_index() -> Result<()> {
     Ok(())
 }
 
-/// A set of specialisations in which each kernel with each op, and each way of access, appears.
+/// A set of specialisations that covers each kernel with each op, and each access of each operand.
 fn covering() -> Vec<Specialization> {
     let mut seen: HashSet<(&str, &str)> = HashSet::new();
     let mut ways: HashSet<(&str, usize, String, Access)> = HashSet::new();
@@ -367,7 +337,7 @@ fn covering() -> Vec<Specialization> {
         .collect()
 }
 
-/// The text for adapters with a trait differs where the trait matters, and validates.
+/// Counts the texts that change for adapters with these traits; they must validate.
 fn differs(traits: Traits) -> Result<usize> {
     let mut differ = 0;
     for spec in covering() {
@@ -400,7 +370,7 @@ fn parameters_as_immediates() -> Result<()> {
     Ok(())
 }
 
-/// The browser's compiler takes the shaders, too: it refuses barriers and subgroup operations that naga lets pass.
+/// The browser's compiler accepts the shaders, too: it is stricter than naga about barriers and subgroup operations.
 #[test]
 fn tint() -> Result<()> {
     if Command::new("tint").arg("--help").output().is_err() {

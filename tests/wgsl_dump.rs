@@ -49,7 +49,7 @@ fn options() -> Result<Option<Options>> {
     }))
 }
 
-/// The hash of what naga makes of a valid text with the overrides of its specialisation.
+/// The hash of naga's SPIR-V for a valid text with the overrides of its specialisation.
 fn spirv_hash(spec: &Specialization, text: &str) -> Result<u64> {
     let module = naga::front::wgsl::parse_str(text)?;
     let all = naga::valid::Capabilities::all();
@@ -96,7 +96,7 @@ fn run() -> Result<bool> {
     for spec in catalogue() {
         let name = spec.name();
         let text = link(&spec, target).with_context(|| name.clone())?;
-        // A colon is no character of a file's name on Windows.
+        // Windows does not allow a colon in a file name.
         let path = dir.join(format!("{}.wgsl", name.replace(':', "-")));
         std::fs::write(&path, &text).with_context(|| path.display().to_string())?;
         written += 1;

@@ -1,4 +1,4 @@
-//! Ids out of range. Alone in its process: a fault belongs to the device, and whoever reads next gets it.
+//! Ids out of range. Runs in its own process, since the device reports a fault to whichever readback is next.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod table;

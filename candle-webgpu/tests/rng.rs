@@ -1,5 +1,5 @@
-//! Random numbers: the generator's published vectors, the bounds, the moments. Alone in its process, since
-//! the seed belongs to the device.
+//! Random numbers: the generator's published test vectors, bounds, moments. Runs in its own process, since the seed
+//! belongs to the device.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod table;
@@ -43,7 +43,7 @@ fn everything() {
         [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]
     );
 
-    // Bit for bit, across calls and past 32 bits of seed.
+    // Bit for bit, across calls and with seeds of more than 32 bits.
     for seed in [0, 42, 0xdead_beef_1234_5678] {
         d.set_seed(seed);
         let x = [

@@ -49,7 +49,7 @@ fn strides_offsets_and_broadcasts() {
     let d = device();
     let x: Vec<f32> = (0..24).map(|i| i as f32).collect();
     let v = upload(&d, &x);
-    // (4, 3) transposed out of a (3, 4) that starts at 5.
+    // (4, 3), the transpose of a (3, 4) that starts at 5.
     let t = d.contiguous(view(&v, &[4, 3], &[1, 4], 5)).unwrap();
     let expected: Vec<f32> = (0..4)
         .flat_map(|r| (0..3).map(move |c| (5 + r + 4 * c) as f32))
@@ -123,7 +123,7 @@ fn too_large_is_an_error() {
 }
 
 #[test]
-fn a_binding_shows_a_window_at_most() {
+fn bindings_are_limited() {
     let d = device();
     let n = d.binding_limit() as usize + 4;
     let x = d.output("test", n, DType::U8).unwrap();
@@ -161,9 +161,9 @@ fn a_view_that_reaches_past_its_value_is_refused() {
     assert!(!seen(&[1 << 40, 1 << 40, 0], &[0, 0, 0], 0));
 }
 
-/// Found while layouts were fuzzed: their sizes overflowed.
+/// Found by fuzzing layouts: their sizes overflowed.
 #[test]
-fn results_that_nobody_could_hold_are_errors() {
+fn results_that_are_too_large_are_errors() {
     let d = device();
     let x = upload(&d, &[1.0]);
     let most = 1usize << 62;

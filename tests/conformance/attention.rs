@@ -1,4 +1,5 @@
-//! candle-nn's sdpa against its formula in f64: scores, softcap, causality, mask, softmax, mean of the values.
+//! candle-nn's sdpa against its formula in f64: scores, softcap, causal mask, mask, softmax, weighted mean of the
+//! values.
 
 use anyhow::ensure;
 use candle_core::{DType, Device, Result, Tensor, D};
@@ -10,7 +11,7 @@ use crate::input::{check, tensor, Fill, Operand, FLOATS};
 
 type View = fn(Tensor) -> Result<Tensor>;
 
-/// How q, k and v lie: the dims of the storage for (batch, heads, tokens, columns), and what is seen of it.
+/// Layouts of q, k and v: the dims of the storage for (batch, heads, tokens, columns), and a view of it.
 struct Lie {
     name: &'static str,
     base: fn([usize; 4]) -> [usize; 4],
@@ -20,11 +21,11 @@ struct Lie {
 #[rustfmt::skip]
 const LIES: [Lie; 6] = [
     Lie { name: "contiguous", base: |dims| dims,                          view: Ok },
-    // As models project them.
+    // As models' projections give them.
     Lie { name: "tokens",     base: |[b, h, s, d]| [b, s, h, d],          view: |t| t.transpose(1, 2) },
     Lie { name: "cache",      base: |[b, h, s, d]| [b, h, s + 7, d],      view: |t| t.narrow(2, 3, t.dim(2)? - 7) },
     Lie { name: "broadcast",  base: |[_, h, s, d]| [1, h, s, d],          view: |t| { let (_, h, s, d) = t.dims4()?; t.broadcast_as((2, h, s, d)) } },
-    // Rows that start anywhere, and rows with gaps.
+    // Rows that are not aligned, and rows with gaps.
     Lie { name: "odd",        base: |[b, h, s, d]| [b, h, s, d + 1],      view: |t| t.narrow(3, 1, t.dim(3)? - 1) },
     Lie { name: "columns",    base: |[b, h, s, d]| [b, h, d, s],          view: |t| t.transpose(2, 3) },
 ];
@@ -75,7 +76,7 @@ impl Case {
         dims.into_iter().enumerate().map(of).collect()
     }
 
-    /// With 1 / sqrt(d), as an f32.
+    /// Scaled by 1 / sqrt(d), as an f32.
     fn scale(&self) -> f32 {
         (self.columns[0] as f32).sqrt().recip()
     }
@@ -178,7 +179,7 @@ pub fn add(cases: &mut Cases) {
                 Ok(())
             });
         }
-        // So many that those which share a k and a v are taken together.
+        // Many heads share a k and a v, which one workgroup then takes together.
         cases.add(format!("attention/{name}/many_heads"), move |d| {
             for (batch, columns) in [(16, 16), (16, 128), (32, 16), (32, 128)] {
                 let case = Case {
@@ -225,7 +226,7 @@ pub fn add(cases: &mut Cases) {
         });
     }
     cases.add("attention/f32/long", |d| {
-        // More keys than one workgroup may take, and as many as make splits.
+        // More keys than one workgroup takes, so that they are split.
         for (queries, keys) in [(1, 5000), (9, 3000), (9, 17000)] {
             let case = Case {
                 batch: 1,
@@ -236,7 +237,7 @@ pub fn add(cases: &mut Cases) {
         Ok(())
     });
     cases.add("attention/great_scores", |d| {
-        // Softmax takes off the greatest first.
+        // Softmax subtracts the greatest score first.
         for queries in [1, 20] {
             let case = Case::new(DType::F32, queries, 90, 64);
             let mut operands = case.operands(&LIES[0])?;
@@ -264,7 +265,7 @@ fn masks(cases: &mut Cases, dtype: DType) {
     ] {
         cases.add(format!("attention/{name}/mask/{dims:?}"), move |d| {
             for queries in [1, 6, 50] {
-                // 0 stands for the queries.
+                // 0 means the number of queries.
                 let dims: Vec<usize> = dims
                     .iter()
                     .map(|n| if *n == 0 { queries } else { *n })

@@ -1,4 +1,4 @@
-//! A case, and how it is run: on the device, beside the CPU, or alone if it touches what all cases share.
+//! A case, and how it runs: beside others, or alone if it changes state that all cases share.
 
 use std::sync::{PoisonError, RwLock};
 
@@ -10,8 +10,8 @@ type Run = Box<dyn Fn(&Device) -> Result<()> + Send>;
 pub struct Case {
     pub name: String,
     pub run: Run,
-    /// The case provokes a fault, seeds the generator or is about what is recorded: state of the device, so no other case may
-    /// run.
+    /// The case changes state of the device: it provokes a fault, seeds the generator, or depends on what is recorded.
+    /// No other case may run meanwhile.
     pub alone: bool,
 }
 
@@ -41,7 +41,7 @@ impl Cases {
 
 static DEVICE_STATE: RwLock<()> = RwLock::new(());
 
-/// Runs while no case does.
+/// Runs while no case runs.
 pub fn alone<T>(run: impl FnOnce() -> T) -> T {
     let _guard = DEVICE_STATE.write().unwrap_or_else(PoisonError::into_inner);
     run()

@@ -6,7 +6,7 @@ use crate::bound::{close, EXACT};
 use crate::case::Cases;
 use crate::input::{converted, named, same, Fill, Operand, Rng, ALL};
 
-/// Bit patterns of floats around every tie and limit of f16, bf16 and the integers.
+/// Floats around every tie and limit of f16, bf16 and the integers.
 fn hard_floats() -> Vec<f32> {
     let mut rng = Rng::new(12);
     let mut all: Vec<f32> = [
@@ -65,7 +65,7 @@ fn hard_floats() -> Vec<f32> {
     .map(f32::from_bits)
     .to_vec();
     all.extend((0..400).map(|_| f32::from_bits(rng.next() as u32)));
-    // Exponents that f16 has.
+    // Exponents in the range of f16.
     all.extend((0..400).map(|_| {
         let bits = rng.next() as u32;
         f32::from_bits((bits & 0x807f_ffff) | ((100 + (bits >> 23) % 45) << 23))
@@ -143,7 +143,7 @@ pub fn add(cases: &mut Cases) {
     }
 }
 
-/// Every value that rounds, saturates or wraps: `from` as it comes from f32 or i64, then `to`.
+/// Values that round, saturate or wrap: cast to `from` from f32 or i64, then to `to`.
 fn limits(d: &Device, from: DType, to: DType) -> anyhow::Result<()> {
     let cpu = &Device::Cpu;
     let start = match from.is_float() {

@@ -39,7 +39,7 @@ const PLANES: &[Plane] = &[
     [1, 32, 40, 9, 10, 3, 1, 1, 1, 1],
     [2, 8, 12, 7, 9, 3, 1, 1, 1, 4],
     [1, 12, 12, 10, 6, 5, 2, 1, 1, 12],
-    // For cooperative matrices: whole and broken lines and tiles, steps, dilations, parts of k, large tiles.
+    // For cooperative matrices: whole and partial rows and tiles, strides, dilations, parts of k, large tiles.
     [2, 16, 40, 20, 24, 3, 1, 1, 1, 1],
     [2, 8, 70, 9, 21, 3, 2, 1, 2, 1],
     [2, 24, 33, 14, 15, 3, 1, 2, 1, 1],
@@ -48,7 +48,7 @@ const PLANES: &[Plane] = &[
     [1, 8, 1024, 32, 64, 3, 1, 1, 1, 1],
 ];
 
-/// Views that keep their shape but not their place in memory.
+/// Views of the same shape with other strides.
 #[rustfmt::skip]
 const VIEWS: [(&str, View); 3] = [
     ("contiguous", Ok),
@@ -56,7 +56,7 @@ const VIEWS: [(&str, View); 3] = [
     ("offset",     |t| Tensor::cat(&[&t, &t], 0)?.narrow(0, t.dim(0)?, t.dim(0)?)),
 ];
 
-/// Numbers within 1.
+/// Numbers of magnitude at most 1.
 fn operand(dtype: DType, dims: &[usize], seed: u64) -> anyhow::Result<Tensor> {
     let t = tensor(DType::F32, dims, seed, Fill::Small)?;
     Ok((t * 0.5)?.to_dtype(dtype)?)
@@ -95,7 +95,7 @@ fn lines(cases: &mut Cases, dtype: DType, layout: &str, view: View) {
                 seen(&t[0], view)?.conv1d(&seen(&t[1], view)?, padding, stride, dilation, groups)
             })
         });
-        // The CPU's is wrong where it folds columns with several batches and channels (0.11.1).
+        // The CPU is wrong if it folds columns of several batches and channels (0.11.1).
         let folds = b > 1 && c > 1 && padding == 0 && dilation == 1;
         if !folds && groups == 1 {
             cases.add(format!("conv_transpose1d/{what}"), move |d| {
@@ -143,8 +143,8 @@ fn planes(cases: &mut Cases, dtype: DType, layout: &str, view: View) {
     }
 }
 
-/// The sum of the squares of y = x * w has the gradient 2 * y * (x * unit) in each weight. The CPU's own is wrong for two
-/// batches and more (0.11.1).
+/// The sum of the squares of y = x * w has the gradient 2 * y * (x * unit) in each weight. The CPU's gradient is wrong
+/// for two or more batches (0.11.1).
 fn gradient(cases: &mut Cases) {
     for (groups, stride) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
         cases.add(format!("conv1d/gradient/g{groups}s{stride}"), move |d| {

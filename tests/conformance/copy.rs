@@ -6,7 +6,7 @@ use crate::bound::{close, EXACT};
 use crate::case::Cases;
 use crate::input::{named, same, tensor, Fill, Operand, ALL, LAYOUTS, SHAPES};
 
-/// Dtypes that are stored and copied without computing.
+/// Dtypes that are stored and copied, but not computed with.
 const STORED: [DType; 10] = [
     DType::F32,
     DType::F16,
@@ -43,10 +43,10 @@ pub fn add(cases: &mut Cases) {
     fill(cases);
 }
 
-/// Copies in a row that the recorder may join into one, and such that it must not.
+/// Consecutive copies that the recorder may merge into one, and others that it must not merge.
 fn joined(cases: &mut Cases, dtype: DType) {
     let name = dtype.as_str();
-    // As repeat_kv has it: the heads of a cache, each several times.
+    // As in repeat_kv: the heads of a cache, each several times.
     cases.add(format!("copy/joined/{name}/repeat"), move |d| {
         let cache = Operand::viewed(tensor(dtype, &[1, 2, 9, 8], 45, Fill::Small)?, |t| {
             t.narrow(2, 1, 5)
@@ -54,7 +54,8 @@ fn joined(cases: &mut Cases, dtype: DType) {
         let repeat = |t: &[Tensor]| Tensor::cat(&[&t[0]; 6], 2)?.reshape((1, 12, 5, 8));
         same(d, &[cache], EXACT, repeat)
     });
-    // Steps of one row, of which each is written three times; upwards the last one counts, downwards the first.
+    // Each copy is one row further, so rows are written three times: the last write wins in ascending order, the first
+    // in descending order.
     for (order, rows) in [
         ("up", [0, 1, 2, 3, 4]),
         ("down", [4, 3, 2, 1, 0]),
@@ -71,7 +72,7 @@ fn joined(cases: &mut Cases, dtype: DType) {
                         y.slice_set(&t[1].narrow(0, 3 * i, 3)?.contiguous()?, 0, row)?;
                         y.slice_set(&t[1].narrow(0, i, 3)?.contiguous()?, 0, row)?;
                     }
-                    // A source a row further each time, and the same one.
+                    // Sources one row further each time, and the same source.
                     let (z, three) = (t[0].copy()?, t[1].narrow(0, 1, 3)?);
                     for (i, row) in rows.into_iter().enumerate() {
                         z.slice_set(&t[1].narrow(0, i, 3)?, 0, row)?;
@@ -164,7 +165,7 @@ fn fill(cases: &mut Cases) {
                 let set = |d: &Device| -> candle_core::Result<Tensor> {
                     let storage = base.to_device(d)?.copy()?;
                     (l.view)(storage.clone())?.zero_set()?;
-                    // Neighbours are kept.
+                    // Neighbours are unchanged.
                     Ok(storage)
                 };
                 close(&set(&Device::Cpu)?, &set(d)?, EXACT)?;

@@ -2,62 +2,12 @@
 
 use candle_core::{DType, Tensor};
 
-use crate::bound::{Bound, AFFINE, ARITH, EXACT, FUNCTION, PERIODIC, POWF};
+use crate::bound::{AFFINE, EXACT, FUNCTION, POWF};
 use crate::case::Cases;
 use crate::input::{
-    check, named, same, tensor, Fill, Layout, Operand, ALL, LAYOUTS, REALS, SHAPES, WHOLES,
+    check, named, tensor, Fill, Layout, Operand, ALL, LAYOUTS, REALS, SHAPES, WHOLES,
 };
-
-type Unary = fn(&Tensor) -> candle_core::Result<Tensor>;
-type Binary = fn(&Tensor, &Tensor) -> candle_core::Result<Tensor>;
-
-/// Candle's KERNEL string, the method, its bound.
-#[rustfmt::skip]
-const UNARY: &[(&str, Unary, Bound)] = &[
-    ("uexp",      Tensor::exp,              FUNCTION),
-    ("ulog",      Tensor::log,              FUNCTION),
-    ("usin",      Tensor::sin,              PERIODIC),
-    ("ucos",      Tensor::cos,              PERIODIC),
-    ("utanh",     Tensor::tanh,             FUNCTION),
-    ("uneg",      Tensor::neg,              EXACT),
-    ("urecip",    Tensor::recip,            ARITH),
-    ("usqr",      Tensor::sqr,              ARITH),
-    ("usqrt",     Tensor::sqrt,             ARITH),
-    ("ugelu",     Tensor::gelu,             FUNCTION),
-    ("ugelu_erf", Tensor::gelu_erf,         FUNCTION),
-    ("uerf",      Tensor::erf,              FUNCTION),
-    ("usilu",     Tensor::silu,             FUNCTION),
-    ("usigmoid",  candle_nn::ops::sigmoid,  FUNCTION),
-    ("uabs",      Tensor::abs,              EXACT),
-    ("uceil",     Tensor::ceil,             EXACT),
-    ("ufloor",    Tensor::floor,            EXACT),
-    ("uround",    Tensor::round,            EXACT),
-    ("urelu",     Tensor::relu,             EXACT),
-    ("usign",     Tensor::sign,             EXACT),
-];
-
-/// Those that Candle's CPU backend has for integers.
-const OF_INTS: [&str; 6] = ["uabs", "uceil", "ufloor", "uround", "urelu", "usign"];
-
-#[rustfmt::skip]
-const BINARY: &[(&str, Binary, Bound)] = &[
-    ("badd",     |a, b| a.add(b),     ARITH),
-    ("bsub",     |a, b| a.sub(b),     ARITH),
-    ("bmul",     |a, b| a.mul(b),     ARITH),
-    ("bdiv",     |a, b| a.div(b),     ARITH),
-    ("bminimum", |a, b| a.minimum(b), EXACT),
-    ("bmaximum", |a, b| a.maximum(b), EXACT),
-];
-
-#[rustfmt::skip]
-const CMP: &[(&str, Binary)] = &[
-    ("eq", |a, b| a.eq(b)),
-    ("ne", |a, b| a.ne(b)),
-    ("le", |a, b| a.le(b)),
-    ("ge", |a, b| a.ge(b)),
-    ("lt", |a, b| a.lt(b)),
-    ("gt", |a, b| a.gt(b)),
-];
+use crate::ops::{self, Family};
 
 /// Layouts of two operands of one shape.
 const PAIRS: &[(&str, &str)] = &[
@@ -86,29 +36,19 @@ pub fn add(cases: &mut Cases) {
 }
 
 fn unary(cases: &mut Cases) {
-    for &(name, op, bound) in UNARY {
-        for dtype in REALS {
-            for l in layouts() {
-                let case = format!("unary/{name}/{}/{}", dtype.as_str(), l.name);
+    let of_integers = ["contiguous", "transposed", "offset", "odd", "rank0"];
+    for op in ops::of(Family::Unary) {
+        for &dtype in op.dtypes {
+            for l in layouts().filter(|l| dtype.is_float() || of_integers.contains(&l.name)) {
+                let case = format!("unary/{}/{}/{}", op.kernel, dtype.as_str(), l.name);
+                // The least i64 has no absolute value in i64.
+                let fill = match op.name {
+                    "abs" if dtype.is_int() => Fill::Small,
+                    _ => Fill::Special,
+                };
                 cases.add(case, move |d| {
-                    let x = Operand::new(l, dtype, 1, Fill::Special)?;
-                    check(d, &[x], bound, |t| op(&t[0]))
-                });
-            }
-        }
-    }
-    for &(name, op, _) in UNARY.iter().filter(|(n, ..)| OF_INTS.contains(n)) {
-        for dtype in WHOLES {
-            for l in ["contiguous", "transposed", "offset", "odd", "rank0"].map(named) {
-                let case = format!("unary/{name}/{}/{}", dtype.as_str(), l.name);
-                cases.add(case, move |d| {
-                    // The least i64 has no absolute value.
-                    let fill = match name {
-                        "uabs" => Fill::Small,
-                        _ => Fill::Special,
-                    };
                     let x = Operand::new(l, dtype, 1, fill)?;
-                    same(d, &[x], EXACT, |t| op(&t[0]))
+                    check(d, &[x], op.bound, |t| op.run(t, &[], &[]))
                 });
             }
         }
@@ -118,19 +58,13 @@ fn unary(cases: &mut Cases) {
 fn scalars(cases: &mut Cases) {
     for dtype in ALL {
         for l in layouts() {
-            let fill = if dtype.is_float() {
-                Fill::Special
-            } else {
-                Fill::Positive
-            };
             cases.add(format!("affine/{}/{}", dtype.as_str(), l.name), move |d| {
-                let x = Operand::new(l, dtype, 2, fill)?;
                 // Exact in bf16, so that the scalars are the same in f64. 12 * 3 + 7 fits in a u8.
-                let (mul, add) = if dtype.is_float() {
-                    (1.5, -0.25)
-                } else {
-                    (3., 7.)
+                let (fill, mul, add) = match dtype.is_float() {
+                    true => (Fill::Special, 1.5, -0.25),
+                    false => (Fill::Positive, 3., 7.),
                 };
+                let x = Operand::new(l, dtype, 2, fill)?;
                 check(d, &[x], AFFINE, |t| t[0].affine(mul, add))
             });
         }
@@ -154,14 +88,12 @@ fn scalars(cases: &mut Cases) {
     }
 }
 
-/// Fills of two integer operands whose results fit in the dtype, as Rust's checked arithmetic asks on the CPU.
+/// Fills of two operands. Results of integers fit in the dtype, since arithmetic on the CPU is checked.
 fn fills(name: &str, dtype: DType) -> (Fill, Fill) {
     match name {
-        "bmul" | "bdiv" if matches!(dtype, DType::F32 | DType::BF16) => {
-            (Fill::Normal, Fill::Normal)
-        }
+        "mul" | "div" if matches!(dtype, DType::F32 | DType::BF16) => (Fill::Normal, Fill::Normal),
         _ if dtype.is_float() => (Fill::Special, Fill::Special),
-        "badd" | "bsub" | "bmul" | "bdiv" => (Fill::Large, Fill::Positive),
+        "add" | "sub" | "mul" | "div" => (Fill::Large, Fill::Positive),
         _ => (Fill::Special, Fill::Special),
     }
 }
@@ -176,17 +108,17 @@ fn binary(cases: &mut Cases) {
                     Operand::new(named(b), dtype, seed + 1, fill.1)?,
                 ])
             };
-            for &(name, op, bound) in BINARY {
-                cases.add(format!("binary/{name}/{what}"), move |d| {
-                    let operands = operands(fills(name, dtype), 5)?;
-                    check(d, &operands, bound, |t| op(&t[0], &t[1]))
+            for op in ops::of(Family::Binary) {
+                cases.add(format!("binary/{}/{what}", op.kernel), move |d| {
+                    let operands = operands(fills(op.name, dtype), 5)?;
+                    check(d, &operands, op.bound, |t| op.run(t, &[], &[]))
                 });
             }
-            for &(name, op) in CMP {
-                cases.add(format!("cmp/{name}/{what}"), move |d| {
+            for op in ops::of(Family::Compare) {
+                cases.add(format!("cmp/{}/{what}", op.kernel), move |d| {
                     for fill in [Fill::Special, Fill::Ties] {
                         let operands = operands((fill, fill), 7)?;
-                        check(d, &operands, EXACT, |t| op(&t[0], &t[1]))?;
+                        check(d, &operands, op.bound, |t| op.run(t, &[], &[]))?;
                     }
                     Ok(())
                 });
@@ -195,7 +127,7 @@ fn binary(cases: &mut Cases) {
     }
     for dtype in WHOLES {
         cases.add(format!("binary/wrap/{}", dtype.as_str()), move |d| {
-            // The CPU's debug build refuses to wrap, so the truth is written down.
+            // The CPU's debug build panics instead of wrapping, so the expected values are given.
             let max = match dtype {
                 DType::U8 => 255i64,
                 DType::U32 => 0xffff_ffff,

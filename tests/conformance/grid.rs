@@ -1,7 +1,7 @@
-//! Dispatches of more than 65,535 workgroups, which do not fit into one dimension of a grid: one case per kernel.
+//! Dispatches of more than 65,535 workgroups, which do not fit in one dimension of a grid: one case per kernel.
 //!
-//! Not reached: random_wide, sort_step and sort_merge, whose tensors would have to be larger than the 128 MiB that
-//! llvmpipe binds, and conv_gemm, which would have too much to multiply there.
+//! Not covered: random of f64, sort_step and sort_merge, whose tensors would have to be larger than llvmpipe's binding
+//! limit of 128 MiB, and conv_gemm, which would take too long there.
 
 use anyhow::{ensure, Result};
 use candle_core::{DType, Device, Tensor};
@@ -12,11 +12,11 @@ use crate::bound::{close, floats, Bound, EXACT, MATMUL, NORM, SOFTMAX, SUM};
 use crate::case::Cases;
 use crate::input::{check, tensor, Fill, Operand};
 
-/// Rows, where a workgroup has one row.
+/// Rows, if a workgroup computes one row.
 const ROWS: usize = 70_001;
-/// Elements, where a thread has four of them and a workgroup 128 threads.
+/// Elements, if a thread computes four of them and a workgroup has 128 threads.
 const QUADS: usize = 33_600_004;
-/// Elements, where a thread has one.
+/// Elements, if a thread computes one.
 const THREADS: usize = 8_400_004;
 
 type Fused = fn(&Tensor) -> candle_core::Result<Tensor>;
@@ -30,7 +30,7 @@ fn digit(i: usize) -> u8 {
     (i % 251) as u8
 }
 
-/// Every element of `got` is `f` of its place.
+/// Checks that every element of `got` is `f` of its index.
 fn is(got: &Tensor, f: impl Fn(usize) -> u8) -> Result<()> {
     let got = got.flatten_all()?.to_vec1::<u8>()?;
     let wrong = (0..got.len()).find(|&i| got[i] != f(i));
@@ -79,7 +79,8 @@ fn elementwise(cases: &mut Cases) {
     });
     cases.add("grid/random", |d| {
         let x = Tensor::rand(f16::ZERO, f16::ONE, QUADS, d)?;
-        // An end that nothing wrote, or that the beginning was written to again, has another mean or the same numbers.
+        // If the end was not written, its mean is wrong; if the beginning was written twice, both have the same
+        // numbers.
         let [first, last] = [0, QUADS - 40_000].map(|at| x.narrow(0, at, 40_000));
         let (first, last) = (floats(&first?)?, floats(&last?)?);
         let mean = last.iter().sum::<f64>() / last.len() as f64;
@@ -127,7 +128,7 @@ fn indexing(cases: &mut Cases) {
         check(d, &operands, EXACT, |t| t[0].index_select(&t[1], 0))
     });
     cases.add("grid/scatter", |d| {
-        // A thread has a column.
+        // A thread computes a column.
         let src = bytes(THREADS, digit, d)?.unsqueeze(0)?;
         let ids = src.zeros_like()?;
         let x = Tensor::full(3u8, (1, THREADS), d)?.contiguous()?;
@@ -149,15 +150,15 @@ fn folds(cases: &mut Cases) {
         check(d, &[x], near, |t| t[0].sum_all())
     });
     cases.add("grid/fold_column", |d| {
-        // Four columns to a word.
+        // A word holds four columns.
         let x = bytes(3 * QUADS, digit, d)?.reshape((3, QUADS))?;
         let at = |row: usize, i: usize| digit(row * QUADS + i);
         is(&x.max(0)?, |i| at(0, i).max(at(1, i)).max(at(2, i)))
     });
     cases.add("grid/fold_winner", |d| {
         let x = bytes(2 * THREADS, digit, d)?.reshape((2, THREADS))?;
-        let winner = |i| u8::from(digit(THREADS + i) > digit(i));
-        is(&x.argmax(0)?.to_dtype(DType::U8)?, winner)
+        let argmax = |i| u8::from(digit(THREADS + i) > digit(i));
+        is(&x.argmax(0)?.to_dtype(DType::U8)?, argmax)
     });
 }
 
@@ -187,7 +188,7 @@ fn products(cases: &mut Cases) {
         })
     });
     cases.add("grid/matmul_wide", |d| {
-        // A product of one row and one column: 2900 * 2900 threads.
+        // A column times a row: 2900 * 2900 threads.
         let a = tensor(DType::F64, &[2900, 1], 25, Fill::Small)?;
         let b = tensor(DType::F64, &[1, 2900], 26, Fill::Small)?;
         check(d, &[a, b].map(Operand::of), EXACT, |t| t[0].matmul(&t[1]))
@@ -196,7 +197,7 @@ fn products(cases: &mut Cases) {
 
 fn images(cases: &mut Cases) {
     cases.add("grid/conv_direct", |d| {
-        // Bytes are taken by conv_transpose alone, four to a thread.
+        // Only conv_transpose takes bytes, four per thread.
         let x = bytes(QUADS / 2, |i| (i % 100) as u8, d)?.unsqueeze(0)?;
         let taps = Tensor::new(&[[[2u8, 1]]], d)?;
         let y = x.unsqueeze(0)?.conv_transpose1d(&taps, 0, 0, 2, 1, 1)?;
@@ -212,7 +213,7 @@ fn images(cases: &mut Cases) {
         is(&x.upsample_nearest2d(4, THREADS)?, |i| digit(i % THREADS))
     });
     cases.add("grid/upsample_bilinear", |d| {
-        // Between equal rows there is nothing to round.
+        // Interpolation between equal rows is exact.
         const W: usize = 1000;
         let x = bytes(THREADS / W * W, digit, d)?.reshape((THREADS / W, 1, 1, W))?;
         let y = Tensor::cat(&[&x, &x], 2)?.upsample_bilinear2d(4, W, false)?;
@@ -223,7 +224,7 @@ fn images(cases: &mut Cases) {
 
 fn fused(cases: &mut Cases) {
     cases.add("grid/rope", |d| {
-        // Turned by nothing.
+        // Rotated by 0.
         let (seq, dim) = (QUADS / 400, 400);
         let x = bytes(QUADS, digit, d)?.narrow(0, 0, seq * dim)?;
         let x = x.to_dtype(DType::F16)?.reshape((1, 1, seq, dim))?;
@@ -244,7 +245,7 @@ fn fused(cases: &mut Cases) {
     ];
     for (name, bound, op) in all {
         cases.add(format!("grid/{name}"), move |d| {
-            // 32 short rows to a workgroup. Their numbers repeat, and what a few rows give is tested elsewhere.
+            // 32 short rows per workgroup. Their numbers repeat; the results of a few rows are tested elsewhere.
             const FEW: usize = 1000;
             const TIMES: usize = 2100;
             let few = tensor(DType::F32, &[FEW, N], 16, Fill::Small)?.to_device(d)?;

@@ -7,7 +7,7 @@ use crate::bound::{close, Bound, EXACT};
 use crate::case::Cases;
 use crate::input::{check, tensor, Fill, Operand, Rng, ALL, INTS};
 
-/// Sums in memory are rounded to the dtype at every addition; the CPU's f64 only once.
+/// Sums in memory are rounded to the dtype at every addition, the CPU's f64 only once.
 const ADDED: Bound = Bound {
     abs: 1e-6,
     rel: 2e-6,
@@ -27,7 +27,7 @@ const SOURCES: &[(&str, &[usize], View)] = &[
     ("broadcast",  &[1, 5, 8],  |t| t.broadcast_as((6, 5, 8))),
 ];
 
-/// Ids below `size`, of any dims.
+/// Ids below `size`.
 fn ids(dtype: DType, dims: &[usize], size: usize, seed: u64) -> Result<Tensor> {
     let mut rng = Rng::new(seed);
     let n: usize = dims.iter().product();
@@ -35,7 +35,7 @@ fn ids(dtype: DType, dims: &[usize], size: usize, seed: u64) -> Result<Tensor> {
     Ok(Tensor::from_vec(ids, dims, &Device::Cpu)?.to_dtype(dtype)?)
 }
 
-/// Ids of which none repeats along `dim`: with repeats the last writer wins, and who is last is open.
+/// Ids that do not repeat along `dim`: with repeats the last writer wins, and which one is last is unspecified.
 fn distinct(dtype: DType, dims: [usize; 3], dim: usize, size: usize, seed: u64) -> Result<Tensor> {
     let mut rng = Rng::new(seed);
     let mut out = vec![0i64; dims.iter().product()];
@@ -110,7 +110,7 @@ fn reading(
                     t[0].index_select(&t[1], dim)
                 })?;
             }
-            // Every other id of a longer list.
+            // Every second id of a longer list.
             let ids = ids(id, &[6, 2], size, 90)?;
             let ids = Operand::viewed(ids, |t| t.narrow(1, 1, 1)?.squeeze(1));
             check(d, &[x, ids], EXACT, |t| t[0].index_select(&t[1], dim))
@@ -177,7 +177,7 @@ fn writing(cases: &mut Cases, what: &str, id: DType, dtype: DType) {
     });
 }
 
-/// A repeated row is one row in memory: sums in place went into it once for each time that it is seen.
+/// A repeated row is one row in memory: in-place sums were added to it once per repetition.
 fn in_place(cases: &mut Cases) {
     cases.add("scatter/in_place/needs_contiguous", |d| {
         let ids = Tensor::zeros((1, 4), DType::U32, d)?;
@@ -195,7 +195,7 @@ fn in_place(cases: &mut Cases) {
     });
 }
 
-/// A source of eight bytes for elements of two was read as if it had two.
+/// A source of 8-byte elements was read as 2-byte elements.
 fn dtypes_differ(cases: &mut Cases) {
     cases.add("scatter/dtypes_differ", |d| {
         let ids = Tensor::zeros((2, 3), DType::U32, d)?;
@@ -261,7 +261,7 @@ const OPS: &[(&str, Indexed)] = &[
     ("index_add",    |x, ids, src| x.index_add(&ids.flatten_all()?, src, 0)),
 ];
 
-/// Ids that the CPU takes in few ops, so that the reference has the same ids in i64.
+/// The CPU takes ids of these dtypes in few ops, so the reference has the same ids in i64.
 fn signed(cases: &mut Cases, id: DType) {
     let none = match id {
         DType::I16 => i64::from(i16::MAX),
@@ -283,7 +283,7 @@ fn signed(cases: &mut Cases, id: DType) {
     }
 }
 
-/// An id out of range is an error at the next wait, and only there: the device goes on working.
+/// An id out of range is an error at the next wait, and only there: the device continues to work.
 fn faults(cases: &mut Cases, id: DType) {
     for &(name, op) in OPS {
         let mut wrong = vec![5i64, 200];

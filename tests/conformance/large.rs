@@ -1,5 +1,5 @@
-//! Tensors larger than one binding: every family cuts its work into windows of them. Sizes follow from what one
-//! binding shows; where that is more than a case asks for, it runs in a process of its own with a lower limit.
+//! Tensors larger than one binding, which every family splits into binding ranges. Sizes follow from the binding limit;
+//! if that is larger than a case needs, the case runs in its own process with a lower limit.
 
 use std::process::Command;
 
@@ -9,14 +9,14 @@ use candle_core::{DType, Device, Tensor, WithDType};
 use crate::bound::{Bound, EXACT, FUNCTION, SUM};
 use crate::case::Cases;
 
-/// Bytes of a binding: what a software adapter has, which the CPU can just follow.
+/// Bytes of a binding on a software adapter. The CPU can just keep up with tensors of this size.
 pub const REAL: u64 = 128 << 20;
-/// The same code by less data.
+/// Runs the same code with less data.
 pub const SMALL: u64 = 1 << 20;
 
 type Run = fn(&Device, usize) -> Result<()>;
 
-/// A case for bindings of `limit` bytes, or what the device has if it is less: it gets the number.
+/// A case for bindings of `limit` bytes, or the device's limit if that is lower; the case gets the number.
 pub fn add_case(cases: &mut Cases, limit: u64, name: &'static str, run: Run) {
     let name = format!("large/{name}");
     cases.alone(name.clone(), move |d| {
@@ -34,7 +34,7 @@ pub fn add_case(cases: &mut Cases, limit: u64, name: &'static str, run: Run) {
     });
 }
 
-/// Numbers from -2 to 2 that do not repeat with the length of a window.
+/// Numbers from -2 to 2 whose period is not that of a binding range.
 pub fn floats(dims: &[usize]) -> Result<Tensor> {
     let n: usize = dims.iter().product();
     let value = |i: usize| (i as u32).wrapping_mul(2_654_435_761) as f32 / 1_073_741_824.0 - 2.0;
@@ -55,7 +55,7 @@ pub fn bytes(dims: &[usize]) -> Result<Tensor> {
     )?)
 }
 
-/// Ids below `size`, the first and the last among them.
+/// Ids below `size`, including the first and the last.
 fn ids(n: usize, size: usize) -> Result<Tensor> {
     let value = |i: usize| match i {
         0 => size as u32 - 1,
@@ -87,7 +87,7 @@ fn differ<T: WithDType + std::fmt::Debug>(
     )
 }
 
-/// `op` on the device against `op` on the CPU, in the same dtype.
+/// Compares `op` on the device with `op` on the CPU in the same dtype.
 pub fn check<F>(d: &Device, operands: &[Tensor], bound: Bound, op: F) -> Result<()>
 where
     F: Fn(&[Tensor]) -> candle_core::Result<Tensor>,
@@ -108,7 +108,7 @@ where
     }
 }
 
-/// Rows and columns of a f32 matrix that is a little larger than a binding.
+/// Rows and columns of an f32 matrix slightly larger than a binding.
 pub fn matrix(limit: usize, cols: usize) -> [usize; 2] {
     [limit / 4 / cols + 33, cols]
 }
@@ -177,7 +177,7 @@ fn elementwise(cases: &mut Cases) {
         })
     });
     add_case(cases, SMALL, "random", |d, limit| {
-        // The numbers of a large tensor are those of its parts, one after the other.
+        // The numbers of a large tensor are those of its parts in order.
         let (n, part) = (limit / 4 + 4000, (limit / 8) & !3);
         d.set_seed(9)?;
         let all = Tensor::rand(0f32, 1., n, d)?;
@@ -223,7 +223,7 @@ fn copies(cases: &mut Cases) {
     add_case(cases, REAL, "beyond_31_bits", |d, limit| {
         let n = (1usize << 31) + 4321;
         if d.as_webgpu_device()?.adapter().max_buffer_size < n as u64 {
-            // Here a value cannot be that large: the largest one has to do.
+            // Values cannot be that large here, so the largest is used.
             return check(d, &[bytes(&[limit + 9])?], EXACT, |t| {
                 t[0].narrow(0, 9, limit)
             });
@@ -265,7 +265,7 @@ fn reductions(cases: &mut Cases) {
         }
         check(d, &[x], EXACT, |t| t[0].flatten_all()?.argmin(0))
     });
-    // A NaN counts only if it is the first of all, not the first of a window.
+    // A NaN wins only if it is the first of all elements, not the first of a part.
     add_case(cases, SMALL, "winners_and_nan", |d, limit| {
         let n = limit / 4 + 33;
         let mut values = vec![1f32; n];

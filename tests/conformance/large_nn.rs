@@ -1,4 +1,4 @@
-//! Tensors larger than one binding in products, in ops over rows and in those on images.
+//! Tensors larger than one binding in matmuls, in ops on rows and in ops on images.
 
 use anyhow::{ensure, Result};
 use candle_core::quantized::{GgmlDType, QMatMul, QStorage, QTensor};
@@ -9,14 +9,14 @@ use crate::bound::{Bound, ATTENTION, EXACT, FUNCTION, MATMUL, NORM, ROPE, SOFTMA
 use crate::case::Cases;
 use crate::large::{add_case, bytes, check, floats, matrix, REAL, SMALL};
 
-/// f16 on the CPU is added up in f16 here and there.
+/// Some sums of f16 on the CPU are in f16.
 const HALF_MATMUL: Bound = Bound {
     rel: 4e-3,
     abs: 4e-3,
     ..MATMUL
 };
 
-/// Sums of as many products as there are channels.
+/// Sums of one product per channel.
 const LONG_CONV: Bound = Bound {
     abs: 2e-3,
     ..MATMUL
@@ -30,7 +30,7 @@ pub fn add(cases: &mut Cases) {
 }
 
 fn products(cases: &mut Cases) {
-    // The rows of a linear layer's weights, as of a vocabulary.
+    // Many rows of weights in a linear layer, such as a vocabulary.
     add_case(cases, REAL, "linear", |d, limit| {
         let w = (floats(&matrix(limit, 2048))? * 0.05)?;
         for m in [1, 3, 20] {
@@ -79,7 +79,7 @@ fn products(cases: &mut Cases) {
     });
 }
 
-/// Blocks beyond a binding.
+/// Blocks that exceed a binding.
 fn quantized(cases: &mut Cases) {
     add_case(cases, REAL, "quantized", |d, limit| {
         // 34 bytes for 32 elements.
@@ -87,7 +87,7 @@ fn quantized(cases: &mut Cases) {
         let w = QTensor::quantize(&(floats(&[n, k])? * 0.05)?, GgmlDType::Q8_0)?;
         let there = QStorage::from_data(w.data()?, d, GgmlDType::Q8_0)?;
         let there = QTensor::new(there, (n, k))?;
-        // The same numbers: the CPU's product would round activations to 8 bits.
+        // The reference has the same numbers in f32: the CPU's quantized matmul would round activations to 8 bits.
         let exact = w.dequantize(&Device::Cpu)?;
         let near = |name: &str, cpu: Tensor, here: Tensor| -> Result<()> {
             let off = (here.to_device(&Device::Cpu)? - cpu)?.abs()?;
@@ -157,7 +157,7 @@ fn rows(cases: &mut Cases) {
         check(d, &[x], EXACT, |t| t[0].arg_sort_last_dim(true))
     });
     add_case(cases, SMALL, "argsort_of_a_long_row", |d, limit| {
-        // Each value once: the CPU does not keep the order of equal ones.
+        // All values differ: the CPU's sort is not stable.
         let n = limit / 8 + 33;
         let value = |i: usize| (i as u32).wrapping_mul(2_654_435_761);
         let x: Vec<u32> = (0..2 * n).map(value).collect();

@@ -3,12 +3,11 @@
 //!     cargo test -p candle-webgpu-tests --test conformance [-- FILTER]
 //!
 //! The environment chooses the device: `CANDLE_WEBGPU_ADAPTER` names an adapter, `CANDLE_WEBGPU_CHECKED=1` turns the
-//! runtime checks of shaders on, `CANDLE_WEBGPU_DISABLE=subgroups,f16` forces the portable twins of kernels.
-//! `CANDLE_WEBGPU_TEST_VARIANT=checked` or `portable` does so for the cases that it can change; `split` lets a
-//! kernel see 64 KiB of a tensor at most. Without a variant, rules of the recorder are checked, too (`rules.rs`).
-//! `CANDLE_WEBGPU_TEST_EVERY=37` runs one of 37 cases of each group.
+//! runtime checks of shaders on, `CANDLE_WEBGPU_DISABLE=subgroups,f16` forces the portable kernels.
+//! `CANDLE_WEBGPU_TEST_VARIANT=checked` or `portable` does so for the cases that it affects; `split` limits binding
+//! ranges to 64 KiB. Without a variant, fusion rules are checked, too (`rules.rs`). `CANDLE_WEBGPU_TEST_EVERY=37` runs
+//! one of 37 cases of each group.
 
-mod bits;
 #[path = "../known.rs"]
 mod known;
 mod rules;
@@ -27,7 +26,7 @@ use suite::*;
 
 fn main() -> ExitCode {
     let mut args = Arguments::from_args();
-    // The device is shared; more threads only make a software adapter's workers wait for one another.
+    // The device is shared: with more threads, a software adapter's workers only wait for one another.
     args.test_threads = args.test_threads.or(Some(2));
     let opened = || Ok((variant::chosen()?, sample::every()?, Device::new_webgpu(0)?));
     let (variant, every, device) = match opened() {

@@ -24,13 +24,13 @@ const NK: [(usize, usize); 12] = [
     (257, 7),
 ];
 
-/// Partial sums of some thousand products are rounded at some tens.
+/// For partial sums of a few thousand products, which are rounded at magnitudes of several tens.
 const LONG: Bound = Bound {
     abs: 4e-4,
     ..MATMUL
 };
 
-/// Numbers within 1: products of long rows stay small.
+/// Numbers of magnitude at most 1, so that products of long rows stay small.
 fn operand(dtype: DType, dims: &[usize], seed: u64) -> anyhow::Result<Tensor> {
     let t = tensor(DType::F32, dims, seed, Fill::Small)?;
     Ok((t * 0.5)?.to_dtype(dtype)?)
@@ -44,7 +44,7 @@ pub fn add(cases: &mut Cases) {
                 cases.add(format!("matmul/{name}/{m}x{k}x{n}"), move |d| {
                     let (a, b) = (operand(dtype, &[m, k], 1)?, operand(dtype, &[k, n], 2)?);
                     check(d, &[a, b].map(Operand::of), MATMUL, |t| t[0].matmul(&t[1]))?;
-                    // As a linear layer has it: the rows of the weights are the columns of b.
+                    // As in a linear layer: the rows of the weights are the columns of b.
                     let (a, b) = (operand(dtype, &[m, k], 3)?, operand(dtype, &[n, k], 4)?);
                     let operands = [Operand::of(a), Operand::viewed(b, |t| t.t())];
                     check(d, &operands, MATMUL, |t| t[0].matmul(&t[1]))
@@ -78,14 +78,14 @@ pub fn add(cases: &mut Cases) {
     }
 }
 
-/// A name, the storage's dims for a matrix of so many rows and columns, and how to see the matrix in it.
+/// A name, the storage's dims for a matrix of given rows and columns, and the view of it.
 type Side = (
     &'static str,
     fn(usize, usize) -> Vec<usize>,
     fn(Tensor, usize, usize) -> candle_core::Result<Tensor>,
 );
 
-/// Each way an m x k matrix lies in memory.
+/// Each memory layout of an m x k matrix.
 #[rustfmt::skip]
 const SIDES: [Side; 7] = [
     ("plain",      |r, c| vec![r, c],         |t, _, _| Ok(t)),
@@ -127,7 +127,7 @@ fn sides(cases: &mut Cases, dtype: DType) {
     }
 }
 
-/// Enough tiles of the largest kind for an adapter, ends of k in the middle of a tile, and a matrix times itself.
+/// Enough of the largest tiles for an adapter, a k that ends within a tile, and a matrix times itself.
 fn tiles(cases: &mut Cases, dtype: DType) {
     let name = dtype.as_str();
     for (an, a_dims, a_view) in &SIDES[..2] {
@@ -150,7 +150,7 @@ fn tiles(cases: &mut Cases, dtype: DType) {
     });
 }
 
-/// Rows and columns of very different magnitude, infinities and NaN among them; nothing cancels.
+/// Rows and columns of very different magnitudes, including infinities and NaN; nothing cancels.
 fn lines(cases: &mut Cases, dtype: DType) {
     let powers = |count: usize, by: f64| -> anyhow::Result<Tensor> {
         let of = |i: usize| 2f64.powf(by * (i % 3) as f64 - by);
@@ -169,7 +169,7 @@ fn lines(cases: &mut Cases, dtype: DType) {
             (a[2][7], a[2][9]) = (f32::INFINITY, 1e30);
             (a[5][1], a[6][3]) = (f32::NAN, f32::NEG_INFINITY);
             let a = Tensor::new(a, &Device::Cpu)?.to_dtype(dtype)?;
-            // Stored so that the view has b's rows and columns.
+            // Stored transposed, so that the view has b's rows and columns.
             let b = tensor(DType::F32, &b_dims(k, n), 15, Fill::Small)?.abs()?;
             let columns = if b.dims() == [k, n] {
                 columns
@@ -184,7 +184,7 @@ fn lines(cases: &mut Cases, dtype: DType) {
     }
 }
 
-/// A name, and for each side the storage's dims and how to see the batch in it.
+/// A name, and for each side the storage's dims and the view of the batch.
 type Batch = (&'static str, &'static [usize], View, &'static [usize], View);
 
 #[rustfmt::skip]

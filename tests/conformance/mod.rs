@@ -1,15 +1,14 @@
-//! The families of cases. The program beside this file runs them natively, tests/web in a browser.
+//! The families of cases. main.rs runs them natively, tests/web in a browser.
 
 pub mod attention;
-pub mod bound;
 pub mod case;
 pub mod cast;
+pub mod comparison;
 pub mod conv;
 pub mod copy;
 pub mod elementwise;
 pub mod grid;
 pub mod index;
-pub mod input;
 pub mod large;
 pub mod large_nn;
 pub mod matmul;
@@ -22,14 +21,17 @@ pub mod ranks;
 pub mod raw;
 pub mod reduce;
 pub mod rewrite;
+#[path = "../shared/mod.rs"]
+pub mod shared;
 pub mod sort;
 pub mod upstream;
 
 use case::{Case, Cases};
+pub use shared::{bits, bound, input, ops};
 
 pub fn cases() -> Vec<Case> {
     let mut all = Cases::default();
-    bound::add(&mut all);
+    comparison::add(&mut all);
     elementwise::add(&mut all);
     cast::add(&mut all);
     copy::add(&mut all);

@@ -59,7 +59,7 @@ pub fn add(cases: &mut Cases) {
                 check(d, &rows(dtype, 1, n)?[..2], NORM, rms_norm)
             });
             cases.add(format!("nn/layer_norm/{name}/{n}"), move |d| {
-                // One element less its own mean is 0: only beta is left, whatever the rounding.
+                // One element minus its own mean is 0: only beta remains, whatever the rounding.
                 check(d, &rows(dtype, 5, n)?, NORM, layer_norm)?;
                 check(d, &rows(dtype, 1, n)?, NORM, layer_norm)
             });
@@ -71,7 +71,7 @@ pub fn add(cases: &mut Cases) {
         layouts(cases, dtype);
         rope(cases, dtype);
         cases.add(format!("nn/softmax_last_dim/{name}/masked"), move |d| {
-            // As attention masks do; a row of -inf alone is NaN.
+            // As in attention masks; a row of only -inf is NaN.
             let x = tensor(DType::F32, &[6, 70], 124, Fill::Small)?;
             let rows: Vec<f32> = (0..420)
                 .map(|i| {
@@ -118,7 +118,7 @@ fn layouts(cases: &mut Cases, dtype: DType) {
             let n = x.wide()?.dim(D::Minus1)?;
             let alpha = tensor(dtype, &[2 * n + 1], 128, Fill::Positive)?;
             let beta = tensor(dtype, &[n], 129, Fill::Small)?;
-            // The weights begin at an odd place.
+            // The weights begin at an odd offset.
             let alpha = Operand::of(alpha.narrow(0, 1, n)?);
             let all = [x, alpha, Operand::of(beta)];
             check(d, &all[..1], SOFTMAX, softmax)?;
@@ -138,7 +138,7 @@ fn rope(cases: &mut Cases, dtype: DType) {
     ] {
         let name = format!("{}/{b}x{heads}x{seq}x{dim}", dtype.as_str());
         let tables = move || -> anyhow::Result<[Tensor; 2]> {
-            // Longer than the sequence, as models keep them, and at an offset.
+            // Longer than the sequence, as in models, and at an offset.
             let angles = tensor(DType::F32, &[seq + 5, dim / 2], 131, Fill::Small)?;
             let part = |t: Tensor| t.to_dtype(dtype)?.narrow(0, 3, seq + 2);
             Ok([part(angles.cos()?)?, part(angles.sin()?)?])

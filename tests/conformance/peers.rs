@@ -1,4 +1,4 @@
-//! Wrong results that other WebGPU backends of Candle gave, each a test of its own name.
+//! Wrong results of other WebGPU backends of Candle, one named test each.
 
 use anyhow::ensure;
 use candle_core::{DType, Device, Tensor, D};
@@ -74,7 +74,7 @@ fn casts(cases: &mut Cases) {
     cases.add("peers/f16_to_f32_odd_length", |d| {
         for n in 1..18 {
             let x = tensor(DType::F16, &[n], n as u64, Fill::Small)?;
-            // Allocated before and after, and still what they were.
+            // Allocated before and after, and unchanged.
             let before = Tensor::full(7f32, n, d)?;
             let y = x.to_device(d)?.to_dtype(DType::F32)?;
             let after = Tensor::full(7f32, n, d)?;
@@ -220,7 +220,7 @@ fn functions(cases: &mut Cases) {
                         tensor(dtype, &[n], 8, Fill::Small)?,
                     ];
                     let [alpha, beta] = weights.map(Operand::of);
-                    // A rounding of the mean is 2^-12 of the deviation.
+                    // The mean rounds by 2^-12 of the standard deviation.
                     let bound = crate::bound::Bound { abs: 2e-3, ..NORM };
                     check(d, &[Operand::of(x), alpha, beta], bound, |t| {
                         match t[0].dtype() {
@@ -229,7 +229,7 @@ fn functions(cases: &mut Cases) {
                         }
                     })?;
                 }
-                // No spread at all: nothing to take the root of.
+                // The variance is 0.
                 let x = Tensor::full(1000f32, (2, 333), d)?.to_dtype(dtype)?;
                 let (one, zero) = (Tensor::ones(333, dtype, d)?, Tensor::zeros(333, dtype, d)?);
                 let y = floats(&ops::layer_norm(&x, &one, &zero, 1e-5)?)?;
@@ -299,7 +299,7 @@ fn numbers(cases: &mut Cases) {
         Ok(())
     });
     cases.add("peers/softmax_has_no_race", |d| {
-        // Without a barrier between reading the maximum and using its memory again, some runs differ.
+        // Without a barrier between reading the maximum and reusing its memory, some runs differ.
         for n in [65, 1000, 32000] {
             let x = tensor(DType::F32, &[64, n], 12, Fill::Small)?.to_device(d)?;
             let first = floats(&ops::softmax_last_dim(&x)?)?;

@@ -1,4 +1,4 @@
-//! Pooling and upsampling: windows, steps, sizes, layouts, and the dtypes that they take.
+//! Pooling and upsampling: windows, strides, sizes, layouts and dtypes.
 
 use anyhow::{ensure, Result};
 use candle_core::{DType, Device, Tensor};
@@ -7,14 +7,14 @@ use crate::bound::{close, floats, Bound, EXACT, SUM};
 use crate::case::Cases;
 use crate::input::{check, same, tensor, Fill, Operand, ALL, FLOATS, INTS};
 
-/// Between two numbers within 2.
+/// Interpolation between two numbers of magnitude at most 2.
 const BLEND: Bound = Bound {
     abs: 1e-6,
     rel: 1e-6,
     ulps: 1,
 };
 
-/// (2, 3, 8, 9) in memory as it comes, permuted, with an offset and gaps, and repeated.
+/// (2, 3, 8, 9): contiguous, permuted, with an offset and gaps, and repeated.
 fn images(dtype: DType, fill: Fill) -> Result<[Operand; 4]> {
     let x = |dims: &[usize]| tensor(dtype, dims, 221, fill);
     Ok([
@@ -66,7 +66,7 @@ pub fn add(cases: &mut Cases) {
     }
     for dtype in INTS {
         cases.add(format!("pool/avg/{}", dtype.as_str()), move |d| {
-            // The CPU's factor of a window with two elements or more is 0.
+            // The CPU's integer factor of a window with two or more elements is 0.
             for x in images(dtype, Fill::Ties)? {
                 for (k, s) in WINDOWS {
                     same(d, std::slice::from_ref(&x), EXACT, |t| {
@@ -133,7 +133,7 @@ fn floats_only(cases: &mut Cases, dtype: DType) {
         Ok(())
     });
     cases.add(format!("upsample/bilinear_same_size/{name}"), move |d| {
-        // The CPU gives the whole storage for it, so the reference is contiguous.
+        // The CPU returns the whole storage here, so the reference is contiguous.
         for x in images(dtype, Fill::Small)? {
             let y = x.on(d)?.upsample_bilinear2d(8, 9, false)?;
             close(&x.on(&Device::Cpu)?.contiguous()?, &y, EXACT)?;

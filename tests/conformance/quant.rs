@@ -1,5 +1,5 @@
-//! Quantized tensors: every format of GGUF against the CPU's own unpacking of the same blocks. A product is compared
-//! with the product of unpacked weights, and with the CPU's quantized product, which rounds the activations to eight bits.
+//! Quantized tensors: every GGUF format against the CPU's unpacking of the same blocks. A matmul is compared with that
+//! of unpacked weights, and with the CPU's quantized matmul, which rounds the activations to eight bits.
 
 use std::borrow::Cow;
 
@@ -12,15 +12,15 @@ use crate::bound::{close, floats, Bound, EXACT, MATMUL};
 use crate::case::Cases;
 use crate::input::{tensor, Fill, Operand, Rng, FLOATS};
 
-/// `scale * q + shift`, of which one may be much more than the sum; fused or not.
+/// `scale * q + shift`, fused or not; either term may be much larger than the sum.
 const UNPACKED: Bound = Bound {
     abs: 2e-6,
     rel: 3.6e-7,
     ulps: 1,
 };
 
-/// A format and where its blocks hold floats: bytes from the start of an f16, or of the one f32 of Q8_K, and how large
-/// they may be for elements within some units.
+/// A format and the floats in its blocks: the byte offset of each f16, or of the one f32 of Q8_K, and a magnitude that
+/// keeps elements within a few units.
 struct Format {
     dtype: GgmlDType,
     halves: &'static [usize],
@@ -63,7 +63,7 @@ impl Format {
         self.dtype.block_size() == 1
     }
 
-    /// Blocks of random bits, with floats that keep elements within some units.
+    /// Blocks of random bits, with floats that keep elements within a few units.
     fn blocks(&self, count: usize, seed: u64) -> Result<Vec<u8>> {
         let mut rng = Rng::new(seed);
         let (size, elems) = (self.dtype.type_size(), self.dtype.block_size());
@@ -103,7 +103,7 @@ fn pair(f: &Format, dims: &[usize], seed: u64, device: &Device) -> Result<(QTens
     Ok((cpu, load(&bytes, f.dtype, dims, device)?))
 }
 
-/// Rows and the size of a row of weights: whole and broken groups of blocks, columns that fill no tile.
+/// Rows of weights and their size: whole and partial groups of blocks, columns that do not fill a tile.
 const SIZES: [(usize, usize); 6] = [
     (1, 256),
     (3, 768),
@@ -113,9 +113,9 @@ const SIZES: [(usize, usize); 6] = [
     (130, 1280),
 ];
 const SMALL_SIZES: [(usize, usize); 4] = [(1, 32), (5, 96), (31, 160), (64, 576)];
-/// So many columns that a row of activations is multiplied by several at a time, in several turns.
+/// So many columns that a row of activations is multiplied by several at a time, in several rounds.
 const WIDE_SIZES: [(usize, usize); 2] = [(4099, 2304), (33_001, 256)];
-/// Each number of rows that a kernel takes, and some that fill no tile.
+/// Each number of rows that a kernel takes, and some that do not fill a tile.
 const MS: [usize; 9] = [1, 2, 3, 5, 8, 9, 12, 33, 70];
 
 pub fn add(cases: &mut Cases) {
@@ -190,7 +190,7 @@ fn unpack(f: &Format, n: usize, k: usize, device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Activations within 1.
+/// Activations of magnitude at most 1.
 fn activations(dims: &[usize], dtype: DType, seed: u64) -> Result<Tensor> {
     Ok((tensor(DType::F32, dims, seed, Fill::Small)? * 0.5)?.to_dtype(dtype)?)
 }
@@ -206,9 +206,10 @@ fn product(x: &Tensor, w: &Tensor) -> Result<Tensor> {
         .reshape(dims)?)
 }
 
-/// Weights of some units instead of one. Where the device multiplies in integers, activations within 1 are rounded to
-/// steps of 1 / 16320 or less: six standard deviations of a sum of such errors. Where it multiplies many rows with cooperative
-/// matrices, activations and weights are rounded to f16, by 2^-11 of each: six of a sum of those.
+/// The bound for weights of a few units instead of one. If the device multiplies integers, it rounds activations to
+/// steps of 1 / 16320 or less: six standard deviations of a sum of such errors. If it multiplies many rows with
+/// cooperative matrices, it rounds activations and weights to f16, by a relative 2^-11 each: six standard deviations of
+/// such a sum.
 fn bound_of(weights: &Tensor, rows: usize, device: &Device) -> Result<Bound> {
     let float = Bound {
         abs: 1e-4,
@@ -234,7 +235,7 @@ fn matmul(f: &Format, [m, n, k]: [usize; 3], device: &Device) -> Result<()> {
     let (cpu, here) = pair(f, &[n, k], 2, device)?;
     let weights = cpu.dequantize(&Device::Cpu)?;
     let here = matmul_of(here);
-    // Only what reads x and writes y knows its dtype: a few sizes do for those of 16 bits.
+    // Only loads of x and stores of y depend on their dtype: a few sizes suffice for 16-bit dtypes.
     let dtypes = if [1, 3, 33].contains(&m) && n < 100 {
         &FLOATS[..]
     } else {
@@ -248,7 +249,8 @@ fn matmul(f: &Format, [m, n, k]: [usize; 3], device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// silu(x gate^T) (x up^T), as models have it: nothing in between is held, so the recorder makes one or two kernels of it.
+/// silu(x gate^T) (x up^T), as in models: nothing holds the intermediate results, so it is fused into one or two
+/// kernels.
 fn gated(f: &Format, [m, n, k]: [usize; 3], device: &Device) -> Result<()> {
     let x = activations(&[m, k], DType::F32, 3)?;
     let here = x.to_device(device)?;
@@ -271,7 +273,7 @@ fn gated(f: &Format, [m, n, k]: [usize; 3], device: &Device) -> Result<()> {
     close(&expected, &y, bound)
 }
 
-/// Products with the same rows, two and three of them beside each other: the recorder makes one kernel of them.
+/// Two and three matmuls of the same rows, which are fused into one kernel.
 fn siblings(
     f: &Format,
     (m, k): (usize, usize),
@@ -298,8 +300,9 @@ fn siblings(
     Ok(())
 }
 
-/// The norm of a row and its products, which the recorder makes one kernel of; h is within 1.8, for values within 1 have a mean
-/// square of 1 / 3. Where it is stored it is rounded to its dtype, too: 6 u / sqrt(3) 1.8 of the longest row of weights at most.
+/// The norm of a row and its matmuls, which are fused into one kernel. h is at most 1.8, since values of magnitude at
+/// most 1 have a mean square of 1 / 3. If it is stored, it is also rounded to its dtype, which adds at most 6 u /
+/// sqrt(3) 1.8 times the norm of the longest row of weights.
 fn prenorms(f: &Format, columns: [usize; 3], device: &Device) -> Result<()> {
     let k = 512;
     for &dtype in &FLOATS {
@@ -338,13 +341,13 @@ fn prenorms(f: &Format, columns: [usize; 3], device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Without `QMatMul::from_qtensor`, which unpacks dense tensors when they are loaded.
+/// Avoids `QMatMul::from_qtensor`, which unpacks dense tensors when they are loaded.
 fn matmul_of(weights: QTensor) -> QMatMul {
     QMatMul::QTensor(std::sync::Arc::new(weights))
 }
 
-/// The CPU rounds activations to 127 steps of the greatest of a block, and one of the scales of Q4_1 and Q5_1 to f16:
-/// half a step of each activation, and as much again for what else it rounds.
+/// The CPU rounds activations to 1/127 of the greatest of a block, and a scale of Q4_1 and Q5_1 to f16. The bound is
+/// half a step per activation, and as much again for other roundings.
 fn beside_the_cpu(f: &Format, device: &Device) -> Result<()> {
     let (m, n, k) = (5, 40, 1024);
     let (cpu, here) = pair(f, &[n, k], 4, device)?;
@@ -367,13 +370,13 @@ fn beside_the_cpu(f: &Format, device: &Device) -> Result<()> {
         let allowed = f64::from(sum * greatest / 127.0);
         ensure!(
             (e - g).abs() <= allowed,
-            "[{i}] {g}, the CPU gives {e}, {allowed} apart is allowed"
+            "[{i}] {g}, the CPU gives {e}, the bound is {allowed}"
         );
     }
     Ok(())
 }
 
-/// Activations that lie in any way, and batches.
+/// Activations in any layout, and batches.
 fn views(f: &Format, device: &Device) -> Result<()> {
     let (n, k) = (36, 256);
     let (cpu, here) = pair(f, &[n, k], 6, device)?;
@@ -408,7 +411,7 @@ fn views(f: &Format, device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Quantizing gives the CPU's bytes, from a source on either side.
+/// Quantizing gives the CPU's bytes, from a source on either device.
 fn quantize(f: &Format, device: &Device) -> Result<()> {
     let x = tensor(DType::F32, &[6, 512], 8, Fill::Wide)?;
     let here = x.to_device(device)?;
@@ -442,7 +445,7 @@ fn quantize(f: &Format, device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Each token with the experts that it picks, from one row a token and from one row an expert.
+/// Each token with its chosen experts, from one row per token and from one row per expert.
 fn experts(f: &Format, device: &Device) -> Result<()> {
     for (n, k) in [(7, 256), (70, 2048)] {
         let (cpu, here) = pair(f, &[4, n, k], 9, device)?;
@@ -489,7 +492,7 @@ fn ids_out_of_range(f: &Format, device: &Device) -> Result<()> {
     };
     ensure!(message.contains("index 9"), "{message}");
     drop(y);
-    // The fault is told once.
+    // The fault is reported once.
     close(
         &Tensor::ones(3, DType::F32, &Device::Cpu)?,
         &Tensor::ones(3, DType::F32, device)?,
@@ -497,7 +500,7 @@ fn ids_out_of_range(f: &Format, device: &Device) -> Result<()> {
     )
 }
 
-/// Shapes that do not fit are errors that name them.
+/// Shapes that do not match are errors that name them.
 fn wrong_shapes(device: &Device) -> Result<()> {
     let q4k = &FORMATS[11];
     let (_, w) = pair(q4k, &[4, 256], 13, device)?;

@@ -1,4 +1,4 @@
-//! rand and randn: range, moments, seeds. No reference but arithmetic.
+//! rand and randn: range, moments, seeds. The expected values are statistical.
 
 use anyhow::{ensure, Result};
 use candle_core::{DType, Device, Tensor};
@@ -38,7 +38,7 @@ pub fn add(cases: &mut Cases) {
                 ensure!(wrong.is_none(), "{wrong:?} is not in {lo}..{up}");
                 let (mean, std) = moments(&x);
                 let width = up - lo;
-                // bf16 has 8 places between 1 and 1.0625: each number is a place too low or not.
+                // bf16 has 8 values from 1 to 1.0625: each number is rounded down or up by one.
                 let coarse = if dtype == DType::F32 { 0.005 } else { 0.1 };
                 ensure!(
                     (mean - (lo + up) / 2.).abs() < coarse * width,
@@ -61,7 +61,7 @@ pub fn add(cases: &mut Cases) {
                     "mean {m}, std {s}"
                 );
                 let far = x.iter().filter(|v| (**v - mean).abs() > 2. * std).count();
-                // Three bits of mantissa round many a number to two deviations.
+                // Three bits of mantissa round many numbers to two standard deviations.
                 let slack = if dtype == DType::F8E4M3 { 0.03 } else { 0.008 };
                 let share = far as f64 / N as f64;
                 ensure!(
@@ -106,7 +106,7 @@ pub fn add(cases: &mut Cases) {
         });
     }
     cases.add("random/independent", |d| {
-        // Neighbours and neighbours of four (one block of the generator) are not correlated.
+        // Neighbours are not correlated, nor are numbers four apart (one block of the generator).
         let x = uniform(d, DType::F32, N, -1., 1.)?;
         for lag in [1, 2, 3, 4, 64, 128, 256] {
             let c: f64 = x.iter().zip(&x[lag..]).map(|(a, b)| a * b).sum::<f64>() / N as f64 * 3.;
@@ -118,7 +118,7 @@ pub fn add(cases: &mut Cases) {
         let mut x = uniform(d, DType::F32, N, 0., 1.)?;
         x.sort_by(f64::total_cmp);
         x.dedup();
-        // 2^24 values: about 1190 collisions are due among 200,001 draws.
+        // 2^24 values: about 1190 collisions are expected among 200,001 draws.
         ensure!(x.len() > N - 2400, "only {} different numbers", x.len());
         Ok(())
     });

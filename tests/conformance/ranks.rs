@@ -1,5 +1,5 @@
-//! Tensors of every rank that Candle's shapes have in practice, contiguous and reversed, in each family of ops. Those of
-//! one operand and two, and copies, meet ranks 0, 7 and 8 among their layouts.
+//! Tensors of every rank that occurs in practice, contiguous and reversed, in each family of ops. The layouts of unary
+//! ops, binary ops and copies include ranks 0, 7 and 8.
 
 use candle_core::{DType, Tensor, D};
 use candle_nn::ops;
@@ -10,12 +10,12 @@ use crate::input::{check, tensor, Fill, Operand};
 
 const SIZES: [usize; 8] = [2, 3, 2, 1, 2, 2, 1, 2];
 
-/// One dtype of a whole word, one of several to a word, one of two words.
+/// A dtype of one word, one with several elements per word, and one of two words.
 const DTYPES: [DType; 3] = [DType::F32, DType::U8, DType::I64];
 
 type Op = fn(&Tensor) -> candle_core::Result<Tensor>;
 
-/// The name, the least rank, how far off it may be, the op.
+/// The name, the least rank, the bound, the op.
 #[rustfmt::skip]
 const OPS: &[(&str, usize, Bound, Op)] = &[
     ("cast",         0, EXACT, |x| x.to_dtype(DType::F16)),
@@ -80,7 +80,7 @@ pub fn add(cases: &mut Cases) {
             };
             let operands = [matrices([5, 4], 143)?, matrices([4, 3], 144)?];
             check(d, &operands.map(Operand::of), MATMUL, |t| {
-                // The CPU refuses more than two dims of batches.
+                // The CPU refuses more than two batch dims.
                 match t[0].device().is_cpu() {
                     false => t[0].matmul(&t[1])?.flatten_to(rank - 3),
                     true => t[0]

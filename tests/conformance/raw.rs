@@ -1,4 +1,4 @@
-//! The dtypes without arithmetic: raw bytes that load, move, copy and come back. All else is an error.
+//! The dtypes without arithmetic: raw bytes are loaded, moved, copied and read back. Anything else is an error.
 
 use anyhow::{bail, ensure, Result};
 use candle_core::{CpuStorage, DType, Device, Storage, Tensor};

@@ -5,16 +5,7 @@ use candle_core::Tensor;
 use crate::bound::{EXACT, SUM};
 use crate::case::Cases;
 use crate::input::{check, named, tensor, Fill, Layout, Operand, ALL, LAYOUTS};
-
-type Along = fn(&Tensor, usize) -> candle_core::Result<Tensor>;
-
-#[rustfmt::skip]
-const WINNERS: &[(&str, Along)] = &[
-    ("min",    |t, d| t.min(d)),
-    ("max",    |t, d| t.max(d)),
-    ("argmin", |t, d| t.argmin(d)),
-    ("argmax", |t, d| t.argmax(d)),
-];
+use crate::ops::{self, Family};
 
 const SETS: [&[usize]; 7] = [&[0], &[1], &[2], &[0, 1], &[0, 2], &[1, 2], &[0, 1, 2]];
 
@@ -31,6 +22,10 @@ const DIMS: [(&str, [usize; 3]); 6] = [
 pub fn add(cases: &mut Cases) {
     for dtype in ALL {
         let name = dtype.as_str();
+        let small = match dtype.is_float() {
+            true => Fill::Small,
+            false => Fill::Ties,
+        };
         let odd = ["odd", "odd_transposed"].map(named);
         let layouts: Vec<&'static Layout> = LAYOUTS.iter().chain(odd).collect();
         for l in layouts {
@@ -38,22 +33,17 @@ pub fn add(cases: &mut Cases) {
                 let set: Vec<String> = dims.iter().map(usize::to_string).collect();
                 let case = format!("reduce/sum/{name}/{}/dims{}", l.name, set.join("_"));
                 cases.add(case, move |d| {
-                    let fill = if dtype.is_float() {
-                        Fill::Small
-                    } else {
-                        Fill::Ties
-                    };
-                    let x = Operand::new(l, dtype, 71, fill)?;
+                    let x = Operand::new(l, dtype, 71, small)?;
                     check(d, &[x], SUM, |t| t[0].sum(dims))
                 });
             }
-            for &(op, f) in WINNERS {
+            for op in ops::of(Family::Extremum) {
                 for dim in 0..3 {
-                    let case = format!("reduce/{op}/{name}/{}/dim{dim}", l.name);
+                    let case = format!("reduce/{}/{name}/{}/dim{dim}", op.kernel, l.name);
                     cases.add(case, move |d| {
                         for fill in [Fill::Special, Fill::Ties] {
                             let x = Operand::new(l, dtype, 72, fill)?;
-                            check(d, &[x], EXACT, |t| f(&t[0], dim))?;
+                            check(d, &[x], op.bound, |t| op.run(t, &[dim], &[]))?;
                         }
                         Ok(())
                     });
@@ -62,13 +52,8 @@ pub fn add(cases: &mut Cases) {
         }
         for (shape, dims) in DIMS {
             cases.add(format!("reduce/sum/{name}/{shape}"), move |d| {
+                let x = tensor(dtype, &dims, 73, small)?;
                 // Sums of u8 stay below 256.
-                let fill = if dtype.is_float() {
-                    Fill::Small
-                } else {
-                    Fill::Ties
-                };
-                let x = tensor(dtype, &dims, 73, fill)?;
                 let x = match dtype {
                     candle_core::DType::U8 | candle_core::DType::I16 => x.affine(0., 0.)?,
                     _ => x,
@@ -78,25 +63,26 @@ pub fn add(cases: &mut Cases) {
                 }
                 Ok(())
             });
-            for &(op, f) in WINNERS {
-                cases.add(format!("reduce/{op}/{name}/{shape}"), move |d| {
+            for op in ops::of(Family::Extremum) {
+                cases.add(format!("reduce/{}/{name}/{shape}", op.kernel), move |d| {
                     for (dim, fill) in [(0, Fill::Wide), (1, Fill::Ties), (2, Fill::Wide)] {
                         let x = Operand::of(tensor(dtype, &dims, 74, fill)?);
-                        check(d, &[x], EXACT, |t| f(&t[0], dim))?;
+                        check(d, &[x], op.bound, |t| op.run(t, &[dim], &[]))?;
                     }
                     Ok(())
                 });
             }
         }
         cases.add(format!("reduce/empty/{name}"), move |d| {
-            // A sum over nothing is 0; a winner of nothing is an error, as on the CPU.
+            // A sum of nothing is 0; an extremum of nothing is an error, as on the CPU.
             let x = Operand::of(tensor(dtype, &[3, 0], 75, Fill::Small)?);
             check(d, std::slice::from_ref(&x), EXACT, |t| t[0].sum(1))?;
             check(d, std::slice::from_ref(&x), EXACT, |t| t[0].sum(0))?;
-            for &(op, f) in WINNERS {
-                // Along either dim: nothing wins of none, and of no rows neither.
+            for op in ops::of(Family::Extremum) {
+                // Along either dim, even if there are no rows to reduce.
                 for dim in 0..2 {
-                    anyhow::ensure!(f(&x.on(d)?, dim).is_err(), "{op} of nothing, dim {dim}");
+                    let result = op.run(&[x.on(d)?], &[dim], &[]);
+                    anyhow::ensure!(result.is_err(), "{} of nothing, dim {dim}", op.name);
                 }
             }
             Ok(())

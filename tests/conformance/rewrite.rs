@@ -1,5 +1,5 @@
-//! Runs of ops of which the recorder's rules make other kernels: nothing is read back in between, and nothing in between is held.
-//! No other case may run meanwhile: what it reads back would part them.
+//! Runs of ops that fusion rules rewrite: no intermediate result is read back or held. No other case may run meanwhile,
+//! since its readbacks would split the batches.
 
 use candle_core::{DType, Device, Tensor};
 use candle_nn::{ops, rotary_emb};
@@ -8,30 +8,30 @@ use crate::bound::{self, Bound, ARITH, EXACT, MATMUL, NORM, ROPE};
 use crate::case::Cases;
 use crate::input::{check, tensor, Fill, Operand, ALL, FLOATS};
 
-/// Products of the same rows, beside each other.
-fn siblings(t: &[Tensor]) -> candle_core::Result<Tensor> {
+/// Matmuls of the same rows.
+fn projections(t: &[Tensor]) -> candle_core::Result<Tensor> {
     let products = t[1..].iter().map(|w| t[0].matmul(&w.t()?));
     Tensor::cat(&products.collect::<candle_core::Result<Vec<_>>>()?, 1)
 }
 
-/// What is done with each result on the way.
+/// Called with each intermediate result.
 type Step<'a> = &'a mut dyn FnMut(Tensor) -> candle_core::Result<Tensor>;
 type Run = fn(&[Tensor], Step<'_>) -> candle_core::Result<Tensor>;
 
-/// A linear layer with a bias, gelu, and what is added to that.
+/// A linear layer with a bias, gelu, and an addition.
 fn linear_gelu(t: &[Tensor], step: Step<'_>) -> candle_core::Result<Tensor> {
     let y = step(t[0].matmul(&t[1].t()?)?)?;
     let y = step(y.broadcast_add(&t[2])?)?;
     step(y.gelu()?)? + &t[3]
 }
 
-/// As candle-transformers' llama has it: silu(x gate^T) (x up^T).
+/// As in candle-transformers' llama: silu(x gate^T) (x up^T).
 fn gated(t: &[Tensor], step: Step<'_>) -> candle_core::Result<Tensor> {
     let gate = step(t[0].matmul(&t[1].t()?)?)?;
     step(ops::silu(&gate)?)? * step(t[0].matmul(&t[2].t()?)?)?
 }
 
-/// A run in which nothing is held gives the bits of one in which all is, op by op; those have cases of their own.
+/// A run in which nothing is held gives the same bits as one in which all results are; the ops have their own cases.
 fn same_bits(device: &Device, operands: &[Tensor], run: Run) -> anyhow::Result<()> {
     let here = operands.iter().map(|t| t.to_device(device));
     let here = here.collect::<candle_core::Result<Vec<_>>>()?;
@@ -45,7 +45,7 @@ fn same_bits(device: &Device, operands: &[Tensor], run: Run) -> anyhow::Result<(
     bound::close(&expected, &made, EXACT)
 }
 
-/// As candle-transformers' llama has it, with heads of k and v repeated and scores in f32.
+/// As in candle-transformers' llama, with repeated heads of k and v and scores in f32.
 fn attention(t: &[Tensor]) -> candle_core::Result<Tensor> {
     let [q, k, v] = [0, 1, 2].map(|i| t[i].clone());
     let dtype = q.dtype();
@@ -81,8 +81,8 @@ fn attention(t: &[Tensor]) -> candle_core::Result<Tensor> {
     weights.matmul(&v)?.to_dtype(dtype)
 }
 
-/// A sum, which stays, and its norm.
-fn norms(t: &[Tensor]) -> candle_core::Result<Tensor> {
+/// A sum, which is returned, too, and its norm.
+fn add_rms_norm(t: &[Tensor]) -> candle_core::Result<Tensor> {
     let sum = (&t[0] + &t[1])?;
     let norm = match sum.dtype() {
         DType::F64 => ops::rms_norm_slow(&sum, &t[2], 1e-5)?,
@@ -91,8 +91,8 @@ fn norms(t: &[Tensor]) -> candle_core::Result<Tensor> {
     Tensor::stack(&[sum, norm], 0)
 }
 
-/// The norm of a row, and its products with two or three matrices: beside each other, or as [`gated`] has them.
-fn prenorms(t: &[Tensor], is_gated: bool) -> candle_core::Result<Tensor> {
+/// The norm of a row, and its matmuls with two or three matrices: side by side, or as in [`gated`].
+fn rms_norm_matmul(t: &[Tensor], is_gated: bool) -> candle_core::Result<Tensor> {
     let x = match t[0].dtype() {
         DType::F64 => ops::rms_norm_slow(&t[0], &t[1], 1e-5)?,
         _ => ops::rms_norm(&t[0], &t[1], 1e-5)?,
@@ -100,16 +100,16 @@ fn prenorms(t: &[Tensor], is_gated: bool) -> candle_core::Result<Tensor> {
     let all: Vec<Tensor> = [&[x], &t[2..]].concat();
     match is_gated {
         true => gated(&all, &mut Ok),
-        false => siblings(&all),
+        false => projections(&all),
     }
 }
 
-/// Where the norm is rounded to its dtype before it is multiplied, and where it is not. With weights up to 2 / sqrt(k) and squares of
-/// h that add up to 4 k at most, six standard deviations of the sum of its roundings are 6 u / sqrt(3) 2 sqrt(k) 2 / sqrt(k), 14 u;
-/// in f32, where some hundred terms are added one after the other, sums within 8 have 32 u of 4 each.
-/// silu(gate) up of such, within 4 on all seeds here, is off by 1.1 * 4 + 4 as much, and by the rounding of products within 4
-/// to the dtype: 4 u each.
-fn prenorm_bound(dtype: DType, is_gated: bool) -> Bound {
+/// The bound between runs that round the norm to its dtype before the matmul and runs that do not. With weights up to 2
+/// / sqrt(k) and squares of h that add up to at most 4 k, six standard deviations of the sum of the roundings are 6 u /
+/// sqrt(3) 2 sqrt(k) 2 / sqrt(k), 14 u; in f32, which adds several hundred terms one by one, sums of magnitude at most
+/// 8 have 32 u of 4 each. silu(gate) up of such values, at most 4 for all seeds here, is off by 1.1 * 4 + 4 times as
+/// much, and by the rounding of products of at most 4 to the dtype: 4 u each.
+fn rms_norm_matmul_bound(dtype: DType, is_gated: bool) -> Bound {
     let of_one = match dtype {
         DType::F16 => 14. / 2048.,
         DType::BF16 => 14. / 256.,
@@ -121,22 +121,22 @@ fn prenorm_bound(dtype: DType, is_gated: bool) -> Bound {
     }
 }
 
-/// Queries and keys, turned by the same angles.
-fn ropes(t: &[Tensor]) -> candle_core::Result<Tensor> {
-    Tensor::cat(&turned(t)?, 1)
+/// rope of queries and keys by the same angles.
+fn rope_qk(t: &[Tensor]) -> candle_core::Result<Tensor> {
+    Tensor::cat(&rotated(t)?, 1)
 }
 
-fn turned(t: &[Tensor]) -> candle_core::Result<[Tensor; 2]> {
-    let turn = |x: &Tensor| match x.dtype() {
+fn rotated(t: &[Tensor]) -> candle_core::Result<[Tensor; 2]> {
+    let rope = |x: &Tensor| match x.dtype() {
         DType::F64 => rotary_emb::rope_slow(x, &t[2], &t[3]),
         _ => rotary_emb::rope(x, &t[2], &t[3]),
     };
-    Ok([turn(&t[0])?, turn(&t[1])?])
+    Ok([rope(&t[0])?, rope(&t[1])?])
 }
 
-/// The same, then keys and values behind those of a cache.
-fn caches(t: &[Tensor]) -> candle_core::Result<Tensor> {
-    let [q, k] = turned(t)?;
+/// The same, then keys and values are appended to a cache.
+fn rope_kv_cache(t: &[Tensor]) -> candle_core::Result<Tensor> {
+    let [q, k] = rotated(t)?;
     let keys = Tensor::cat(&[&t[4], &k], 2)?;
     let values = Tensor::cat(&[&t[5], &t[6]], 2)?;
     drop(k);
@@ -146,7 +146,7 @@ fn caches(t: &[Tensor]) -> candle_core::Result<Tensor> {
     )
 }
 
-/// A value by itself and less itself, both NaN where it is infinite, in one chain with what made it.
+/// A value divided by itself and minus itself, both NaN if it is infinite, fused with the op that computes it.
 fn same_operands(t: &[Tensor]) -> candle_core::Result<Tensor> {
     let x = t[0].abs()?;
     let quotient = x.div(&x)?;
@@ -174,13 +174,13 @@ pub fn add(cases: &mut Cases) {
         cases.alone(format!("rewrite/norms/{name}"), move |d| {
             let [x, y] = [0, 1].map(|n| tensor(dtype, &[5, 48], 421 + n, Fill::Small));
             let alpha = tensor(dtype, &[48], 423, Fill::Positive)?;
-            check(d, &[x?, y?, alpha].map(Operand::of), NORM, norms)
+            check(d, &[x?, y?, alpha].map(Operand::of), NORM, add_rms_norm)
         });
         cases.alone(format!("rewrite/ropes/{name}"), move |d| {
             let of = |seed, dims: &[usize]| tensor(dtype, dims, seed, Fill::Small);
             let (q, k) = (of(431, &[1, 4, 3, 16])?, of(432, &[1, 2, 3, 16])?);
             let (cos, sin) = (of(433, &[3, 8])?, of(434, &[3, 8])?);
-            check(d, &[q, k, cos, sin].map(Operand::of), ROPE, ropes)
+            check(d, &[q, k, cos, sin].map(Operand::of), ROPE, rope_qk)
         });
         cases.alone(format!("rewrite/caches/{name}"), move |d| {
             let of = |seed, dims: &[usize]| tensor(dtype, dims, seed, Fill::Small);
@@ -188,7 +188,7 @@ pub fn add(cases: &mut Cases) {
             let (cos, sin) = (of(433, &[3, 8])?, of(434, &[3, 8])?);
             let (keys, values) = (of(435, &[1, 2, 9, 16])?, of(436, &[1, 2, 9, 16])?);
             let all = [q, k, cos, sin, keys, values, of(437, &[1, 2, 3, 16])?];
-            check(d, &all.map(Operand::of), ROPE, caches)
+            check(d, &all.map(Operand::of), ROPE, rope_kv_cache)
         });
         for (m, k, columns) in [
             (1, 512, [40, 8, 8]),
@@ -201,7 +201,7 @@ pub fn add(cases: &mut Cases) {
                 for (seed, n) in (402..).zip(columns) {
                     operands.push(Operand::of(tensor(dtype, &[n, k], seed, Fill::Small)?));
                 }
-                check(d, &operands, MATMUL, siblings)
+                check(d, &operands, MATMUL, projections)
             });
         }
         for (m, k, columns) in [
@@ -223,8 +223,8 @@ pub fn add(cases: &mut Cases) {
                             let w = tensor(DType::F64, &[n, k], seed, Fill::Small)?;
                             operands.push(Operand::of((w * scale)?.to_dtype(dtype)?));
                         }
-                        let bound = prenorm_bound(dtype, is_gated);
-                        check(d, &operands, bound, |t| prenorms(t, is_gated))
+                        let bound = rms_norm_matmul_bound(dtype, is_gated);
+                        check(d, &operands, bound, |t| rms_norm_matmul(t, is_gated))
                     },
                 );
             }

@@ -14,7 +14,8 @@ use crate::bits::differ;
 use crate::bound::traced;
 use crate::case::{alone, Case};
 
-/// What the environment says, or else the rules that are on on some adapter: on software adapters, too, those for GPUs.
+/// The environment's rules, or else those that are on by default on any adapter: software adapters also run those for
+/// GPUs.
 pub fn usual() -> String {
     let gpu = RULES.iter().filter(|rule| rule.enabled == Enabled::OnGpu);
     let gpu = gpu.map(|rule| format!("+{}", rule.name));
@@ -25,11 +26,11 @@ pub fn usual() -> String {
 #[derive(Default)]
 pub struct Tally {
     cases: usize,
-    /// Of which a rule alone rewrote something, by its name.
+    /// Cases in which a rule alone rewrote something, by its name.
     alone: BTreeMap<&'static str, usize>,
 }
 
-/// What a case compared by some rules, and which of them fired.
+/// The results that a case compared with some rules, and which rules fired.
 struct Seen {
     values: Vec<Tensor>,
     fired: Vec<&'static str>,
@@ -42,7 +43,7 @@ impl Seen {
     }
 }
 
-/// Runs a case, and gives which rules fired meanwhile, at ops of this case or of another at the same time.
+/// Runs a case, and returns the rules that fired meanwhile, in this case or in one that ran at the same time.
 fn watched(runtime: &Runtime, run: impl FnOnce() -> Result<()>) -> Result<Seen> {
     let before = runtime.rewrites();
     let (outcome, values) = traced(run);
@@ -55,7 +56,7 @@ fn watched(runtime: &Runtime, run: impl FnOnce() -> Result<()>) -> Result<Seen> 
     })
 }
 
-/// [`Case::run`], and again by other rules if any fired.
+/// [`Case::run`], and again with other rules if any fired.
 pub fn run(case: &Case, device: &Device, tally: &Mutex<Tally>) -> Result<()> {
     let runtime = device.as_webgpu_device()?.runtime();
     let first = watched(runtime, || case.run(device))?;
@@ -63,7 +64,7 @@ pub fn run(case: &Case, device: &Device, tally: &Mutex<Tally>) -> Result<()> {
         return Ok(());
     }
     let usual = usual();
-    // The rules are the device's.
+    // Rules are a setting of the device, which cases share.
     alone(|| {
         let compared = again(case, device, first, &usual, tally);
         runtime.rewrite_by(&usual)?;
@@ -95,7 +96,7 @@ fn again(
     };
     match first.is_exact() {
         true => same(usual, &first)?,
-        // It may have been another case's.
+        // It may have fired in another case.
         false => same(usual, &by(usual)?)?,
     }
     let mut fired = Vec::new();
@@ -114,7 +115,7 @@ fn again(
 }
 
 impl Tally {
-    /// Rules that are on and rewrote nothing by themselves in any case.
+    /// Rules that are on but rewrote nothing on their own in any case.
     pub fn lacking(&self, device: &Device) -> Result<Vec<&'static str>> {
         let rules = device.as_webgpu_device()?.runtime().rewrites();
         let lacking = rules

@@ -6,10 +6,10 @@ use anyhow::{Context, Result};
 
 use crate::case::Case;
 
-/// Keeps one of so many cases of each group, from its first on. A prime, since groups have periods.
+/// Keeps one of this many cases of each group, beginning with the first. A prime, since groups are periodic.
 const EVERY_VAR: &str = "CANDLE_WEBGPU_TEST_EVERY";
 
-/// What the environment asks for; 1 keeps all.
+/// The environment's setting; 1 keeps all.
 pub fn every() -> Result<usize> {
     let Ok(every) = std::env::var(EVERY_VAR) else {
         return Ok(1);
@@ -28,7 +28,7 @@ pub fn thin(cases: &mut Vec<Case>, every: usize) {
     });
 }
 
-/// The first two parts of a name, but not its last.
+/// The first two parts of a name, without its last part.
 fn group(name: &str) -> String {
     let parts: Vec<&str> = name.split('/').collect();
     parts[..(parts.len() - 1).min(2)].join("/")

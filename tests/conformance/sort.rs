@@ -1,5 +1,5 @@
-//! arg_sort_last_dim and sort_last_dim. The order of equal elements is open, so the sorted values are compared and the
-//! positions must be a permutation that gives them.
+//! arg_sort_last_dim and sort_last_dim. The order of equal elements is unspecified, so the sorted values are compared,
+//! and the positions must be a permutation that gives them.
 
 use anyhow::{ensure, Result};
 use candle_core::{DType, Device, Tensor};
@@ -31,7 +31,7 @@ fn sorted(x: &Operand, d: &Device, asc: bool) -> Result<()> {
     let integer = !cpu.dtype().is_float();
     let (plain, values) = match integer {
         true => (ints(&cpu)?, ints(&values)?),
-        // Keys are compared as numbers, so that i64 is exact and floats keep their order.
+        // Keys are compared as integers, so that i64 is exact and floats keep their order.
         false => {
             let order = |t: &Tensor| -> Result<Vec<i64>> {
                 Ok(floats(t)?.into_iter().map(|v| ordered(key(v))).collect())
@@ -61,7 +61,7 @@ fn sorted(x: &Operand, d: &Device, asc: bool) -> Result<()> {
     Ok(())
 }
 
-/// The order of floats as integers.
+/// Maps floats to integers of the same order.
 fn ordered(v: f64) -> i64 {
     let bits = v.to_bits() as i64;
     bits ^ (((bits >> 63) as u64) >> 1) as i64
@@ -83,7 +83,7 @@ pub fn add(cases: &mut Cases) {
             cases.add(
                 format!("sort/{}/{order}/special", dtype.as_str()),
                 move |d| {
-                    // NaN is last as the greatest: here upstream's devices differ.
+                    // NaN is the greatest and comes last; upstream's devices differ here.
                     sorted(
                         &Operand::of(tensor(dtype, &[100], 112, Fill::Special)?),
                         d,

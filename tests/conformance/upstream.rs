@@ -1,4 +1,4 @@
-//! What upstream mended in its own backends, each a test of its own name.
+//! Bugs that upstream fixed in its own backends, one named test each.
 
 use anyhow::{ensure, Result};
 use candle_core::{DType, Device, Tensor};
@@ -91,7 +91,7 @@ pub fn add(cases: &mut Cases) {
     cases.alone("upstream/command_errors_reach_the_caller", |d| {
         let x = Tensor::new(&[1f32, 2.], d)?;
         let wrong = x.index_select(&Tensor::new(&[5u32], d)?, 0)?;
-        // Not the op that failed is read, but one that follows it.
+        // An op that follows the failed one is read back.
         ensure!((wrong + 1.)?.to_vec1::<f32>().is_err());
         ensure!(x.to_vec1::<f32>()? == [1., 2.]);
         Ok(())

@@ -1,62 +1,62 @@
-//! The suite once more on a device made in another way, restricted to the cases that this can change.
+//! Runs the suite again on a device with other settings, restricted to the cases that these affect.
 
 use anyhow::{ensure, Context, Result};
 use candle_core::DType;
 use candle_webgpu::kernel::catalogue;
 
-/// Names the variant to run; without it the whole suite runs on the device as it comes.
+/// Names the variant to run; without it, the whole suite runs on a device with default settings.
 pub const VARIANT_VAR: &str = "CANDLE_WEBGPU_TEST_VARIANT";
 
 pub struct Variant {
     name: &'static str,
-    /// The variables that make the device so, and their values.
+    /// The environment variables of the device, and their values.
     set: &'static [(&'static str, &'static str)],
     /// Whether a case is worth running again.
     pub keeps: fn(&str) -> bool,
 }
 
-/// The rule that makes some of those kernels is off on a software adapter.
-const NORMED: (&str, &str) = (candle_webgpu::REWRITE_VAR, "+rms_norm_matmul");
+/// The rule that records some of those kernels is off on software adapters.
+const RMS_NORM_MATMUL: (&str, &str) = (candle_webgpu::REWRITE_VAR, "+rms_norm_matmul");
 
 #[rustfmt::skip]
 const VARIANTS: &[Variant] = &[
-    // Every shader has other text, but what a check can find depends on where elements lie, not on what they mean.
-    Variant { name: "checked",  set: &[("CANDLE_WEBGPU_CHECKED", "1")],                                keeps: one_dtype_of_a_kind },
-    // Kernels that ask for an optional feature stand back, so that their portable twins are tested.
-    Variant { name: "portable", set: &[("CANDLE_WEBGPU_DISABLE", "cooperative-matrix,f16,subgroups,immediates,software")], keeps: has_a_twin },
-    // On an adapter that computes in software, the kernels of those that do not.
-    Variant { name: "as-gpu",  set: &[("CANDLE_WEBGPU_DISABLE", "software")],                          keeps: has_a_twin },
-    // Products of packed bytes, which a software adapter does without, and their twin without subgroups.
-    Variant { name: "dot4",     set: &[("CANDLE_WEBGPU_ENABLE", "dot4"), NORMED], keeps: is_quantized },
-    Variant { name: "portable-dot4", set: &[("CANDLE_WEBGPU_ENABLE", "dot4"), ("CANDLE_WEBGPU_DISABLE", "subgroups"), NORMED], keeps: is_one_format },
-    // Most tensors of the suite that are not tiny are split.
+    // Every shader's text differs, but what the checks find depends on the layout of elements, not on their values.
+    Variant { name: "checked",  set: &[("CANDLE_WEBGPU_CHECKED", "1")],                                keeps: one_dtype_per_packing },
+    // Kernels that need an optional feature are off, so that the portable ones are tested.
+    Variant { name: "portable", set: &[("CANDLE_WEBGPU_DISABLE", "cooperative-matrix,f16,subgroups,immediates,software")], keeps: uses_optional_kernels },
+    // On a software adapter, the kernels for GPUs.
+    Variant { name: "as-gpu",  set: &[("CANDLE_WEBGPU_DISABLE", "software")],                          keeps: uses_optional_kernels },
+    // Packed integer dot products, which are off on software adapters, and the same kernels without subgroups.
+    Variant { name: "dot4",     set: &[("CANDLE_WEBGPU_ENABLE", "dot4"), RMS_NORM_MATMUL], keeps: is_quantized },
+    Variant { name: "portable-dot4", set: &[("CANDLE_WEBGPU_ENABLE", "dot4"), ("CANDLE_WEBGPU_DISABLE", "subgroups"), RMS_NORM_MATMUL], keeps: is_one_format },
+    // Most tensors of the suite are split, except tiny ones.
     Variant { name: "split",    set: &[(candle_webgpu::BINDING_VAR, "65536")],                         keeps: can_be_split },
     // The executor of browsers: the caller rewrites, encodes and submits.
-    Variant { name: "inline",   set: &[("CANDLE_WEBGPU_EXECUTOR", "inline")],                          keeps: one_dtype_of_a_kind },
+    Variant { name: "inline",   set: &[("CANDLE_WEBGPU_EXECUTOR", "inline")],                          keeps: one_dtype_per_packing },
 ];
 
-/// One dtype for each way in which elements lie in words, and f64, whose functions look into tables.
-const KINDS: [DType; 5] = [DType::F32, DType::F16, DType::U8, DType::I64, DType::F64];
+/// One dtype for each packing of elements in words, and f64, whose functions use tables.
+const PACKINGS: [DType; 5] = [DType::F32, DType::F16, DType::U8, DType::I64, DType::F64];
 
-/// The kernels that ask for a feature, and the cases in which they or their twins run.
-const TWINS: &[(&str, &str)] = &[
+/// The kernels that need a feature, and the cases in which they or the portable ones run.
+const OPTIONAL: &[(&str, &str)] = &[
     ("gemm_coop", "matmul/"),
     ("conv_coop", "conv2d/f16/"),
     ("gemv_k", "matmul/"),
     ("gemv_projections", "rewrite/"),
     ("rms_norm_gemv", "rewrite/"),
-    // This one has a variant of its own.
+    // This one has its own variant.
     ("gemv_dot", ONE_FORMAT),
     ("flash_coop", "attention/"),
     ("flash_decode_sub", "attention/"),
 ];
 
-/// How a format is unpacked does not depend on who adds up.
+/// Unpacking does not depend on the kernel that adds.
 const ONE_FORMAT: &str = "quant/q4_1/";
 
-/// What is larger than a binding and cannot be split, which is a typed error: one head of 300 keys or more, one plane of an image
-/// that is upsampled or convolved, the experts of a mixture, and weights in groups of which only more than 64 KiB end where a
-/// binding may start.
+/// Ops on tensors larger than a binding that cannot be split, which give a typed error: a head of 300 keys or more, a
+/// plane of an image that is upsampled or convolved, the experts of a mixture, and weights whose groups of blocks only
+/// reach an aligned binding offset beyond 64 KiB.
 fn can_be_split(case: &str) -> bool {
     let plane = ["grid/conv_direct", "grid/upsample_nearest"].contains(&case);
     let experts = case.starts_with("quant/") && case.ends_with("/experts");
@@ -66,7 +66,7 @@ fn can_be_split(case: &str) -> bool {
     !(plane || head || experts || groups.iter().any(|f| case.starts_with(f)))
 }
 
-/// What runs in integers where that is fast: products of few rows.
+/// Matmuls of few rows, which use integer dot products where those are fast.
 fn is_quantized(case: &str) -> bool {
     case.starts_with("quant/") && !case.contains("/unpack/")
 }
@@ -75,27 +75,28 @@ fn is_one_format(case: &str) -> bool {
     case.starts_with(ONE_FORMAT)
 }
 
-fn one_dtype_of_a_kind(case: &str) -> bool {
+fn one_dtype_per_packing(case: &str) -> bool {
     let dtype = |name: &str| name.parse::<DType>().ok();
     case.split('/').all(|part| {
-        // A cast has two: `to_dtype/f32_f16/odd`.
+        // A cast names two dtypes: `to_dtype/f32_f16/odd`.
         let named: Option<Vec<DType>> = part.split('_').map(dtype).collect();
-        named.is_none_or(|all| all.iter().all(|d| KINDS.contains(d)))
+        named.is_none_or(|all| all.iter().all(|d| PACKINGS.contains(d)))
     })
 }
 
-fn has_a_twin(case: &str) -> bool {
-    TWINS.iter().any(|(_, cases)| case.starts_with(cases))
+fn uses_optional_kernels(case: &str) -> bool {
+    OPTIONAL.iter().any(|(_, cases)| case.starts_with(cases))
 }
 
-/// What [`VARIANT_VAR`] asks for. Sets the variable of the device, so no device may have been opened before.
+/// The variant that [`VARIANT_VAR`] names. Sets the device's environment variables, so no device may have been opened
+/// before.
 pub fn chosen() -> Result<Option<&'static Variant>> {
     for spec in catalogue() {
         let kernel = spec.kernel;
-        let listed = TWINS.iter().any(|(name, _)| *name == kernel.name);
+        let listed = OPTIONAL.iter().any(|(name, _)| *name == kernel.name);
         ensure!(
             spec.features.is_empty() || listed,
-            "{} asks for a feature: tests/conformance/variant.rs has to say where its twin is tested",
+            "{} needs a feature: list it in tests/conformance/variant.rs, with the cases that test its portable replacement",
             kernel.name
         );
     }

@@ -136,7 +136,7 @@ fn table(device: &Device) -> Result<String> {
     Ok(table)
 }
 
-/// For each rule its lines of code, and for each model the dispatches that a pass takes more when that rule alone is off.
+/// For each rule its lines of code, and for each model the additional dispatches of a pass when only that rule is off.
 fn costs_and_savings(device: &Device) -> Result<String> {
     let titles = NAMES.map(|(title, _)| title).join(" | ");
     let mut table = format!("| rule | lines | {titles} |\n|---|---|");

@@ -1,4 +1,4 @@
-//! What has to hold for a graph on a device.
+//! What must hold for a graph on a device.
 
 use std::collections::VecDeque;
 
@@ -15,19 +15,19 @@ use crate::{gradient, known};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Another value than the CPU's from the same operands.
+    /// The value differs from the CPU's for the same operands.
     Differs,
-    /// Another gradient than the CPU's.
+    /// The gradient differs from the CPU's.
     Gradient,
-    /// A lazy run gave other bits than the stepwise one, or was outside of the bounds of rules that are not exact.
+    /// A lazy run gave other bits than the stepwise one, or exceeded the bounds of inexact rules.
     Lazy,
-    /// The CPU takes it, the device does not.
+    /// The CPU accepts the call, the device does not.
     Refused,
-    /// The device takes what the CPU refuses.
+    /// The device accepts a call that the CPU refuses.
     Accepted,
     /// The device's code panicked.
     Panicked,
-    /// The CPU does not give what was drawn: no finding about the device.
+    /// The CPU's result is not the one drawn, which says nothing about the device.
     Invalid,
 }
 
@@ -37,11 +37,11 @@ pub struct Failure {
     pub message: String,
 }
 
-/// What shares the device with the lazy run.
+/// Work that shares the device with the lazy run.
 #[derive(Clone)]
 pub enum Company {
     Alone,
-    /// A second graph, whose nodes are recorded in turn with the first's.
+    /// A second graph, whose nodes alternate with the first's.
     Interleaved(Graph),
     /// A second graph on a thread of its own.
     Threaded(Graph),
@@ -50,7 +50,7 @@ pub enum Company {
 /// How a graph is checked.
 pub struct Plan {
     pub company: Company,
-    /// The gradients of its ops, too.
+    /// Compares the gradients of its ops, too.
     pub gradients: bool,
 }
 
@@ -83,7 +83,7 @@ fn alone(graph: &Graph, device: &Device) -> Read {
     run.finish()
 }
 
-/// The lazy run, with its company beside it.
+/// The lazy run, beside whatever shares the device.
 fn lazy(graph: &Graph, company: &Company, device: &Device) -> Read {
     match company {
         Company::Alone => alone(graph, device),
@@ -100,7 +100,7 @@ fn lazy(graph: &Graph, company: &Company, device: &Device) -> Read {
     }
 }
 
-/// The first failure, if there is one; `seen` is told of each node that was compared.
+/// The first failure, if any; calls `seen` for each node compared.
 pub fn check(
     graph: &Graph,
     plan: &Plan,
@@ -184,7 +184,7 @@ fn verdict(graph: &Graph, at: usize, step: &Step) -> Result<Option<(Kind, String
                 Ok(()) => None,
                 Err(e) => Some((Kind::Differs, format!("{e:#}"))),
             },
-            // What was drawn from the CPU's own values, a rounding away, can be what the CPU panics over.
+            // The operands differ by roundings from those drawn, and the CPU may panic over them.
             Some(Outcome::Panic(e)) if known::cpu_panics(&e).is_some() => None,
             Some(other) => Some((Kind::Invalid, other.value().err().unwrap_or_default())),
             None => Some((Kind::Invalid, "known to be wrong on the CPU".into())),
@@ -195,10 +195,10 @@ fn verdict(graph: &Graph, at: usize, step: &Step) -> Result<Option<(Kind, String
         },
         (Expect::Error, Outcome::Value(got)) => match cpu()? {
             Some(Outcome::Error(e)) => {
-                let message = format!("gives {:?}, and the CPU says: {e}", got.dims());
+                let message = format!("gives {:?}, but the CPU refuses: {e}", got.dims());
                 Some((Kind::Accepted, message))
             }
-            _ => Some((Kind::Invalid, "the CPU takes it, too".into())),
+            _ => Some((Kind::Invalid, "the CPU accepts it, too".into())),
         },
         (Expect::Error | Expect::Panic(_), _) => None,
     })

@@ -1,4 +1,4 @@
-//! Draws a graph: each op is tried on the CPU as it is drawn, so that shapes, ranges and ids fit.
+//! Draws a graph: each op is tried on the CPU as it is drawn, so shapes, ranges and ids are valid.
 
 use anyhow::{bail, Result};
 use candle_core::{DType, Tensor};
@@ -8,15 +8,16 @@ use crate::family::block::block;
 use crate::graph::{fetched, on_cpu, Call, Expect, Graph, Node, Outcome, Source};
 use crate::input::{Rng, ALL};
 use crate::known;
-use crate::op::{named, Memory, Row, Wants, OPS};
+use crate::op::{named, Memory, Row, OPS};
+use crate::ops::Wants;
 
-/// What the drawing knows of a node.
+/// What is known of a node while a graph is drawn.
 pub struct Fact {
-    /// About what the node holds on the device, too.
+    /// The CPU's value; the device's is about the same.
     pub value: Tensor,
-    /// The node whose storage this one may share.
+    /// The node that owns the storage, as far as is known.
     root: usize,
-    /// Later ops may take it.
+    /// Later ops may use it.
     live: bool,
     open: bool,
     calm: bool,
@@ -28,14 +29,14 @@ pub struct Drawer {
     pub graph: Graph,
     pub facts: Vec<Option<Fact>>,
     pub wants: Wants,
-    /// Elements of a new leaf at most.
+    /// The maximum number of elements of a new leaf.
     most: usize,
 }
 
 const SIZES: [usize; 14] = [1, 2, 2, 3, 4, 4, 5, 7, 8, 9, 16, 17, 33, 64];
 const LONG: [usize; 6] = [65, 128, 257, 300, 1000, 1025];
 
-/// A graph of 10 to 30 ops, or a longer one now and then.
+/// A graph of 10 to 30 ops, occasionally of 60 to 120.
 pub fn graph(seed: u64) -> Result<Graph> {
     let mut d = Drawer {
         rng: Rng::new(seed),
@@ -47,7 +48,7 @@ pub fn graph(seed: u64) -> Result<Graph> {
     if d.chance(10) {
         d.most = 1 << 16;
     }
-    // The recorder flushes after 16 ops, and later after 64.
+    // Long graphs fill several batches of the recorder.
     let ops = match d.chance(10) {
         true => d.between(60, 120),
         false => d.between(10, 30),
@@ -120,7 +121,7 @@ impl Drawer {
         fact.map_or(DType::F32, |f| f.value.dtype())
     }
 
-    /// Nodes that the op at hand may take.
+    /// A node that the current op may use.
     pub fn find(&mut self, dtype: DType, fits: impl Fn(&[usize]) -> bool) -> Option<usize> {
         let wants = self.wants;
         let usable = |f: &Fact| match wants {
@@ -146,7 +147,7 @@ impl Drawer {
         self.some(dtype, |_| true, dims)
     }
 
-    /// A node whose dims fit, else one of `dims`.
+    /// A node whose dims fit, or else one with `dims`.
     pub fn some(
         &mut self,
         dtype: DType,
@@ -161,7 +162,7 @@ impl Drawer {
         self.of(dtype, &dims)
     }
 
-    /// A node of these dims: one that is there, one cast or reshaped, or a new leaf.
+    /// A node with these dims: an existing one, one cast or reshaped, or a new leaf.
     pub fn of(&mut self, dtype: DType, dims: &[usize]) -> Option<usize> {
         let count: usize = dims.iter().product();
         if self.chance(75) {
@@ -183,7 +184,7 @@ impl Drawer {
                     ..call(vec![node], vec![])
                 };
                 if let Ok(Some(node)) = self.push(row, cast) {
-                    // What was calm as an f32 may not be as a u8.
+                    // A node that is calm as an f32 may not be as a u8.
                     if self.find(dtype, |_| true).is_some() {
                         return Some(node);
                     }
@@ -193,7 +194,7 @@ impl Drawer {
         self.viewed(dtype, dims)
     }
 
-    /// A node that owns its storage, and which an op in place may write.
+    /// A node that owns its storage, so an in-place op may write it.
     pub fn owned(&mut self, dtype: DType, fits: impl Fn(&[usize]) -> bool) -> Option<usize> {
         let node = self.find(dtype, fits);
         let own = |n: &usize| self.facts[*n].as_ref().is_some_and(|f| f.root == *n);
@@ -211,7 +212,7 @@ impl Drawer {
         root(a) == root(b)
     }
 
-    /// An op whose parameters are sizes alone.
+    /// An op whose only parameters are sizes.
     pub fn call(&mut self, name: &str, args: Vec<usize>, u: Vec<usize>) -> Option<usize> {
         self.push(named(name)?, call(args, u)).ok()?
     }
@@ -232,8 +233,8 @@ impl Drawer {
         if !row.dtypes.contains(&dtype) {
             return self.bad(row, drawn);
         }
-        // A bad call in place could write before it fails, and Candle waits for ever where ids are of the storage that
-        // is written (0.11.1).
+        // A bad in-place call could write before it fails, and Candle deadlocks if the ids share the storage that is
+        // written (0.11.1).
         if row.memory != Memory::InPlace && self.chance(6) {
             self.spoil(&mut drawn);
             return self.bad(row, drawn);
@@ -241,7 +242,7 @@ impl Drawer {
         self.push(row, drawn).map(|_| ())
     }
 
-    /// Another operand, size or dtype.
+    /// Replaces an operand or a size.
     fn spoil(&mut self, call: &mut Call) {
         let live: Vec<usize> = (0..self.facts.len())
             .filter(|&n| self.facts[n].as_ref().is_some_and(|f| f.live))
@@ -261,14 +262,14 @@ impl Drawer {
         call.args.iter().map(value).collect()
     }
 
-    /// A call that the CPU refuses stays in the graph; one that it takes after all may be outside of what the bounds
-    /// are for.
+    /// Adds a call if the CPU refuses it. If the CPU accepts it after all, its values may be outside the range of the
+    /// bounds.
     fn bad(&mut self, row: &'static Row, call: Call) -> Result<()> {
         let Some(x) = self.values(&call) else {
             return Ok(());
         };
         let expect = match on_cpu(row, &call, &x)? {
-            Some(Outcome::Error(_)) if known::device_takes_more(row, &call, &x).is_none() => {
+            Some(Outcome::Error(_)) if known::device_accepts_more(row, &call, &x).is_none() => {
                 Expect::Error
             }
             Some(Outcome::Panic(e)) => Expect::Panic(e),
@@ -282,7 +283,7 @@ impl Drawer {
         self.facts[node].as_ref().is_some_and(|f| f.calm)
     }
 
-    /// Adds the op if the CPU takes it; a panic of the CPU that is not known is an error.
+    /// Adds the op if the CPU accepts it; an unknown panic of the CPU is an error.
     pub fn push(&mut self, row: &'static Row, call: Call) -> Result<Option<usize>> {
         let Some(x) = self.values(&call) else {
             return Ok(None);
@@ -339,7 +340,7 @@ impl Drawer {
             overwritten: false,
         });
         self.facts.push(value.map(|t| {
-            // In memory of its own, as the operands of the device are.
+            // In its own memory, like the operands on the device.
             let value = fetched(&t).unwrap_or(t);
             let values = floats(&value).unwrap_or_default();
             let tiny = f64::from(f32::MIN_POSITIVE);

@@ -8,12 +8,12 @@ use crate::graph::{fetched, guarded, Call, Outcome};
 use crate::judge::{self, greatest, wide};
 use crate::op::{Memory, Row};
 
-/// A gradient is several ops, most of them sums: its bound is relative to the greatest element of it, and grows with the
-/// longest dim beyond so many elements, since a sum of n terms rounds n times.
+/// A gradient is several ops, most of them sums. Its bound is relative to its greatest element, and grows with the
+/// longest dim beyond `LONG`, since a sum of n terms rounds n times.
 const GRADIENT: f64 = 2e-5;
 const LONG: usize = 64;
 
-/// Far from what f32 holds, so that the squares and cubes of quotients are in its range.
+/// Far from the limits of f32, so that squares and cubes of quotients are in range.
 fn moderate(x: &[Tensor]) -> Result<bool> {
     for t in x.iter().filter(|t| t.dtype().is_float()) {
         let fine = |v: &f64| *v == 0. || (1e-4..=16.).contains(&v.abs());
@@ -24,7 +24,7 @@ fn moderate(x: &[Tensor]) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether the gradient can be asked for.
+/// Whether the gradient can be compared.
 pub fn applies(row: &Row, x: &[Tensor], got: &Tensor) -> Result<bool> {
     let floats = |t: &Tensor| matches!(t.dtype(), DType::F32 | DType::F64);
     // The CPU panics over empty views with an offset (0.11.1).
@@ -33,14 +33,14 @@ pub fn applies(row: &Row, x: &[Tensor], got: &Tensor) -> Result<bool> {
     Ok(all && x.iter().any(floats) && row.memory != Memory::InPlace && moderate(x)?)
 }
 
-/// What the result is multiplied by, so that its elements count differently.
+/// Weights of the result's elements, so that they count differently.
 pub fn weights(dims: &[usize]) -> candle_core::Result<Tensor> {
     let n: usize = dims.iter().product();
     let w = (0..n).map(|i| (i % 7) as f64 * 0.5 - 1.5);
     Tensor::from_vec(w.collect::<Vec<f64>>(), dims, &Device::Cpu)
 }
 
-/// The gradient of the weighed sum with respect to each operand of floats that has one, one after the other.
+/// The gradients of the weighted sum with respect to each float operand that has one, concatenated.
 fn gradients(row: &Row, call: &Call, x: &[Tensor], device: &Device) -> Outcome {
     guarded(|| {
         let mut vars = Vec::new();
@@ -66,8 +66,8 @@ fn gradients(row: &Row, call: &Call, x: &[Tensor], device: &Device) -> Outcome {
     })
 }
 
-/// An error says how they differ. The CPU in the dtype itself says which gradients there are, and in f64 what they are;
-/// what it has in only one of both counts.
+/// Fails if the gradients differ. The CPU in the dtype itself decides which gradients exist, if it can; in f64 it gives
+/// their values.
 pub fn compare(row: &'static Row, call: &Call, x: &[Tensor], device: &Device) -> Result<()> {
     let f64s = x.iter().map(wide).collect::<Result<Vec<_>>>()?;
     let exact = gradients(&judge::of_f64(row), call, &f64s, &Device::Cpu);

@@ -1,4 +1,4 @@
-//! An expression graph: leaves with values, and calls of the table's rows. How one is run on a device.
+//! Expression graphs: leaves with values, and calls of the table's rows. Runs them on a device.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,8 @@ use candle_core::{DType, Device, Tensor};
 use crate::bound::Bound;
 use crate::judge;
 use crate::known;
-use crate::op::{Cx, Row};
+use crate::op::Row;
+use crate::ops::Cx;
 
 /// A row with its operands (earlier nodes) and parameters.
 #[derive(Clone, Debug)]
@@ -27,13 +28,13 @@ pub enum Source {
     Op(&'static Row, Call),
 }
 
-/// What a node gives on the CPU.
+/// The outcome of a node on the CPU.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Expect {
     Value,
-    /// The call is bad: the device has to say so, too.
+    /// The call is bad, so the device must return an error, too.
     Error,
-    /// Candle's own code panics before a backend is asked, so it may do so on the device; in no other way.
+    /// Candle panics before it calls a backend, so it may do so on the device, with the same message.
     Panic(String),
 }
 
@@ -41,9 +42,9 @@ pub enum Expect {
 pub struct Node {
     pub source: Source,
     pub expect: Expect,
-    /// The lazy run lets go of the tensor once no later node needs it.
+    /// The lazy run drops the tensor once no later node needs it.
     pub brief: bool,
-    /// How far it may be off where rules that are not exact fired; None if that is not stated, as of what is behind it.
+    /// The bound where inexact rules fired; None if there is none, as for nodes that depend on it.
     pub near: Option<Bound>,
     /// A later node overwrites its storage, so that only the stepwise run sees this value.
     pub overwritten: bool,
@@ -80,7 +81,7 @@ impl Outcome {
 
 static GUARDED: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether a panic will be caught, on this thread or on one that works for it.
+/// Whether a panic will be caught, on this thread or on one of its helpers.
 pub fn is_guarded() -> bool {
     GUARDED.load(Ordering::SeqCst) > 0
 }
@@ -105,14 +106,14 @@ pub fn guarded(f: impl FnOnce() -> candle_core::Result<Tensor>) -> Outcome {
 }
 
 impl Call {
-    /// The row on tensors of any device.
+    /// Applies the row to tensors of any device.
     pub fn on(&self, row: &Row, x: &[Tensor]) -> Outcome {
         let (u, f, to) = (&self.u[..], &self.f[..], self.to);
         guarded(|| (row.apply)(&Cx { x, u, f, to }))
     }
 }
 
-/// The values of a tensor on the CPU, contiguous, in memory of their own.
+/// The values of a tensor on the CPU, contiguous, in their own memory.
 pub fn fetched(t: &Tensor) -> candle_core::Result<Tensor> {
     let t = t.to_device(&Device::Cpu)?;
     // The CPU panics where it reads an empty view with an offset (0.11.1).
@@ -139,7 +140,7 @@ impl Graph {
 
     fn eval(&self, at: usize, device: &Device, slots: &[Option<Tensor>]) -> Outcome {
         match &self.nodes[at].source {
-            // On the CPU it would be shared with the graph, and ops that write in place would reach it.
+            // On the CPU it would share memory with the graph, and in-place ops would change it.
             Source::Leaf(t) if device.is_cpu() => guarded(|| t.copy()),
             Source::Leaf(t) => guarded(|| t.to_device(device)),
             Source::Op(row, call) => {
@@ -158,7 +159,7 @@ impl Graph {
     }
 }
 
-/// What a lazy run read back at its end of each node that was still held.
+/// The values of the nodes that are still held at the end of a lazy run.
 pub type Read = Vec<Option<Result<Tensor, String>>>;
 
 /// A run that reads nothing back before its end.
@@ -186,7 +187,7 @@ impl<'a> Lazy<'a> {
         let Some(node) = self.graph.nodes.get(at) else {
             return false;
         };
-        // A bad index would come back from whatever is read next: bad calls are the stepwise run's.
+        // Whatever is read next would report a bad index, so only the stepwise run makes bad calls.
         let value = match node.expect {
             Expect::Value => self.graph.eval(at, self.device, &self.slots).value().ok(),
             _ => None,
@@ -219,7 +220,7 @@ pub struct Step {
     pub inputs: Vec<Tensor>,
 }
 
-/// Computes and reads back node by node. Nothing is let go, so no memory is used again.
+/// Computes and reads back node by node. Nothing is dropped, so no memory is reused.
 pub fn stepwise(graph: &Graph, device: &Device) -> Result<Vec<Step>> {
     let mut slots: Vec<Option<Tensor>> = Vec::new();
     let mut read: Vec<Option<Tensor>> = Vec::new();
@@ -227,7 +228,7 @@ pub fn stepwise(graph: &Graph, device: &Device) -> Result<Vec<Step>> {
     for at in 0..graph.nodes.len() {
         let inputs = graph.args(at).iter().map(|&a| read[a].clone());
         let Some(inputs) = inputs.collect::<Option<Vec<_>>>() else {
-            // Its operand has failed, and that is what is reported.
+            // An operand failed, which is reported.
             break;
         };
         let here = graph.eval(at, device, &slots);
@@ -242,13 +243,14 @@ pub fn stepwise(graph: &Graph, device: &Device) -> Result<Vec<Step>> {
         });
         steps.push(Step { got, inputs });
     }
-    // Faults of bad calls must not reach the next run.
+    // Clears the faults of bad calls before the next run.
     let _ = device.synchronize();
     Ok(steps)
 }
 
-/// The call on the CPU, each operand contiguous and with a storage of its own: the CPU's own defects with strides
-/// stay out, and ops in place reach nothing else. What only the CPU refuses is computed in f64. None where `known` says that the CPU must not be asked.
+/// The call on the CPU. Each operand is contiguous in its own storage, which avoids the CPU's defects with strides and
+/// confines in-place ops. Calls that only the CPU refuses are computed in f64. None if `known` lists the call as wrong
+/// on the CPU.
 pub fn on_cpu(row: &'static Row, call: &Call, x: &[Tensor]) -> Result<Option<Outcome>> {
     if known::cpu_is_wrong(row, call, x).is_some() {
         return Ok(None);
@@ -263,7 +265,7 @@ pub fn on_cpu(row: &'static Row, call: &Call, x: &[Tensor]) -> Result<Option<Out
     }
     let outcome = call.on(row, &x).fetched();
     let refused = matches!(outcome, Outcome::Error(_));
-    if !refused || known::device_takes_more(row, call, &x).is_none() {
+    if !refused || known::device_accepts_more(row, call, &x).is_none() {
         return Ok(Some(outcome));
     }
     let dtype = x[0].dtype();

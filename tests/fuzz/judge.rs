@@ -1,4 +1,4 @@
-//! One node against the CPU: the op alone, from the values that its operands have on the device.
+//! Compares one node with the CPU, which computes the op from the device's operands.
 
 use std::cmp::Ordering;
 
@@ -8,17 +8,18 @@ use candle_core::{DType, Tensor};
 use crate::bound::{close, floats, ints, Bound, EXACT, SUM};
 use crate::graph::{on_cpu, Call, Outcome};
 use crate::input::converted;
-use crate::op::{Apply, Judge, Row};
+use crate::op::{Judge, Row};
+use crate::ops::Apply;
 
-/// By how much the absolute part of a bound grows, from the operands in f64, the call and the dtype of the result.
+/// The factor of the absolute part of a bound, from the operands in f64, the call and the dtype of the result.
 pub type Scale = fn(&[Tensor], &Call, DType) -> Result<f64>;
 
-/// Bounds are for numbers within 2, or 1 in products.
+/// Bounds are for operands of magnitude at most 2, or 1 in products.
 pub const FIXED: Scale = |_, _, _| Ok(1.);
 pub const LINEAR: Scale = |x, _, _| Ok((greatest(&x[0])? / 2.).max(1.));
-/// By how much a sum may be off whose terms have magnitudes that add up to so much at most: eight roundings to f32, since
-/// where a pattern repeats roundings go one way and do not cancel. In f64 the CPU itself adds some 2^13 terms one after the
-/// other; the factor undoes `of_dtype`.
+/// The error allowed for sums, given the sums of the terms' magnitudes: eight roundings to f32, since the roundings of
+/// repeating patterns do not cancel. In f64 the CPU itself adds up to about 2^13 terms one by one; the factor undoes
+/// `of_dtype`.
 fn roundings(sums: &Tensor, dtype: DType) -> Result<f64> {
     let share = match dtype {
         DType::F64 => 2f64.powi(13 - 53) / PLACES_OF_F64,
@@ -27,7 +28,7 @@ fn roundings(sums: &Tensor, dtype: DType) -> Result<f64> {
     Ok(greatest(sums)? * share)
 }
 
-/// Sums of the magnitudes of what a sum of products adds.
+/// Sums of the magnitudes of the terms of a sum of products.
 fn terms(row: &Row, call: &Call, x: &[Tensor]) -> Result<Tensor> {
     let x = x
         .iter()
@@ -36,7 +37,7 @@ fn terms(row: &Row, call: &Call, x: &[Tensor]) -> Result<Tensor> {
     given(call.on(row, &x))
 }
 
-/// The sums of magnitudes, and how many terms each has.
+/// The sums of magnitudes, and the number of terms of each.
 fn summed(x: &Tensor, call: &Call) -> Result<(Tensor, f64)> {
     let x = x.abs()?;
     let sums = match &call.u[..] {
@@ -59,8 +60,8 @@ pub const MEAN: Scale = |x, call, dtype| {
     let off = roundings(&sums, dtype)? / terms.max(1.);
     Ok((off / SUM.abs).max(LINEAR(x, call, dtype)?))
 };
-/// A cumulative sum is a product with a triangle of ones, whose terms are added one after the other: each time by half a
-/// place of the partial sum, and where a pattern repeats the roundings go one way.
+/// A cumulative sum is a product with a triangle of ones, and adds one term after another. Each addition rounds by up
+/// to half an ULP of the partial sum, and the roundings of repeating patterns do not cancel.
 pub const RUNNING: Scale = |x, call, _| {
     let dim = call.u[0];
     let last = x[0].rank() - 1;
@@ -71,8 +72,8 @@ pub const RUNNING: Scale = |x, call, _| {
 pub const SQUARE: Scale = |x, _, _| Ok((greatest(&x[0])?.powi(2) / 4.).max(1.));
 pub const PRODUCT: Scale = |x, _, _| Ok((greatest(&x[0])? * greatest(&x[1])?).max(1.));
 
-/// Sums in memory are rounded to the dtype at each addition, of which there are as many as rows along the dim at most:
-/// each time by half a place of the partial sum.
+/// Sums in memory are rounded to the dtype at each addition, by up to half an ULP of the partial sum. There are at most
+/// as many additions as rows along the dim.
 pub const ADDED: Scale = |x, call, dtype| {
     let n = x[2].dim(call.u[0])? as f64 + 1.;
     let place = match dtype {
@@ -85,7 +86,7 @@ pub const ADDED: Scale = |x, call, dtype| {
     Ok((sum * n * place / SUM.abs).max(1.))
 };
 
-/// What a norm divides by is small where a row hardly varies.
+/// A norm divides by little if a row hardly varies.
 pub const SPREAD: Scale = |x, _, _| {
     let n = x[0].dims().last().copied().unwrap_or(1).max(1);
     let mut scale = 1f64;
@@ -112,7 +113,7 @@ pub fn wide(t: &Tensor) -> Result<Tensor> {
     })
 }
 
-/// f64 is computed with all its places, not with those of f32.
+/// f64 is computed with its full precision, not with that of f32.
 const PLACES_OF_F64: f64 = 1e-8;
 
 fn of_dtype(bound: Bound, dtype: DType) -> Bound {
@@ -126,7 +127,7 @@ fn of_dtype(bound: Bound, dtype: DType) -> Bound {
     }
 }
 
-/// The bound, and what makes its absolute part grow, where the reference is computed in f64.
+/// The bound, its scale and its formula, if the reference is computed in f64.
 fn bounded(judge: Judge) -> Option<(Bound, Scale, Option<Apply>)> {
     match judge {
         Judge::Near(bound) => Some((bound, FIXED, None)),
@@ -154,7 +155,7 @@ fn given(outcome: Outcome) -> Result<Tensor> {
     outcome.value().map_err(|e| anyhow!("the CPU: {e}"))
 }
 
-/// `got` from operands with the values of `x`.
+/// Compares `got`, computed from operands with the values of `x`.
 pub fn judge(row: &'static Row, call: &Call, x: &[Tensor], got: &Tensor) -> Result<()> {
     if let Some((bound, scale, _)) = bounded(row.judge) {
         let expected = given(in_f64(row, call, x)?)?;
@@ -173,7 +174,7 @@ pub fn judge(row: &'static Row, call: &Call, x: &[Tensor], got: &Tensor) -> Resu
         Judge::Sorted => sorted(&x[0], got),
         Judge::Cast => close(&converted(&x[0], call.to)?, got, EXACT),
         _ => {
-            let expected = on_cpu(row, call, x)?.context("the CPU must not be asked")?;
+            let expected = on_cpu(row, call, x)?.context("known to be wrong on the CPU")?;
             close(&given(expected)?, got, EXACT)
         }
     }
@@ -188,7 +189,7 @@ fn key(v: f64) -> f64 {
     }
 }
 
-/// Elements in an order that all dtypes share: integers by the first number, floats by the second.
+/// Sort keys for all dtypes: integers by the first number, floats by the second.
 fn keys(t: &Tensor) -> Result<Vec<(i64, f64)>> {
     Ok(match t.dtype().is_float() {
         true => floats(t)?.into_iter().map(|v| (0, key(v))).collect(),
@@ -204,7 +205,7 @@ fn row_of(t: &Tensor) -> usize {
     t.dims().last().copied().unwrap_or(1).max(1)
 }
 
-/// Rows with NaN, sorted: the CPU's sort panics over some of them, since its order is none (0.11.1).
+/// Sorts rows with NaN: the CPU's sort panics over some of them, since its comparison is not a total order (0.11.1).
 pub fn with_nan(judge: Judge, x: &Tensor) -> Result<Option<Tensor>> {
     let ascending = match judge {
         Judge::Sorted => true,
@@ -249,7 +250,7 @@ fn sorted(x: &Tensor, got: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// The order of equal elements is open: the positions must be a permutation that sorts.
+/// The order of equal elements is unspecified: the positions must be a permutation that sorts.
 fn order(x: &Tensor, at: &Tensor, ascending: bool) -> Result<()> {
     ensure!(at.dtype() == DType::U32 && at.dims() == x.dims(), "{at:?}");
     let (n, values) = (row_of(x), keys(x)?);

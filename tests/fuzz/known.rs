@@ -1,4 +1,4 @@
-//! What Candle's CPU backend (0.11.1) cannot be asked, or answers wrongly: never drawn, each with its reason.
+//! Calls that Candle's CPU backend (0.11.1) refuses or gets wrong, with reasons. They are never drawn.
 
 use candle_core::{DType, Tensor};
 
@@ -12,18 +12,18 @@ pub struct Known {
     pub reason: &'static str,
 }
 
-/// Calls that are not drawn at all.
+/// Calls that are never drawn.
 #[rustfmt::skip]
 pub const CPU_IS_WRONG: &[Known] = &[
     Known {
         ops: &["to_dtype"],
         when: |call, x| x[0].dtype() == DType::F8E4M3 && call.to == DType::F64,
-        reason: "the cast from f8e4m3 to f64 calls itself for ever",
+        reason: "the cast from f8e4m3 to f64 recurses forever",
     },
     Known {
         ops: &["upsample_bilinear", "upsample_bilinear_aligned"],
         when: |_, x| x[0].dtype() == DType::F8E4M3,
-        reason: "it uses that cast",
+        reason: "it uses this cast",
     },
     Known {
         ops: &["conv_transpose1d"],
@@ -31,7 +31,7 @@ pub const CPU_IS_WRONG: &[Known] = &[
             let several = |d| x[0].dims().get(d).is_some_and(|&n| n > 1);
             several(0) && several(1) && call.u[..2] == [0, 0] && call.u[3] == 1
         },
-        reason: "columns of several batches and channels are folded wrongly",
+        reason: "columns of several batches and channels are folded incorrectly",
     },
     Known {
         ops: &["erf", "gelu", "gelu_erf", "silu"],
@@ -41,30 +41,30 @@ pub const CPU_IS_WRONG: &[Known] = &[
     Known {
         ops: &["cumsum"],
         when: |call, x| x[0].dim(call.u[0]).is_ok_and(|n| n > 8192),
-        reason: "Candle multiplies by an n x n matrix there, which soon exceeds what one buffer may hold",
+        reason: "Candle multiplies by an n x n matrix, which soon exceeds the size of a buffer",
     },
 ];
 
-/// Panics of the CPU that say nothing about the device: such a call is drawn anew.
+/// Panics of the CPU that say nothing about the device: such a call is drawn again.
 #[rustfmt::skip]
 pub const CPU_PANICS: &[(&str, &str)] = &[
     ("with overflow",        "debug builds refuse integers that wrap; conformance has binary/wrap"),
-    ("divide by zero",       "the CPU has no quotient of integers by 0"),
-    ("no unary function",    "the CPU has no such function of integers"),
+    ("divide by zero",       "the CPU panics if an integer is divided by 0"),
+    ("no unary function",    "the CPU lacks the function for integers"),
 ];
 
-/// Where the device takes more than the CPU, which refuses.
+/// Calls that the device accepts and the CPU refuses.
 #[rustfmt::skip]
-pub const DEVICE_TAKES_MORE: &[Known] = &[
+pub const DEVICE_ACCEPTS_MORE: &[Known] = &[
     Known {
         ops: &["conv2d", "conv_transpose2d"],
         when: |_, x| x[0].dtype() == DType::BF16,
-        reason: "the CPU has no bf16 there",
+        reason: "the CPU does not support bf16",
     },
     Known {
         ops: &["conv_transpose1d"],
         when: |_, x| !MATRIX.contains(&x[0].dtype()),
-        reason: "one of the CPU's two ways is a matmul, which has no such dtype",
+        reason: "one of the CPU's two implementations is a matmul, which lacks these dtypes",
     },
     Known {
         ops: &["index_select", "gather", "scatter", "scatter_add", "scatter_set", "scatter_add_set", "index_add"],
@@ -74,7 +74,7 @@ pub const DEVICE_TAKES_MORE: &[Known] = &[
     Known {
         ops: &["sigmoid"],
         when: |_, x| x[0].dtype() == DType::F8E4M3,
-        reason: "candle-nn has no f8e4m3 there",
+        reason: "candle-nn does not support f8e4m3",
     },
     Known {
         ops: &["cumsum"],
@@ -83,13 +83,13 @@ pub const DEVICE_TAKES_MORE: &[Known] = &[
     },
 ];
 
-/// Gradients that are not asked for.
+/// Gradients that are not compared.
 #[rustfmt::skip]
 pub const GRADIENT_IS_WRONG: &[Known] = &[
     Known {
         ops: &["conv1d"],
         when: |_, x| x[0].dim(0).is_ok_and(|b| b > 1),
-        reason: "the CPU folds the batches wrongly; conformance has conv1d/gradient",
+        reason: "the CPU folds the batches incorrectly; conformance has conv1d/gradient",
     },
     Known {
         ops: &["hard_sigmoid"],
@@ -98,7 +98,7 @@ pub const GRADIENT_IS_WRONG: &[Known] = &[
     },
 ];
 
-/// Whether an element's magnitude is as good as `at`, but not quite.
+/// Whether an element's magnitude is within `by` of `at`.
 fn near(x: &Tensor, at: f64, by: f64) -> bool {
     let within = |v: f64| (v.abs() - at).abs() <= by;
     floats(x).is_ok_and(|all| all.into_iter().any(within))
@@ -115,8 +115,8 @@ pub fn cpu_is_wrong(row: &Row, call: &Call, x: &[Tensor]) -> Option<&'static str
     find(CPU_IS_WRONG, row, call, x)
 }
 
-pub fn device_takes_more(row: &Row, call: &Call, x: &[Tensor]) -> Option<&'static str> {
-    find(DEVICE_TAKES_MORE, row, call, x)
+pub fn device_accepts_more(row: &Row, call: &Call, x: &[Tensor]) -> Option<&'static str> {
+    find(DEVICE_ACCEPTS_MORE, row, call, x)
 }
 
 pub fn gradient_is_wrong(row: &Row, call: &Call, x: &[Tensor]) -> Option<&'static str> {

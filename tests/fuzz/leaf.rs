@@ -1,11 +1,11 @@
-//! New leaves: their values, and the views through which they are seen.
+//! New leaves: their values, and views of them.
 
 use candle_core::{DType, Device, Tensor};
 
 use crate::draw::Drawer;
 use crate::graph::{Expect, Source};
 use crate::input::{tensor, Fill};
-use crate::op::Wants;
+use crate::ops::Wants;
 
 impl Drawer {
     fn fill(&mut self) -> Fill {
@@ -27,7 +27,7 @@ impl Drawer {
         Some(self.leaf(tensor(dtype, dims, seed, fill).ok()?))
     }
 
-    /// A new leaf, seen through some view.
+    /// A new leaf, through some view.
     pub fn viewed(&mut self, dtype: DType, dims: &[usize]) -> Option<usize> {
         let rank = dims.len();
         let mut base = dims.to_vec();
@@ -67,20 +67,20 @@ impl Drawer {
         }
     }
 
-    /// Ids below `size`; they may repeat, since writes are in the order of the ids.
+    /// Ids below `size`; they may repeat, since writes happen in the order of the ids.
     pub fn ids(&mut self, dims: &[usize], size: usize) -> Option<usize> {
         let dtype = self.one_of(&[DType::U8, DType::U32, DType::I64]);
         let n: usize = dims.iter().product();
         if n > 0 && size == 0 {
             return None;
         }
-        // Seen through a view now and then, as other leaves are.
+        // Sometimes through a view, like other leaves.
         let across = dims.len() > 1 && self.chance(40);
         let mut base = dims.to_vec();
         if across {
             base.swap(0, 1);
         }
-        // The greatest u8 means "nothing".
+        // The greatest u8 means "no row".
         let below = if dtype == DType::U8 {
             size.min(255)
         } else {

@@ -2,33 +2,24 @@
 //!
 //!     cargo xtask fuzz [--seconds N | --cases N] [--seed S]
 //!
-//! A graph is run on the device lazily, with nothing read back before its end, and step by step, with each node read back
-//! at once. Both must give the same bits (any NaN is as good as another). Each node of the stepwise run is computed on the
-//! CPU, too, from what its operands hold on the device, and compared by the bounds of the conformance suite: every comparison
-//! is of one op, so no error grows through a graph. Where rules of the recorder rewrote something in the lazy run, there are
-//! more of it: with all rules off, and with each of those alone (`rules.rs`).
+//! A graph runs on the device lazily, with nothing read back before its end, and stepwise, with each node read back at
+//! once. Both runs must give the same bits (all NaNs are equal). Each node of the stepwise run is also computed on the
+//! CPU from the device's operands and compared within the bounds of the conformance suite: every comparison is of one
+//! op, so errors do not grow through a graph. If fusion rules fired in the lazy run, it is repeated with all rules off
+//! and with each of those rules alone (`rules.rs`).
 
-#[path = "../conformance/bits.rs"]
-mod bits;
-#[allow(dead_code)] // Shared with the conformance suite, as are the one before and the next.
-#[path = "../conformance/bound.rs"]
-mod bound;
-#[allow(dead_code)]
-#[path = "../conformance/case.rs"]
-mod case;
 mod check;
 mod draw;
 mod family;
 mod gradient;
 mod graph;
-#[allow(dead_code)]
-#[path = "../conformance/input.rs"]
-mod input;
 mod judge;
 mod known;
 mod leaf;
 mod op;
 mod rules;
+#[path = "../shared/mod.rs"]
+mod shared;
 mod shrink;
 mod snippet;
 mod tally;
@@ -42,29 +33,30 @@ use candle_examples::device::{describe, DeviceArgs};
 use check::{check, Case, Kind};
 use clap::Parser;
 use rules::Rules;
+use shared::{bits, bound, input, ops};
 use shrink::Shrinker;
 use tally::Tally;
 
 /// Draws random expression graphs, runs them on a device and on the CPU, and compares.
 ///
-/// The first failure is made small and printed as a program, with the seed that draws its graph again; the exit
-/// status is then 1. Equal seeds draw equal graphs.
+/// The first failure is shrunk and printed as a program, with the seed of its graph; the exit status is then 1. Equal
+/// seeds draw equal graphs.
 #[derive(Parser, Debug)]
 #[command(name = "fuzz", bin_name = "fuzz")]
 struct Args {
-    /// How long to go on
+    /// How long to run
     #[arg(long, default_value_t = 60, conflicts_with = "cases")]
     seconds: u64,
 
-    /// How many graphs to draw, instead of a time
+    /// How many graphs to draw, instead of a duration
     #[arg(long)]
     cases: Option<u64>,
 
-    /// Seed of the first graph; the next has the next number. Without it the clock chooses
+    /// Seed of the first graph; each further graph adds 1. The default comes from the clock
     #[arg(long)]
     seed: Option<u64>,
 
-    /// Go on after a failure
+    /// Continue after a failure
     #[arg(long)]
     keep_going: bool,
 
@@ -77,10 +69,10 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    // The CPU's thread pool stays poisoned after a panic in it (0.11.1), as of integers that wrap; without helpers there
-    // is no pool. Set before any other thread runs.
+    // The CPU's thread pool stays poisoned after a panic in it, for example of integers that wrap (0.11.1); one thread
+    // needs no pool. Set before any other thread runs.
     std::env::set_var("CANDLE_NUM_THREADS", "1");
-    // Panics are outcomes here: those of the CPU are judged, those of the device are findings.
+    // Panics are outcomes: those of the CPU are judged, those of the device are findings.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         if !graph::is_guarded() {
@@ -124,14 +116,14 @@ fn run(args: &Args) -> Result<bool> {
     }
     tally.print(start.elapsed());
     rules.print();
-    // In the words of libtest, whose output `cargo xtask test` counts.
+    // In libtest's format, which `cargo xtask test` counts.
     let passed = tally.failures == 0;
     let outcome = if passed { "ok" } else { "FAILED" };
     println!("test {} graphs from seed {seed} ... {outcome}", tally.cases);
     Ok(passed)
 }
 
-/// One graph; false if it fails.
+/// Checks one graph; false if it fails.
 fn one(
     seed: u64,
     device: &Device,

@@ -20,7 +20,7 @@ pub struct Rules {
     fired: BTreeMap<&'static str, u64>,
 }
 
-/// A list of rules, and those that fired in a run by it.
+/// A list of rules, and those that fired in a run with it.
 pub struct By {
     pub list: String,
     fired: Vec<&'static str>,
@@ -34,7 +34,7 @@ fn changes(fired: &[&str], op: &str) -> bool {
 
 impl Rules {
     pub fn new(device: &Device) -> Self {
-        // All rules, those that are off on this adapter or by default included: a graph wants only the results that it keeps.
+        // All rules, including those that are off on this adapter or by default.
         let usual = std::env::var(REWRITE_VAR).unwrap_or_else(|_| "+all".into());
         Rules {
             device: device.clone(),
@@ -43,18 +43,18 @@ impl Rules {
         }
     }
 
-    /// What the first lazy run goes by.
+    /// The rules of the first lazy run.
     pub fn usual(&self) -> String {
         self.usual.clone()
     }
 
-    /// The same, without rules that are not exact.
+    /// The same, without inexact rules.
     pub fn exact(&self) -> String {
         let inexact = RULES.iter().filter(|rule| !rule.is_exact());
         inexact.fold(self.usual(), |list, rule| format!("{list},-{}", rule.name))
     }
 
-    /// Lists for more runs after one.
+    /// Lists for further runs after one.
     pub fn others(&self, by: &By) -> Vec<String> {
         if by.fired.is_empty() {
             return Vec::new();
@@ -64,7 +64,7 @@ impl Rules {
         std::iter::once("-all".to_owned()).chain(alone).collect()
     }
 
-    /// Runs something by a list.
+    /// Runs something with a list of rules.
     pub fn run<T>(&mut self, list: String, run: impl FnOnce() -> T) -> Result<(By, T)> {
         let Ok(device) = self.device.as_webgpu_device() else {
             let fired = Vec::new();
@@ -94,7 +94,7 @@ impl Rules {
     }
 }
 
-/// The first node of a lazy run that is not as the stepwise run has it, and how.
+/// The first node of a lazy run that differs from the stepwise run, and how.
 pub fn compare(
     graph: &Graph,
     steps: &[Step],

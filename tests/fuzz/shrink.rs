@@ -1,4 +1,4 @@
-//! Makes a failing graph small: fewer ops, smaller dims, plainer layouts and values, as long as it fails alike.
+//! Shrinks a failing graph: fewer ops, smaller dims, plainer layouts and values, as long as it fails in the same way.
 
 use std::time::{Duration, Instant};
 
@@ -72,7 +72,7 @@ impl<'a> Shrinker<'a> {
         Ok(())
     }
 
-    /// All that the failing node does not need, at once or one by one.
+    /// Removes all nodes that the failing one does not need, at once or one by one.
     fn drop_nodes(&mut self) {
         let mut keep = vec![false; self.graph.nodes.len()];
         let mut todo = vec![self.failure.node];
@@ -92,7 +92,7 @@ impl<'a> Shrinker<'a> {
         }
     }
 
-    /// An op gives way to a leaf with its values.
+    /// Replaces an op by a leaf with its values.
     fn plain_values(&mut self) -> Result<()> {
         for n in (0..self.graph.nodes.len()).rev() {
             if n == self.failure.node || matches!(self.graph.nodes[n].source, Source::Leaf(_)) {
@@ -108,7 +108,7 @@ impl<'a> Shrinker<'a> {
         Ok(())
     }
 
-    /// A size becomes a smaller one wherever it stands, in leaves and in parameters.
+    /// Replaces a size by a smaller one wherever it occurs, in leaves and in parameters.
     fn sizes(&mut self) {
         loop {
             let mut sizes: Vec<usize> =
@@ -150,7 +150,7 @@ impl<'a> Shrinker<'a> {
                 }
             }
         }
-        // A parameter may be the same number by chance.
+        // A parameter may equal the size by chance.
         let mut leaves_only = smaller.clone();
         for (node, old) in leaves_only.nodes.iter_mut().zip(&self.graph.nodes) {
             if matches!(node.source, Source::Op(..)) {
@@ -160,7 +160,7 @@ impl<'a> Shrinker<'a> {
         self.attempt(smaller) || self.attempt(leaves_only)
     }
 
-    /// Values become 1, all of a leaf or ever smaller parts.
+    /// Replaces values by 1: all of a leaf, or smaller and smaller parts.
     fn values(&mut self) {
         let leaves: Vec<usize> = self.leaves().map(|(n, _)| n).collect();
         for n in leaves {

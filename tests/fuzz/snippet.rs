@@ -1,4 +1,4 @@
-//! A failing graph as a program that shows it.
+//! A failing graph as a program that reproduces the failure.
 
 use std::fmt::Write;
 
@@ -44,10 +44,10 @@ fn leaf(t: &Tensor) -> Result<String> {
     ))
 }
 
-/// The row's text with its operands and parameters in their places.
+/// The row's text with its operands and parameters filled in.
 fn expression(row: &Row, call: &Call) -> String {
     let text = row.text.trim_start_matches("|c|");
-    // Long texts come in several lines.
+    // Long texts have several lines.
     let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for (i, arg) in call.args.iter().enumerate() {
         text = text.replace(&format!("c.x[{i}]"), &format!("x{arg}"));
@@ -64,7 +64,7 @@ fn expression(row: &Row, call: &Call) -> String {
         .replace("c.to", &format!("DType::{:?}", call.to))
 }
 
-/// The gradients of a weighed sum of the failing node; its operands are variables.
+/// The gradients of a weighted sum of the failing node; its operands are variables.
 fn gradients(graph: &Graph, failing: usize) -> String {
     let mut out = format!(
         "    let n = x{failing}.elem_count();

@@ -1,4 +1,4 @@
-//! What was drawn, and how it is told.
+//! Counts of what was drawn, and their printing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl Tally {
         let Source::Op(row, _) = &node.source else {
             return;
         };
-        // What is chosen among is the second operand of a choice.
+        // The dtype of `where_cond` is that of its second operand.
         let of = usize::from(row.name == "where_cond");
         let Some(x) = step.inputs.get(of) else {
             return;
@@ -66,7 +66,7 @@ impl Tally {
             print!("{:>8}", dtype.as_str());
         }
         println!();
-        for row in OPS {
+        for row in OPS.iter() {
             print!("{:26}", row.name);
             for dtype in ALL {
                 match self.drawn.get(&(row.name, dtype.as_str())) {

@@ -1,11 +1,12 @@
-//! The families: what the file of each says and holds.
+//! The model families: metadata and tensors of their files.
 
 use candle_core::quantized::gguf_file::Value;
 
 use crate::passes;
 
 const VOCABULARY: usize = 67;
-/// The width of a token, a head, all queries, all keys, and the inside of an MLP. K-quants have blocks of 256.
+/// The sizes of the hidden state, a head, all queries, all keys, and the MLP's intermediate state. K-quants have blocks
+/// of 256.
 const WIDTH: usize = 256;
 const HEAD: usize = 64;
 const QUERIES: usize = 256;
@@ -19,15 +20,15 @@ type Tensors = &'static [(&'static str, Spec)];
 pub struct Family {
     pub name: &'static str,
     pub architecture: &'static str,
-    /// What it needs to know besides what all need.
+    /// Metadata beyond what all families have.
     extra: &'static [(&'static str, u32)],
-    /// Without a matrix of its own for the output, the embedding serves.
+    /// Whether the output has its own matrix; if not, it uses the embedding.
     tied: bool,
-    /// Whether a rounded run says anything: a router may take another expert where two are nearly equal, and then the
-    /// outputs have nothing in common.
+    /// Whether a rounded run can be compared: a router may choose another expert if two are nearly equal, and then the
+    /// outputs are unrelated.
     pub steady: bool,
-    /// Whether passes over parts of a text give what one over all of it gives: not with a window, which
-    /// candle-transformers heeds in a prompt alone.
+    /// Whether passes over parts of a text give the same as one pass over all of it: not with a sliding window, which
+    /// candle-transformers applies to the prompt only.
     pub divides: bool,
     layer: &'static [Tensors],
 }
@@ -48,7 +49,7 @@ const MOE: &[(&str, u32)] = &[("expert_count", EXPERTS as u32), ("expert_used_co
 /// Wider than any text here.
 const WIDE: &[(&str, u32)] = &[("attention.sliding_window", 64)];
 
-/// Narrower than the prompt; one layer of the two looks at everything.
+/// Narrower than the prompt; one of the two layers attends to everything.
 const NARROW: &[(&str, u32)] = &[
     ("attention.sliding_window", 4),
     ("attention.sliding_window_type", 2),
@@ -82,7 +83,7 @@ const MLP: Tensors = &[
     ("ffn_down", &[WIDTH, INNER]),
 ];
 
-/// Queries, keys and values in one matrix; the gate above what goes up.
+/// Queries, keys and values in one matrix; gate and up in another.
 const FUSED: Tensors = &[
     ("attn_qkv", &[QUERIES + 2 * KEYS, WIDTH]),
     ("attn_output", &[WIDTH, QUERIES]),
@@ -129,7 +130,7 @@ impl Family {
         let numbers = numbers.map(|(k, v)| (key(k), Value::U32(*v)));
         let floats = floats.map(|(k, v)| (key(k), Value::F32(v)));
         let name = Value::String(self.architecture.to_string());
-        // By this qwen3's code chooses the type of its angles: 0 is f32.
+        // qwen3's code chooses the dtype of its angles by this: 0 is f32.
         let general = [
             ("general.architecture", name),
             ("general.dtype", Value::U32(0)),

@@ -1,4 +1,4 @@
-//! GGUF files in memory, of weights made from their names.
+//! GGUF files in memory, with weights generated from their names.
 
 use std::io::Cursor;
 
@@ -10,13 +10,13 @@ use candle_core::{Device, Tensor};
 use crate::family::{Family, Spec};
 use crate::values::values;
 
-/// A file, and one of the same numbers in f32.
+/// A file, and one with the same numbers in f32.
 pub struct Pair {
     pub quantized: Vec<u8>,
     pub exact: Vec<u8>,
 }
 
-/// Matrices are of type `dtype`, all else is f32, as in the files that people use.
+/// Matrices have type `dtype`; everything else is f32, as in published files.
 pub fn pair(family: &Family, dtype: GgmlDType) -> Result<Pair> {
     let (mut quantized, mut exact) = (Vec::new(), Vec::new());
     for (name, dims) in family.tensors() {
@@ -45,7 +45,7 @@ fn write(family: &Family, tensors: &[(String, QTensor)]) -> Result<Vec<u8>> {
     Ok(file.into_inner())
 }
 
-/// Norms are about one, and the rows of a matrix about as long as a vector of ones.
+/// Weights of norms are about 1, and the norm of a matrix's row is about that of a vector of ones.
 fn weight(name: &str, dims: Spec) -> Result<Tensor> {
     let (centre, spread) = match dims {
         _ if name.contains("norm") => (1., 0.2),

@@ -1,14 +1,14 @@
-//! Quantized models of candle-transformers, from GGUF files made here, on the WebGPU device against the CPU.
+//! Quantized models of candle-transformers, from generated GGUF files, on the WebGPU device against the CPU.
 //!
 //!     cargo test -p candle-webgpu-tests --test gguf [-- FILTER]
 //!
-//! Each family has a file of random weights in each type. What the exact logits are, the CPU tells from a second file, in
-//! which every tensor is the f32 that the quantized one stands for. A test is named `check::family::type`:
+//! Each family has a file of random weights in each type. The CPU computes exact logits from a second file, with the
+//! quantized tensors unpacked to f32. A test is named `check::family::type`:
 //!
-//! - `cpu`: the CPU's quantized run against the exact one, to know how far its rounding of activations takes it;
-//! - `turns`: the CPU in several passes against the CPU in one, since a conversation is made of several;
-//! - `webgpu`: the device, which multiplies activations in f32, or in 15 bits where it does so in integers, against the
-//!   exact run, and against the CPU's quantized one.
+//! - `cpu`: the CPU's quantized run against the exact one, to bound its rounding of activations;
+//! - `turns`: the CPU in several passes against the CPU in one, since a conversation has several;
+//! - `webgpu`: the device, which keeps activations in f32, or in 15 bits for integer dot products, against the exact
+//!   run and against the CPU's quantized one.
 
 #[path = "../zoo/compare.rs"]
 mod compare;
@@ -30,19 +30,18 @@ use candle_examples::gguf::ARCHITECTURES;
 use family::{Family, FAMILIES};
 use libtest_mimic::{Arguments, Failed, Trial};
 
-/// Sums in another order.
+/// For sums in another order.
 const EXACT: f32 = 1e-5;
 
-/// Where the device multiplies in integers it rounds activations to 15 bits by the largest of a block: 256 times finer
-/// than the CPU's rounding below, whose bound this is but for that.
+/// Integer dot products round activations to 15 bits relative to the largest of a block: 256 times finer than the CPU's
+/// rounding, so the bound is 1/256 of the one below.
 const INTEGERS: f32 = ROUNDED / 256.;
 
-/// The CPU rounds the activations of each product to 8 bits by the largest of a block: a step of amax/127, so that a
-/// product is off by 0.5 to 0.7 % (blocks of 32 and 256 normal values), and what two layers make of it by 2.5 % at
-/// most here.
+/// The CPU rounds the activations of each matmul to 8 bits relative to the largest of a block, in steps of amax/127. A
+/// matmul is then off by 0.5 to 0.7 % (blocks of 32 and 256 normal values), and two layers by at most 2.5 % here.
 const ROUNDED: f32 = 5e-2;
 
-/// The types of a GGUF that Candle reads, all but Q8_1, which is for activations; Q8K it does not read.
+/// The GGUF types that Candle reads, except Q8_1, which is for activations. It does not read Q8K.
 #[rustfmt::skip]
 const TYPES: &[(&str, GgmlDType, f32)] = &[
     ("f32",  GgmlDType::F32,  EXACT),
@@ -60,8 +59,8 @@ const TYPES: &[(&str, GgmlDType, f32)] = &[
     ("q6k",  GgmlDType::Q6K,  ROUNDED),
 ];
 
-/// Passes over the model: ids, and how many went before. A prompt, steps behind it, a second prompt behind the cache,
-/// one more step; then another text, for which the cache begins anew.
+/// Passes of the model: ids, and the number of preceding ones. A prompt, decoding steps, a second prompt that extends
+/// the cache, one more step; then another text, which resets the cache.
 const PASSES: &[(&[u32], usize)] = &[
     (&[5, 60, 3, 17, 8, 9, 41], 0),
     (&[23], 7),
@@ -92,7 +91,7 @@ fn run(
     Ok(all)
 }
 
-/// Whether the CPU's own run is worth comparing with.
+/// Whether the CPU's own run can be compared with.
 fn says(family: &Family, tolerance: f32) -> bool {
     family.steady || tolerance == EXACT
 }
@@ -104,7 +103,7 @@ fn on_cpu(family: &Family, dtype: GgmlDType, tolerance: f32) -> anyhow::Result<(
     compare::outputs(&exact, &quantized, tolerance)
 }
 
-/// Up to the first text's end.
+/// Up to the end of the first text.
 fn in_one_pass(family: &Family) -> anyhow::Result<()> {
     let file = file::pair(family, GgmlDType::F32)?.exact;
     let first = PASSES.iter().skip(1).position(|(_, at)| *at == 0);
@@ -151,7 +150,7 @@ fn trial(
 
 fn main() -> ExitCode {
     let mut args = Arguments::from_args();
-    // The device is shared; more threads only make a software adapter's workers wait for one another.
+    // The device is shared: with more threads, a software adapter's workers only wait for one another.
     args.test_threads = args.test_threads.or(Some(1));
     let device = match Device::new_webgpu(0) {
         Ok(device) => device,

@@ -1,11 +1,12 @@
-//! Two adapters in one program: two GPUs where a machine has them, else llvmpipe and the SwiftShader of an installed Chromium.
+//! Two adapters in one program: two GPUs if the machine has them, else llvmpipe and the SwiftShader of an installed
+//! Chromium.
 
 use anyhow::{ensure, Context, Result};
 use candle_core::{Device, Tensor};
 
 use crate::{refused, works, Case};
 
-/// Chromium's own Vulkan driver, as a second one for the loader.
+/// Chromium's Vulkan driver, as a second driver for the loader.
 const DRIVERS: &str = "VK_ADD_DRIVER_FILES";
 const SWIFTSHADER: &str = "/usr/lib/chromium/vk_swiftshader_icd.json";
 const BOTH: &[(&str, &str)] = &[(DRIVERS, SWIFTSHADER), (candle_webgpu::ADAPTER_VAR, "")];
@@ -16,13 +17,13 @@ pub const CASES: &[Case] = &[
     Case { name: "adapters/no_third",    vars: BOTH, run: no_such },
 ];
 
-/// Whether this machine can show two adapters.
+/// Whether this machine has two adapters.
 pub fn has_two() -> bool {
     std::path::Path::new(SWIFTSHADER).exists()
         || candle_webgpu::adapters().is_ok_and(|adapters| adapters.len() > 1)
 }
 
-/// A product, a sum and a softmax, on whatever device `x` is.
+/// A matmul, a sum and a softmax, on the device of `x`.
 fn some_work(x: &Tensor) -> candle_core::Result<Tensor> {
     let y = candle_nn::ops::softmax_last_dim(&x.matmul(&x.t()?)?)?;
     y.matmul(x)? + 1.
@@ -43,7 +44,7 @@ fn two_compute() -> Result<()> {
     let x = (x.reshape((96, 64))?.sin()? / 8.)?;
     let (on_a, on_b) = (x.to_device(&a)?, x.to_device(&b)?);
     refused(on_a.add(&on_b), &["device mismatch"])?;
-    // Half on each, one behind the other, there and back.
+    // Half on each, one after the other, there and back.
     let through = some_work(&some_work(&on_a)?.to_device(&b)?)?;
     let back = some_work(&some_work(&on_b)?.to_device(&a)?)?;
     ensure!(through.device().same_device(&b) && back.device().same_device(&a));
@@ -64,7 +65,7 @@ fn two_compute() -> Result<()> {
     works(&b)
 }
 
-/// An ordinal beyond the last names those that there are.
+/// The error for an ordinal beyond the last names the existing adapters.
 fn no_such() -> Result<()> {
     let adapters = candle_webgpu::adapters()?;
     let last = adapters.last().context("adapters")?;

@@ -18,7 +18,7 @@ const FALLBACK: &str = candle_webgpu::CPU_FALLBACK_VAR;
 const CHECKED: &[(&str, &str)] = &[(CHECK, "1")];
 const VERIFIED: &[(&str, &str)] = &[(candle_webgpu::VERIFY_VAR, "1")];
 /// Matmul kernels that are optional: `gemm` and `gemv_k` replace them.
-const PRODUCTS: &str =
+const MATMULS: &str =
     "gemm_coop,gemv_k.alone,gemv_k.sub32,gemv_k.sub128,gemv_dot.sub,gemv_dot.many";
 
 #[rustfmt::skip]
@@ -26,7 +26,7 @@ pub const CASES: &[Case] = &[
     Case { name: "check_nan/names_the_op",      vars: CHECKED, run: names_the_op },
     Case { name: "check_nan/dtypes",            vars: CHECKED, run: dtypes },
     Case { name: "check_nan/no_false_alarm",    vars: CHECKED, run: no_false_alarm },
-    Case { name: "check_nan/pieces",            vars: &[(CHECK, "1"), (candle_webgpu::BINDING_VAR, "32768")], run: pieces },
+    Case { name: "check_nan/split",             vars: &[(CHECK, "1"), (candle_webgpu::BINDING_VAR, "32768")], run: split },
     Case { name: "check_nan/many_ops",          vars: CHECKED, run: many_ops },
     Case { name: "check_nan/off",               vars: &[(CHECK, "0")], run: not_checked },
     Case { name: "check_nan/no_switch",         vars: &[(CHECK, "yes")], run: no_switch },
@@ -44,8 +44,8 @@ pub const CASES: &[Case] = &[
     Case { name: "verify/of_a_custom_op",       vars: VERIFIED, run: of_a_custom_op },
     Case { name: "fallback/no_switch",          vars: &[(FALLBACK, "yes")], run: fallback_no_switch },
     Case { name: "deny/no_such_kernel",         vars: &[(DENY, "unary,gemv")], run: no_such_kernel },
-    Case { name: "deny/no_twin",                vars: &[(DENY, "unary")], run: no_twin },
-    Case { name: "deny/products",               vars: &[(DENY, PRODUCTS)], run: products },
+    Case { name: "deny/no_replacement",         vars: &[(DENY, "unary")], run: no_replacement },
+    Case { name: "deny/matmuls",                vars: &[(DENY, MATMULS)], run: matmuls },
     Case { name: "deny/rules",                  vars: &[(DENY, "fused_elementwise, flash_decode,flash_decode_sub,concat")], run: rules },
 ];
 
@@ -133,7 +133,7 @@ fn no_false_alarm() -> Result<()> {
     works(d)
 }
 
-fn pieces() -> Result<()> {
+fn split() -> Result<()> {
     let d = &gpu()?;
     let mut values = vec![1f32; 100_000];
     let x = Tensor::from_slice(&values, values.len(), d)?;
@@ -462,7 +462,7 @@ fn no_such_kernel() -> Result<()> {
     Ok(())
 }
 
-fn no_twin() -> Result<()> {
+fn no_replacement() -> Result<()> {
     let d = &gpu()?;
     let x = Tensor::new(&[1f32, 4.], d)?;
     refused(x.sqrt(), &["unary is denied", DENY])?;
@@ -481,7 +481,7 @@ fn kernels(d: &Device, work: impl FnOnce() -> candle_core::Result<()>) -> Result
     Ok(timings.into_iter().map(|t| t.kernel).collect())
 }
 
-fn products() -> Result<()> {
+fn matmuls() -> Result<()> {
     let d = &gpu()?;
     let cpu = &Device::Cpu;
     for dtype in [DType::F32, DType::F16, DType::BF16] {
@@ -496,7 +496,7 @@ fn products() -> Result<()> {
             })?;
             for name in names {
                 let kernel = name.split('.').next().unwrap_or_default();
-                ensure!(PRODUCTS.split(',').all(|denied| denied != kernel), "{name}");
+                ensure!(MATMULS.split(',').all(|denied| denied != kernel), "{name}");
             }
             let f32s = |t: &Tensor| t.to_dtype(DType::F32);
             let expected = f32s(&a)?

@@ -1,5 +1,5 @@
-//! Files that lie: truncated ones, sizes without measure, tensors that share their bytes. An error, no panic, and no more memory
-//! than the file is worth.
+//! Corrupt files: truncated, with absurd sizes, or with tensors that share bytes. They must give an error, not a panic,
+//! and take no more memory than the file's size justifies.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -28,10 +28,10 @@ pub const CASES: &[Case] = &[
     Case { name: "files/quantized_tensors",     vars: LIMITED, run: quantized_tensors },
 ];
 
-/// Bytes of host memory that a case may take beyond what it had: the files here are of 2 MB.
+/// Bytes of host memory that a case may additionally take: the files here have 2 MB.
 const ROOM: usize = 512 << 20;
 
-/// Fails where `work` made the process grow beyond measure. Linux tells.
+/// Fails if `work` makes the process grow by more. Only Linux reports it.
 fn bounded(work: impl FnOnce() -> Result<()>) -> Result<()> {
     let peak = || {
         let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -52,7 +52,7 @@ fn llama() -> Result<&'static Family> {
     family.context("no such family")
 }
 
-/// A whole model with a tokenizer, which loads.
+/// A complete model with a tokenizer, which loads.
 fn whole(d: &Device) -> Result<Vec<u8>> {
     let bytes = gguf()?;
     load(bytes.clone(), d)?;
@@ -88,7 +88,7 @@ fn gguf() -> Result<Vec<u8>> {
     Ok(file.into_inner())
 }
 
-/// Loads a model onto the device and asks it something.
+/// Loads a model onto the device and runs it.
 fn load(bytes: Vec<u8>, d: &Device) -> Result<()> {
     let file = Gguf::read(Path::new("model.gguf"), Cursor::new(bytes))?;
     let tokenizer = Tokenizer::from_gguf(&file)?;
@@ -98,7 +98,7 @@ fn load(bytes: Vec<u8>, d: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Where the data of the tensors begins.
+/// The offset of the tensors' data.
 fn head(bytes: &[u8]) -> Result<usize> {
     let content = gguf_file::Content::read(&mut Cursor::new(bytes))?;
     Ok(content.tensor_data_offset as usize)
@@ -120,7 +120,7 @@ fn gguf_truncated() -> Result<()> {
     works(d)
 }
 
-/// Whatever the head says, nobody panics.
+/// No header causes a panic.
 fn gguf_any_word() -> Result<()> {
     let d = &gpu()?;
     let whole = whole(d)?;
@@ -130,7 +130,7 @@ fn gguf_any_word() -> Result<()> {
             let hostile = [u64::MAX, 1 << 40, 0, 0x0101_0101, 1 << 63][i % 5];
             let mut bytes = whole.clone();
             bytes[at..at + 8].copy_from_slice(&hostile.to_le_bytes());
-            // It may have been a letter of a name; then it loads, or lacks a tensor.
+            // The byte may be a letter of a name; then the file loads, or a tensor is missing.
             if i % 16 == 0 {
                 let _ = load(bytes, d);
             } else {
@@ -142,7 +142,7 @@ fn gguf_any_word() -> Result<()> {
     works(d)
 }
 
-/// Where the bytes of a name are.
+/// The offset of a name's bytes.
 fn find(bytes: &[u8], name: &str) -> Result<usize> {
     let mut long = (name.len() as u64).to_le_bytes().to_vec();
     long.extend(name.as_bytes());
@@ -167,7 +167,7 @@ fn gguf_metadata() -> Result<()> {
             ("attention.key_length", &[1 << 24]),
             ("rope.dimension_count", &[0, 1 << 24, u32::MAX]),
         ] {
-            // Behind the name there is the type, a u32.
+            // The name is followed by the type, a u32.
             let at = find(&whole, &format!("llama.{key}"))? + 4;
             for value in values {
                 let mut bytes = whole.clone();
@@ -183,7 +183,7 @@ fn gguf_metadata() -> Result<()> {
 fn gguf_tensors() -> Result<()> {
     let d = &gpu()?;
     let whole = whole(d)?;
-    // Behind the name: the number of dims, two of them, the type, the offset.
+    // The name is followed by the number of dims, two dims, the type and the offset.
     let at = find(&whole, "blk.1.ffn_up.weight")?;
     let (dims, dtype, offset) = (at + 4, at + 20, at + 24);
     bounded(|| {
@@ -210,7 +210,7 @@ fn gguf_tensors() -> Result<()> {
             put(&mut bytes, dtype, to.into(), 4);
             ensure!(load(bytes, d).is_err(), "dtype {to}");
         }
-        // All at the same place, in a file that has room for one of them.
+        // All at the same offset, in a file with room for one of them.
         let mut bytes = whole.clone();
         for (name, dims) in llama()?.tensors() {
             let at = find(&bytes, &name)? + 4 + 8 * dims.len() + 4;
@@ -224,7 +224,7 @@ fn gguf_tensors() -> Result<()> {
     works(d)
 }
 
-/// A safetensors file of a header and data.
+/// A safetensors file with this header and data.
 fn file(header: &str, data: usize) -> Vec<u8> {
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend(header.as_bytes());
@@ -284,7 +284,7 @@ fn safetensors() -> Result<()> {
         }
         Ok(())
     })?;
-    // Elements of half a byte arrive as bytes, and nothing reads past them.
+    // Elements of half a byte arrive as raw bytes, and nothing reads past them.
     let small = file(&one(tensor("F4", "[2,4]", 0, 4)), 4);
     let x = &candle_core::safetensors::load_buffer(&small, d)?["x"];
     ensure!(x.dtype() == DType::F4);
@@ -302,7 +302,7 @@ fn llama2c() -> Result<()> {
         file.load(DType::F32, d)?;
         Ok(())
     };
-    // Its size, as the error for one that is too short tells it.
+    // Its size, from the error for a file that is too short.
     let Err(error) = read(words, 28, 28) else {
         bail!("28 bytes load")
     };
@@ -320,7 +320,7 @@ fn llama2c() -> Result<()> {
                 ensure!(loaded.is_err(), "{words:?}");
             }
         }
-        // Shorter than what was said of it.
+        // Shorter than declared.
         for bytes in (28..whole).step_by(whole / 20) {
             ensure!(read(words, bytes, whole as u64).is_err(), "{bytes}");
         }
@@ -329,7 +329,7 @@ fn llama2c() -> Result<()> {
     works(d)
 }
 
-/// Fewer blocks than a shape asks for, and more than there is memory for.
+/// Fewer blocks than a shape needs, and more than fit in memory.
 fn quantized_tensors() -> Result<()> {
     let d = &gpu()?;
     let matrix = |dims: (usize, usize), blocks: usize| -> Result<QTensor> {

@@ -1,5 +1,5 @@
-//! The device is lost, wgpu refuses a submit, or a kernel does not end: the device takes no more work and says why, and another
-//! can be made.
+//! The device is lost, wgpu refuses a submit, or a kernel does not end: the device takes no more work and says why, and
+//! another one can be created.
 
 use anyhow::{ensure, Result};
 use candle_core::{DType, Device, Tensor};
@@ -25,7 +25,7 @@ pub const CASES: &[Case] = &[
     Case { name: "lost/time_limit_word",       vars: &[(TIMEOUT, "soon")], run: bad_time_limit },
 ];
 
-/// Every way to use the device and `x`, which is on it, gives an error that says `parts`; another device works.
+/// Every use of the device and of `x`, which is on it, gives an error that contains `parts`; another device works.
 fn gone(d: &Device, x: &Tensor, parts: &[&str]) -> Result<()> {
     let cause = refused(d.synchronize(), parts)?;
     let same = |said: String| {
@@ -82,7 +82,7 @@ fn destroyed_in_flight() -> Result<()> {
     gone(d, &x, &["lost"])
 }
 
-/// Those who wait are told.
+/// Waiting callers get the error.
 fn destroyed_by_another() -> Result<()> {
     let d = &gpu()?;
     let x = &tensor(d)?;
@@ -113,12 +113,12 @@ fn invalid_dispatch() -> Result<()> {
     let x = tensor(d)?;
     let y = x.sqr()?;
     inject_fault::invalid_dispatch(d.as_webgpu_device()?.runtime())?;
-    // It was to be submitted with what wgpu refused.
+    // It was in the submit that wgpu refused.
     refused(y.to_vec1::<f32>(), &["validation"])?;
     gone(d, &x, &["validation"])
 }
 
-/// The same while the thread that encodes is at work.
+/// The same while the encoding thread is busy.
 fn invalid_in_flight() -> Result<()> {
     let d = &gpu()?;
     let x = tensor(d)?;
@@ -133,7 +133,7 @@ fn invalid_in_flight() -> Result<()> {
     gone(d, &x, &["validation"])
 }
 
-/// Work that takes longer than the limit, and is submitted at once: eight times as much each time, as adapters differ.
+/// One submit that takes longer than the limit. Adapters differ, so the work grows eightfold until it does.
 fn overworked(
     d: &Device,
     finish: impl Fn(&Tensor) -> candle_core::Result<Vec<f32>>,

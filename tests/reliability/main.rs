@@ -1,15 +1,12 @@
-//! Limits and faults: what is provoked is an `Err` that names the cause, and nothing else breaks. Each case runs in a process of
-//! its own, this program again, since a fault belongs to the device that a process shares and the environment decides a lot.
+//! Limits and faults: each gives an `Err` that names the cause, and nothing else breaks. Each case runs in its own
+//! process, this program again, since a process shares the device with its faults, and the environment configures it.
 //!
 //!     cargo test -p candle-webgpu-tests --test reliability
 
 mod adapters;
 mod debug;
 #[path = "../gguf/family.rs"]
-#[allow(
-    dead_code,
-    reason = "what a family's logits are asked is not asked here"
-)]
+#[allow(dead_code, reason = "its facts about logits are for tests/gguf")]
 mod family;
 mod files;
 mod lost;
@@ -25,7 +22,7 @@ use anyhow::{bail, ensure, Context, Result};
 use candle_core::{Device, Tensor};
 use libtest_mimic::{Arguments, Failed, Trial};
 
-/// Names the case that a child is to run.
+/// Names the case that a child process runs.
 const CASE: &str = "CANDLE_WEBGPU_TEST_CASE";
 
 pub struct Case {
@@ -48,13 +45,13 @@ fn cases() -> impl Iterator<Item = &'static Case> {
     .flatten()
 }
 
-/// The beginning of a case's name, and whether this machine has what it takes.
+/// A prefix of cases' names, and whether this machine can run them.
 type Need = (&'static str, fn() -> bool);
 
-/// What a machine must have for a case; where it has not, the case is listed as ignored.
+/// What a machine needs for a case; without it, the case is listed as ignored.
 const NEEDS: &[Need] = &[
     ("adapters/", adapters::has_two),
-    // Nobody else gets memory meanwhile, so it runs alone: `-- --ignored memory/adapter_is_full`.
+    // No other process gets memory meanwhile, so it only runs alone: `-- --ignored memory/adapter_is_full`.
     (memory::FULL, || false),
 ];
 
@@ -68,7 +65,7 @@ pub fn gpu() -> Result<Device> {
     Ok(Device::new_webgpu(0)?)
 }
 
-/// The error's text, which must have all `parts`.
+/// The error's text, which must contain all `parts`.
 pub fn refused<T>(result: candle_core::Result<T>, parts: &[&str]) -> Result<String> {
     let Err(error) = result else {
         bail!("no error, but one that says {parts:?}");
@@ -80,7 +77,7 @@ pub fn refused<T>(result: candle_core::Result<T>, parts: &[&str]) -> Result<Stri
     Ok(text)
 }
 
-/// The device computes, and owes no error to anybody.
+/// The device computes, and has no error left to report.
 pub fn works(d: &Device) -> Result<()> {
     d.synchronize()?;
     let x = Tensor::new(&[1f32, 2.], d)?;

@@ -1,4 +1,4 @@
-//! Memory runs out, by a budget, and for real.
+//! Memory runs out: a budget, and the adapter's own.
 
 use anyhow::{ensure, Result};
 use candle_core::{DType, Device, Tensor};
@@ -7,7 +7,7 @@ use crate::{gpu, refused, works, Case};
 
 const VAR: &str = candle_webgpu::MEMORY_VAR;
 const BUDGET: u64 = 64 << 20;
-/// Needs an adapter with memory of its own: the host's would be the whole machine's.
+/// Needs an adapter with its own memory: otherwise the whole machine would run out.
 pub const FULL: &str = "memory/adapter_is_full";
 const LIMITED: &[(&str, &str)] = &[(VAR, "64M")];
 
@@ -32,7 +32,7 @@ fn ones(mib: usize, d: &Device) -> candle_core::Result<Tensor> {
     Tensor::ones(mib << 18, DType::F32, d)
 }
 
-/// Fills the budget by ones of 8 MiB that are all computed.
+/// Fills the budget with computed tensors of 8 MiB.
 fn fill(d: &Device) -> Result<Vec<Tensor>> {
     let mut held = Vec::new();
     loop {
@@ -55,7 +55,7 @@ fn device_goes_on() -> Result<()> {
         d.synchronize(),
         &["out of memory", "33554432 bytes", "in use", "67108864"],
     )?;
-    // What failed stays failed, whoever asks, and says why.
+    // A failed result stays failed for every caller, and says why.
     ensure!(refused(big.to_vec1::<f32>(), &["out of memory"])? == said);
     ensure!(refused(big.to_vec1::<f32>(), &["out of memory"])? == said);
     works(d)?;
@@ -76,7 +76,7 @@ fn dependents_fail() -> Result<()> {
     let cache = ones(8, d)?;
     let held = fill(d)?;
     let (big, small) = (ones(32, d)?, ones(1, d)?);
-    // Recorded before anybody knows.
+    // Recorded before the failure is known.
     let dependent = (big.narrow(0, 0, 100)? + 1.)?;
     let other = (small.narrow(0, 0, 100)? + 1.)?;
     let joined = Tensor::cat(&[&dependent, &other], 0)?;
@@ -87,7 +87,7 @@ fn dependents_fail() -> Result<()> {
         refused(lost.to_vec1::<f32>(), &["out of memory"])?;
     }
     refused(sum.to_scalar::<f32>(), &["out of memory"])?;
-    // And after.
+    // Recorded after it.
     let late = (&dependent * 2.)?;
     refused(late.to_vec1::<f32>(), &["out of memory"])?;
     ensure!(other.to_vec1::<f32>()? == [2.; 100]);
@@ -95,7 +95,7 @@ fn dependents_fail() -> Result<()> {
     works(d)
 }
 
-/// Blocks of other sizes make way.
+/// Pooled blocks of other sizes are freed.
 fn pool_is_emptied() -> Result<()> {
     let d = &gpu()?;
     for mib in [1, 2, 3, 5, 7, 11, 13] {
@@ -111,13 +111,13 @@ fn pool_is_emptied() -> Result<()> {
     works(d)
 }
 
-/// More intermediate results in one go than there is room for.
+/// More intermediate results in one batch than fit.
 fn finished_work_frees() -> Result<()> {
     let d = &gpu()?;
     let x = ones(4, d)?;
     let mut sums = Vec::new();
     for i in 0..40 {
-        // Each needs other sizes than the one before.
+        // Each needs sizes that differ from those before.
         let part = x.narrow(0, 0, (1 << 20) - 4096 * i)?;
         let y = (part.exp()? + i as f64)?.sqr()?;
         sums.push((y.sum_all()? / y.elem_count() as f64)?);
@@ -138,7 +138,7 @@ fn uploads() -> Result<()> {
         &["out of memory", "68157440 bytes", "67108864"],
     )?;
     works(d)?;
-    // Recorded ops whose operands could be let go are done first.
+    // Recorded ops whose operands can be freed run first.
     let y = {
         let x = Tensor::from_slice(&too_much[..40 << 18], 40 << 18, d)?;
         x.sum_all()?
@@ -149,7 +149,7 @@ fn uploads() -> Result<()> {
     works(d)
 }
 
-/// Some fail, none of them with wrong numbers.
+/// Some fail, but none give wrong numbers.
 fn threads() -> Result<()> {
     let d = &gpu()?;
     let run = |n: usize| -> Result<(usize, usize)> {
@@ -181,7 +181,7 @@ fn threads() -> Result<()> {
     });
     let counts = counts.map_err(|_| anyhow::anyhow!("a thread panicked"))??;
     ensure!(counts.iter().any(|(well, _)| *well > 0), "{counts:?}");
-    // The last error may have been for an op whose result nobody read.
+    // The last error may be of an op whose result was not read.
     let _ = d.synchronize();
     works(d)
 }
@@ -199,7 +199,7 @@ fn no_limit() -> Result<()> {
     works(&gpu()?)
 }
 
-/// Takes all that the adapter has, without a budget.
+/// Takes all of the adapter's memory, without a budget.
 fn adapter_is_full() -> Result<()> {
     const EACH: usize = 1024;
     let d = &gpu()?;
@@ -219,7 +219,7 @@ fn adapter_is_full() -> Result<()> {
     for part in ["out of memory", "1073741824 bytes", "in use"] {
         ensure!(error.contains(part), "{error:?} does not say {part:?}");
     }
-    // The device goes on, and what lives has its numbers.
+    // The device continues, and live tensors keep their numbers.
     works(d)?;
     ensure!(live.to_vec1::<f32>()? == (0..1_000_000).map(|i| i as f32).collect::<Vec<_>>());
     for tensor in &held {

@@ -1,4 +1,4 @@
-//! Many threads, and two devices: each thread gets its own numbers, and nothing waits for ever.
+//! Many threads, and two devices: each thread gets its own numbers, and nothing hangs.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -22,10 +22,10 @@ pub const CASES: &[Case] = &[
     Case { name: "threads/none_is_left",        vars: &[], run: none_is_left },
 ];
 
-/// A test that hangs fails.
+/// The time after which a test counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// Runs `work` on `count` threads, which get their numbers.
+/// Runs `work` on `count` threads, with the index of each.
 fn together(
     count: usize,
     work: impl Fn(usize) -> Result<()> + Clone + Send + 'static,
@@ -43,7 +43,7 @@ fn together(
     Ok(())
 }
 
-/// Something of everything: uploads, elementwise ops, products, reductions, indexing, readbacks.
+/// A mix of uploads, elementwise ops, matmuls, reductions, indexing and readbacks.
 fn some_work(d: &Device, n: usize, round: usize) -> Result<()> {
     let size = 16 + 7 * n + round;
     let values: Vec<f32> = (0..size * 8).map(|i| (i + n) as f32 / 64.).collect();
@@ -73,7 +73,7 @@ fn ops() -> Result<()> {
     works(&d)
 }
 
-/// A line of threads; each changes what the one before gave it.
+/// A chain of threads; each changes the tensor that the one before sent.
 fn tensors_move() -> Result<()> {
     let d = gpu()?;
     let (first, mut from) = channel::<Tensor>();
@@ -104,7 +104,7 @@ fn tensors_move() -> Result<()> {
     works(&d)
 }
 
-/// Threads write parts of one tensor that meet within words.
+/// Threads write parts of one tensor that share words.
 fn slices_of_one() -> Result<()> {
     let d = gpu()?;
     const EACH: usize = 33;
@@ -122,7 +122,7 @@ fn slices_of_one() -> Result<()> {
     Ok(())
 }
 
-/// Of one tensor and of others, waiting and awaited: huggingface/candle#3595.
+/// Of one tensor and of several, blocking and async: huggingface/candle#3595.
 fn readbacks_at_once() -> Result<()> {
     let d = gpu()?;
     let shared = Tensor::arange(0u32, 50_000, &d)?;
@@ -156,7 +156,7 @@ fn dropped_in_flight() -> Result<()> {
             if round % 4 == 3 {
                 ensure!(x.i((0, 0))?.to_scalar::<f32>()? == 1.);
             }
-            // Tensors, results of reads that nobody awaits and handles of the device go at any time.
+            // Tensors, unawaited readbacks and handles of the device are dropped at any time.
             drop(x.to_vec2_async::<f32>());
             drop(d);
             drop(x);
@@ -222,7 +222,7 @@ fn one_of_two_is_lost() -> Result<()> {
     works(&a)
 }
 
-/// A device takes its threads with it, busy or not: one that is in the driver when the program ends can break it.
+/// A device joins its threads when it is dropped, busy or not: a thread in the driver can crash a program that ends.
 fn none_is_left() -> Result<()> {
     for round in 0..12 {
         let d = Device::WebGpu(WebGpuDevice::from(Runtime::separate(0)?));
@@ -243,14 +243,14 @@ fn none_is_left() -> Result<()> {
     Ok(())
 }
 
-/// The names of the backend's threads, where a system tells.
+/// The names of the backend's threads, if the system lists them.
 fn ours() -> Result<Vec<String>> {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else {
         return Ok(Vec::new());
     };
     let mut names = Vec::new();
     for task in tasks {
-        // One that has just ended has none.
+        // A thread that has just ended has no name.
         let name = std::fs::read_to_string(task?.path().join("comm")).unwrap_or_default();
         names.push(name.trim().to_string());
     }

@@ -1,12 +1,9 @@
-//! The inputs that fuzzing begins with, and those that were findings, as plain tests: what the targets of fuzz/ do with each.
+//! Runs the targets of fuzz/ on their initial inputs and on earlier findings, as plain tests.
 //!
 //!     cargo test -p candle-webgpu-tests --test seeds -- --ignored     writes the first ones again
 
 #[path = "../gguf/family.rs"]
-#[allow(
-    dead_code,
-    reason = "what a family's logits are asked is not asked here"
-)]
+#[allow(dead_code, reason = "its facts about logits are for tests/gguf")]
 mod family;
 mod make;
 #[allow(dead_code, reason = "only tests/dispatches counts")]
@@ -25,7 +22,7 @@ fn folder(target: &str) -> PathBuf {
     seeds.join(target)
 }
 
-/// One test, since the target `layouts` sets variables of the process.
+/// One test, since the target `layouts` sets environment variables.
 #[test]
 fn all() -> Result<()> {
     let mut failed = Vec::new();

@@ -1,4 +1,4 @@
-//! Small valid inputs of each target, so that fuzzing need not find out what a model is.
+//! Small valid inputs for each target, so that fuzzing need not discover the file formats.
 
 use std::collections::HashMap;
 use std::io::Cursor;
@@ -28,7 +28,7 @@ pub fn all() -> Result<Vec<Seed>> {
     Ok(seeds)
 }
 
-/// How many times as wide as a seed a family of tests/gguf is.
+/// How many times wider a family of tests/gguf is than a seed.
 const NARROW: usize = 8;
 const LAYER: &str = "blk.1.";
 

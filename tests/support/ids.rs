@@ -44,7 +44,7 @@ pub fn table() -> Table<DType> {
     }
 }
 
-/// Targets of casts on CUDA and Metal; from a dtype to itself there is nothing to do.
+/// Targets of casts on CUDA and Metal; a cast to the same dtype does nothing.
 fn targets(from: DType) -> [&'static [DType]; 2] {
     match from {
         U8 => [

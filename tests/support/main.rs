@@ -6,6 +6,8 @@
 mod ids;
 mod ops;
 mod quant;
+#[path = "../shared/mod.rs"]
+mod shared;
 mod table;
 
 use std::path::Path;
@@ -38,7 +40,7 @@ f16 and bf16 when it is made. Quantized matmuls take activations in bf16, f16 an
 fn support_table_is_current() -> Result<()> {
     let webgpu = Device::new_webgpu(0)?;
     let hook = std::panic::take_hook();
-    // The CPU panics where it lacks an op.
+    // The CPU panics if it lacks an op.
     std::panic::set_hook(Box::new(|_| {}));
     let tables = [
         ops::table().markdown(&webgpu),

@@ -1,36 +1,36 @@
 //! Ops by the dtype of their values.
 
 use candle_core::{bail, DType, Device, Result, Tensor};
-use candle_nn::{ops, rotary_emb};
+use candle_nn::{ops as nn, rotary_emb};
 use DType::{BF16, F16, F32, F64, F8E4M3, I16, I32, I64, U32, U8};
 
+use crate::shared::ops::{self, Family, Op, F, F_F64, F_F64_INT, F_INT};
 use crate::table::{Row, Table};
 
 pub const ALL: &[DType] = &[U8, U32, I16, I32, I64, BF16, F16, F32, F64, F8E4M3];
 
-// What CUDA and Metal have kernels for.
+// Dtypes for which CUDA or Metal has a kernel.
 const NONE: &[DType] = &[];
-const F: &[DType] = &[BF16, F16, F32];
-const F_F64: &[DType] = &[BF16, F16, F32, F64];
-const F_INT: &[DType] = &[BF16, F16, F32, U8, U32, I64];
 const F_U32: &[DType] = &[BF16, F16, F32, U32];
 const F_U32_I64: &[DType] = &[BF16, F16, F32, U32, I64];
 const F_U8_U32: &[DType] = &[BF16, F16, F32, U8, U32];
-const F_F64_INT: &[DType] = &[BF16, F16, F32, F64, U8, U32, I64];
 const F_F64_U8_U32: &[DType] = &[BF16, F16, F32, F64, U8, U32];
 const F_F64_INT_F8: &[DType] = &[BF16, F16, F32, F64, U8, U32, I64, F8E4M3];
-const AFFINE: &[DType] = &[BF16, F16, F32, F64, U8, U32, I16, I32, I64];
 const COPY2D: &[DType] = &[BF16, F16, F32, U8, U32, I16, I32, I64];
 
-/// 1, 2, 3, 4, 1, ... of shape (1, 2, 4, 4): exact in every dtype.
-pub fn input(d: &Device, dtype: DType) -> Result<Tensor> {
-    let values: Vec<f32> = (0..32).map(|i| (1 + i % 4) as f32).collect();
+/// 1, 2, ..., n, 1, ... of shape (1, 2, 4, 4): exact in every dtype.
+fn cycle(d: &Device, dtype: DType, n: usize) -> Result<Tensor> {
+    let values: Vec<f32> = (0..32).map(|i| (1 + i % n) as f32).collect();
     Tensor::from_vec(values, (1, 2, 4, 4), &Device::Cpu)?
         .to_dtype(dtype)?
         .to_device(d)
 }
 
-/// The same shape and device, all of it 1.
+pub fn input(d: &Device, dtype: DType) -> Result<Tensor> {
+    cycle(d, dtype, 4)
+}
+
+/// Ones of the same shape, dtype and device.
 fn ones(x: &Tensor) -> Result<Tensor> {
     filled(x, x.dims())
 }
@@ -41,7 +41,7 @@ fn filled(x: &Tensor, dims: &[usize]) -> Result<Tensor> {
         .to_device(x.device())
 }
 
-/// The first of each row, as ids of shape `dims`.
+/// Ids of shape `dims`, all 0.
 fn zeros(x: &Tensor, dims: &[usize]) -> Result<Tensor> {
     Tensor::zeros(dims, U32, x.device())
 }
@@ -68,52 +68,20 @@ type Line = (
 );
 
 #[rustfmt::skip]
-const OPS: &[Line] = &[
+const STORAGE: &[Line] = &[
     // op                   how it is tried                                                     CUDA           Metal
     ("to and from the host", |x| Ok(x.clone()),                                                 ALL,           ALL),
     ("copy of a view",      |x| x.transpose(2, 3)?.contiguous(),                                F_F64_INT,     F_INT),
     ("cat, slice_set",      |x| Tensor::cat(&[x, x], 1),                                        F_F64_INT_F8,  COPY2D),
     ("ones, full",          |x| Tensor::ones(x.dims(), x.dtype(), x.device()),                  F_F64_INT_F8,  F_INT),
-    ("exp",                 Tensor::exp,                                                        F_F64,         F),
-    ("log",                 Tensor::log,                                                        F_F64,         F),
-    ("sin",                 Tensor::sin,                                                        F_F64,         F),
-    ("cos",                 Tensor::cos,                                                        F_F64,         F),
-    ("tanh",                Tensor::tanh,                                                       F_F64,         F),
-    ("neg",                 Tensor::neg,                                                        F_F64,         F),
-    ("recip",               Tensor::recip,                                                      F_F64,         F),
-    ("sqr",                 Tensor::sqr,                                                        F_F64,         F),
-    ("sqrt",                Tensor::sqrt,                                                       F_F64,         F),
-    ("gelu",                Tensor::gelu,                                                       F_F64,         F),
-    ("gelu_erf",            Tensor::gelu_erf,                                                   F_F64,         F),
-    ("erf",                 Tensor::erf,                                                        F_F64,         F),
-    ("silu",                Tensor::silu,                                                       F_F64,         F),
-    ("abs",                 Tensor::abs,                                                        F_F64,         F),
-    ("ceil",                Tensor::ceil,                                                       F_F64,         F),
-    ("floor",               Tensor::floor,                                                      F_F64,         F),
-    ("round",               Tensor::round,                                                      F_F64,         F),
-    ("relu",                Tensor::relu,                                                       F_F64,         F),
-    ("sign",                Tensor::sign,                                                       F_F64,         F),
-    ("powf",                |x| x.powf(2.),                                                     F_F64,         F),
-    ("elu",                 |x| x.elu(1.),                                                      F_F64,         F),
-    ("affine",              |x| x.affine(3., 1.),                                               AFFINE,        F_INT),
-    ("add",                 |x| x.add(&ones(x)?),                                               F_F64_INT,     F_INT),
-    ("sub",                 |x| x.sub(&ones(x)?),                                               F_F64_INT,     F_INT),
-    ("mul",                 |x| x.mul(x),                                                       F_F64_INT,     F_INT),
-    ("div",                 |x| x.div(&ones(x)?),                                               F_F64_INT,     F_INT),
-    ("minimum",             |x| x.minimum(&ones(x)?),                                           F_F64_INT,     F_INT),
-    ("maximum",             |x| x.maximum(&ones(x)?),                                           F_F64_INT,     F_INT),
-    ("eq",                  |x| x.eq(&ones(x)?),                                                F_F64_INT,     F_INT),
-    ("ne",                  |x| x.ne(&ones(x)?),                                                F_F64_INT,     F_INT),
-    ("le",                  |x| x.le(&ones(x)?),                                                F_F64_INT,     F_INT),
-    ("ge",                  |x| x.ge(&ones(x)?),                                                F_F64_INT,     F_INT),
-    ("lt",                  |x| x.lt(&ones(x)?),                                                F_F64_INT,     F_INT),
-    ("gt",                  |x| x.gt(&ones(x)?),                                                F_F64_INT,     F_INT),
-    ("where_cond",          |x| Tensor::ones(x.dims(), U8, x.device())?.where_cond(x, &ones(x)?), F_F64_INT,   F_INT),
-    ("sum",                 |x| x.sum(3),                                                       F_F64_INT,     F_INT),
-    ("min",                 |x| x.min(3),                                                       F_F64_INT,     F_INT),
-    ("max",                 |x| x.max(3),                                                       F_F64_INT,     F_INT),
-    ("argmin",              |x| x.argmin(3),                                                    F_F64_INT,     F_INT),
-    ("argmax",              |x| x.argmax(3),                                                    F_F64_INT,     F_INT),
+];
+
+#[rustfmt::skip]
+const WHERE_COND: Line =
+    ("where_cond",          |x| Tensor::ones(x.dims(), U8, x.device())?.where_cond(x, &ones(x)?), F_F64_INT,   F_INT);
+
+#[rustfmt::skip]
+const OPS: &[Line] = &[
     ("arg_sort_last_dim",   |x| x.arg_sort_last_dim(false),                                     F_F64_INT,     F_INT),
     ("gather",              |x| square(x)?.gather(&zeros(x, &[8, 2])?, 1),                      F_F64_INT,     F_U32_I64),
     ("scatter",             |x| square(x)?.scatter(&zeros(x, &[8, 1])?, &filled(x, &[8, 1])?, 1), F_F64_INT,   F_U32),
@@ -136,21 +104,20 @@ const OPS: &[Line] = &[
 
 #[rustfmt::skip]
 const FUSED: &[Line] = &[
-    ("sigmoid",             ops::sigmoid,                                                       F_F64,         F),
-    ("softmax_last_dim",    ops::softmax_last_dim,                                              F_F64,         F),
-    ("rms_norm",            |x| ops::rms_norm(x, &filled(x, &[4])?, 1e-5),                      F_F64,         F),
-    ("layer_norm",          |x| ops::layer_norm(x, &filled(x, &[4])?, &filled(x, &[4])?, 1e-5), F_F64,         F),
+    ("softmax_last_dim",    nn::softmax_last_dim,                                              F_F64,         F),
+    ("rms_norm",            |x| nn::rms_norm(x, &filled(x, &[4])?, 1e-5),                      F_F64,         F),
+    ("layer_norm",          |x| nn::layer_norm(x, &filled(x, &[4])?, &filled(x, &[4])?, 1e-5), F_F64,         F),
     ("rope",                |x| { let [c, s] = table_of_angles(x)?; rotary_emb::rope(x, &c, &s) }, F_F64,      F),
     ("rope_i",              |x| { let [c, s] = table_of_angles(x)?; rotary_emb::rope_i(x, &c, &s) }, F_F64,    F),
     ("rope_thd",            |x| { let [c, s] = table_of_angles(x)?; rotary_emb::rope_thd(x, &c, &s) }, F_F64,  F),
-    ("sdpa",                |x| { let q = x.reshape((1, 1, 1, 32))?; ops::sdpa(&q, &q, &q, None, false, 1., 1.) }, NONE, F),
+    ("sdpa",                |x| { let q = x.reshape((1, 1, 1, 32))?; nn::sdpa(&q, &q, &q, None, false, 1., 1.) }, NONE, F),
 ];
 
-/// Where the CPU turns f8e4m3 into f64, it calls itself for ever (0.11.1).
+/// Ops in which the CPU casts f8e4m3 to f64, which recurses forever (0.11.1).
 const ENDLESS: &[&str] = &["upsample_bilinear2d"];
 
-fn of(title: &'static str, lines: &[Line]) -> Table<DType> {
-    let row = |&(op, run, cuda, metal): &Line| Row {
+fn own(&(op, run, cuda, metal): &Line) -> Row<DType> {
+    Row {
         op: op.to_string(),
         run: Box::new(move |d: &Device, dtype| {
             if d.is_cpu() && dtype == F8E4M3 && ENDLESS.contains(&op) {
@@ -160,20 +127,51 @@ fn of(title: &'static str, lines: &[Line]) -> Table<DType> {
         }),
         cuda,
         metal,
-    };
+    }
+}
+
+fn shared(op: &'static Op) -> Row<DType> {
+    Row {
+        op: op.name.to_string(),
+        run: Box::new(|d: &Device, dtype| {
+            let x = [input(d, dtype)?, cycle(d, dtype, 2)?];
+            op.run(&x, &[3], &[2., 1.])
+        }),
+        cuda: op.cuda,
+        metal: op.metal,
+    }
+}
+
+fn of(title: &'static str, rows: Vec<Row<DType>>) -> Table<DType> {
     Table {
         title,
         columns: ALL,
         name: |dtype| dtype.as_str().to_string(),
         reference: F32,
-        rows: lines.iter().map(row).collect(),
+        rows,
     }
 }
 
+/// The only op of candle-nn in the shared table.
+const SIGMOID: &str = "sigmoid";
+
 pub fn table() -> Table<DType> {
-    of("Ops, by the dtype of their values", OPS)
+    let shared_ops = ops::OPS.iter().filter(|op| op.name != SIGMOID);
+    let (reductions, elementwise): (Vec<_>, Vec<_>) =
+        shared_ops.partition(|op| matches!(op.family, Family::Sum | Family::Extremum));
+    let rows = STORAGE.iter().map(own);
+    let rows = rows.chain(elementwise.into_iter().map(shared));
+    let rows = rows.chain([own(&WHERE_COND)]);
+    let rows = rows.chain(reductions.into_iter().map(shared));
+    let rows = rows.chain(OPS.iter().map(own));
+    of("Ops, by the dtype of their values", rows.collect())
 }
 
 pub fn fused() -> Table<DType> {
-    of("candle-nn's fused ops, by the dtype of their values", FUSED)
+    let sigmoid = ops::OPS.iter().filter(|op| op.name == SIGMOID);
+    let rows = sigmoid.map(shared).chain(FUSED.iter().map(own));
+    of(
+        "candle-nn's fused ops, by the dtype of their values",
+        rows.collect(),
+    )
 }

@@ -12,7 +12,7 @@ const ALL: &[GgmlDType] = &[
     F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q8_1, Q2K, Q3K, Q4K, Q5K, Q6K, Q8K,
 ];
 
-// What CUDA and Metal have kernels for, or do by way of the CPU.
+// What CUDA and Metal have kernels for, or do on the CPU.
 const NONE: &[GgmlDType] = &[];
 const USUAL: &[GgmlDType] = &[
     F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2K, Q3K, Q4K, Q5K, Q6K,
@@ -21,7 +21,7 @@ const TO_F16: &[GgmlDType] = &[Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2K, Q3K, Q4K, Q5K,
 const K_QUANTS: &[GgmlDType] = &[Q2K, Q3K, Q4K, Q5K, Q6K];
 const EXPERTS: &[GgmlDType] = &[Q8_0, Q2K, Q3K, Q4K, Q5K, Q6K];
 
-/// 1, 2, 3, 4, 1, ... along each row of 256, each row and matrix one further.
+/// 1, 2, 3, 4, 1, ... along each row of 256; each row and each matrix starts one later.
 fn values(dims: &[usize]) -> Result<Tensor> {
     let count = dims.iter().product::<usize>();
     let values: Vec<f32> = (0..count)
@@ -43,7 +43,7 @@ fn matrix(d: &Device, dtype: GgmlDType) -> Result<QTensor> {
     weights(&[4, 256], d, dtype)
 }
 
-/// Row i picks every fourth element from the i-th on.
+/// Row i selects every fourth element, beginning with element i.
 fn activations(dims: &[usize], d: &Device) -> Result<Tensor> {
     let count = dims.iter().product::<usize>();
     let picks = |i: usize| i % 4 == i / 256;

@@ -1,4 +1,4 @@
-//! A table: ops by columns, tried on the WebGPU device and on the CPU, and read for the others.
+//! A table of ops by columns: tried on the WebGPU device and on the CPU, and taken from the sources of the others.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
@@ -20,28 +20,28 @@ pub struct Table<C: 'static> {
     pub title: &'static str,
     pub columns: &'static [C],
     pub name: fn(C) -> String,
-    /// The column whose result on the CPU all others should give, but for rounding.
+    /// The column whose CPU result all others should give, except for rounding.
     pub reference: C,
     pub rows: Vec<Row<C>>,
 }
 
-/// What trying gave.
+/// The outcome of trying an op.
 #[derive(PartialEq)]
 enum Found {
     Works,
-    /// An answer, but not the reference's.
+    /// A result, but not the reference's.
     Differs,
     Missing,
 }
 
-/// More than roundings of f8e4m3 and of integers, less than an answer that has nothing to do with the question.
+/// Allows for the rounding of f8e4m3 and of integers, but not for unrelated results.
 fn alike(expected: &[f64], got: &[f64]) -> bool {
     let near = |(e, g): (&f64, &f64)| (g - e).abs() <= 0.6 + 0.25 * e.abs();
     expected.len() == got.len() && expected.iter().zip(got).all(near)
 }
 
 fn values(t: &Tensor) -> candle_core::Result<Vec<f64>> {
-    // By way of f32: the CPU's cast from f8e4m3 to f64 never returns (0.11.1).
+    // Via f32: the CPU's cast from f8e4m3 to f64 never returns (0.11.1).
     let t = t.to_device(&Device::Cpu)?.to_dtype(DType::F32)?;
     t.flatten_all()?.to_dtype(DType::F64)?.to_vec1()
 }
@@ -94,7 +94,7 @@ impl<C: Copy + PartialEq> Row<C> {
     }
 }
 
-/// What the WebGPU device's errors about missing rows say, and Candle's own where it refuses for every device.
+/// Parts of the WebGPU device's errors about unsupported dtypes, and of Candle's own errors for all devices.
 const TYPED: [&str; 6] = [
     "is not implemented",
     "has no WebGPU implementation",

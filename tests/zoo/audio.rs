@@ -33,7 +33,7 @@ fn whisper(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     let mut model = whisper::model::Whisper::load(&vb, config)?;
     let encoded = model.encoder.forward(&mel, true)?;
     let mut outputs = vec![encoded.clone()];
-    // Self-attention has no cache in this code: each step gives all tokens again.
+    // Self-attention has no cache in this code: each step passes all tokens again.
     let ids = [50u32, 12, 7, 33];
     for n in 2..=ids.len() {
         let ids = Tensor::new(&ids[..n], &device)?.unsqueeze(0)?;
@@ -48,7 +48,7 @@ fn whisper(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
 
 fn encodec(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     let config = encodec::Config {
-        // Together these ask for two codebooks.
+        // Together, these give two codebooks.
         target_bandwidths: vec![2.0],
         sampling_rate: 800,
         hidden_size: 32,

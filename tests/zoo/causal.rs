@@ -1,4 +1,4 @@
-//! More decoder-only language models, all of which are made and called alike.
+//! More decoder-only language models, which share one constructor and one forward signature.
 
 use anyhow::Result;
 use candle_core::Tensor;

@@ -1,9 +1,9 @@
-//! How far two runs of a model may be apart.
+//! Compares two runs of a model.
 
 use anyhow::{ensure, Result};
 use candle_core::{DType, Device, Tensor};
 
-/// Fails where a difference is above `tolerance`, relative to the largest value of the output.
+/// Fails if a difference exceeds `tolerance`, relative to the largest value of the output.
 pub fn outputs(expected: &[Tensor], actual: &[Tensor], tolerance: f32) -> Result<()> {
     ensure!(expected.len() == actual.len(), "not the same outputs");
     for (i, (expected, actual)) in expected.iter().zip(actual).enumerate() {
@@ -16,7 +16,7 @@ pub fn outputs(expected: &[Tensor], actual: &[Tensor], tolerance: f32) -> Result
             "output {i}: the reference itself is of no use"
         );
         let differences = expected.iter().zip(&actual).map(|(e, a)| (e - a).abs());
-        // Not f32::max, which passes over NaN.
+        // Not f32::max, which ignores NaN.
         let worst = differences.fold(0f32, |w, d| if d <= w { w } else { d });
         let relative = worst / magnitude;
         ensure!(

@@ -34,7 +34,7 @@ fn unet(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     let text = input("text", (2, 7, 48), &vb)?;
     let model = UNet2DConditionModel::new(vb, 4, 4, false, config)?;
     let at = |step| model.forward(&latents, step, &text);
-    // Its sines of large steps mean little in f16.
+    // Sines of large time steps are inaccurate in f16.
     Ok(vec![at(1.)?, at(16.)?])
 }
 
@@ -50,7 +50,7 @@ fn vae(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     let image = input("image", (1, 3, 32, 32), &vb)?;
     let latents = input("latents", (1, 4, 16, 16), &vb)?;
     let model = AutoEncoderKL::new(vb, 3, 3, config)?;
-    // The weights make the encoder's distribution so narrow that a sample is its mean.
+    // The weights make the encoder's distribution so narrow that a sample equals its mean.
     let sample = model.encode(&image)?.sample()?;
     Ok(vec![sample, model.decode(&latents)?])
 }

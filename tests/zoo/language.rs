@@ -20,14 +20,14 @@ pub const MODELS: &[Model] = &[
     Model { name: "mistral",  dtypes: FLOATS, run: mistral },
     Model { name: "qwen2",    dtypes: FLOATS, run: qwen2 },
     Model { name: "qwen3",    dtypes: FLOATS, run: qwen3 },
-    // Its angles stay in f32, which no device multiplies with f16.
+    // Its angles stay in f32, and no device multiplies f32 by f16.
     Model { name: "phi",      dtypes: F32,    run: phi },
     Model { name: "phi3",     dtypes: FLOATS, run: phi3 },
     Model { name: "gemma",    dtypes: FLOATS, run: gemma },
     Model { name: "gemma3",   dtypes: FLOATS, run: gemma3 },
 ];
 
-/// What the families' configurations have in common; `more` adds and replaces.
+/// The common part of the families' configurations; `more` adds and replaces entries.
 pub fn config<C: DeserializeOwned>(more: Value) -> Result<C> {
     let mut config = json!({
         "vocab_size": 67,
@@ -143,7 +143,7 @@ fn phi(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
         "hidden_act": "gelu_new",
         "layer_norm_eps": 1e-5,
         "partial_rotary_factor": 0.5,
-        // Upstream's norm of queries and keys has the shape of one head and is applied to all of them at once.
+        // Upstream's norm of queries and keys has the shape of one head, but is applied to all heads at once.
         "qk_layernorm": false,
     }))?;
     let device = vb.device().clone();
@@ -171,7 +171,7 @@ fn gemma(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
 
 fn gemma3(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     let config: gemma3::Config = config(json!({
-        // Its cache takes values as they come out of a transpose, which are contiguous with one head only.
+        // Its cache takes transposed values, which are only contiguous with one head.
         "num_key_value_heads": 1,
         "attention_bias": false,
         "head_dim": 32,

@@ -2,7 +2,7 @@
 //!
 //!     cargo test -p candle-webgpu-tests --test zoo [-- FILTER]
 //!
-//! Each model is made twice from equal weights: a small random configuration where the code allows one. A test is
+//! Each model is built twice from equal weights, with a small random configuration if the code allows one. A test is
 //! named `family::dtype`. The reference is always the CPU in f32, since the weights are exact in f16 and bf16.
 
 mod audio;
@@ -28,7 +28,7 @@ use candle_core::{DType, Device};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use model::Model;
 
-/// A model that cannot run yet; one that passes fails, so that the list stays true.
+/// Models that cannot run yet. One that passes is an error, so the list stays true.
 struct Known {
     test: &'static str,
     reason: &'static str,
@@ -47,11 +47,11 @@ fn check(model: &Model, dtype: DType, device: &Device) -> anyhow::Result<()> {
     compare::outputs(&expected, &actual, tolerance(dtype))
 }
 
-/// How far a run may be off, relative to the largest value of the output.
+/// The tolerance, relative to the largest value of the output.
 fn tolerance(dtype: DType) -> f32 {
     match dtype {
         DType::F16 => 5e-3,
-        // Three bits less.
+        // Three bits fewer than f16.
         DType::BF16 => 4e-2,
         _ => 1e-5,
     }
@@ -59,7 +59,7 @@ fn tolerance(dtype: DType) -> f32 {
 
 fn main() -> ExitCode {
     let mut args = Arguments::from_args();
-    // The device is shared; more threads only make a software adapter's workers wait for one another.
+    // The device is shared: with more threads, a software adapter's workers only wait for one another.
     args.test_threads = args.test_threads.or(Some(1));
     let device = match Device::new_webgpu(0) {
         Ok(device) => device,

@@ -11,7 +11,7 @@ use crate::model::{Model, F32};
 
 #[rustfmt::skip]
 pub const MODELS: &[Model] = &[
-    // In 16 bits a near tie may choose another expert, and then the outputs have nothing in common.
+    // In 16 bits, a near tie may choose another expert, and then the outputs are unrelated.
     Model { name: "mixtral",   dtypes: F32, run: mixtral },
     Model { name: "qwen3_moe", dtypes: F32, run: qwen3_moe },
     Model { name: "deepseek2", dtypes: F32, run: deepseek2 },

@@ -3,7 +3,7 @@
 use candle_core::{DType, Tensor};
 use candle_nn::VarBuilder;
 
-/// One family: its name, the dtypes its code can run in on any device, and what to compare.
+/// One family: its name, the dtypes in which its code runs on any device, and the outputs to compare.
 pub struct Model {
     pub name: &'static str,
     pub dtypes: &'static [DType],

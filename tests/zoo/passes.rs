@@ -1,4 +1,4 @@
-//! How many layers a model is made with, and the dispatches of each of its passes, where somebody counts them.
+//! The number of layers of a model, and the dispatches of each of its passes, if they are counted.
 
 use std::cell::{Cell, RefCell};
 
@@ -7,16 +7,16 @@ use candle_core::Device;
 
 thread_local! {
     static LAYERS: Cell<usize> = const { Cell::new(2) };
-    /// What the device had dispatched at the end of each pass.
+    /// The device's dispatches so far, at the end of each pass.
     static COUNTS: RefCell<Option<Vec<u64>>> = const { RefCell::new(None) };
 }
 
-/// Layers of a model of this thread.
+/// The number of layers of this thread's models.
 pub fn layers() -> usize {
     LAYERS.get()
 }
 
-/// A pass is recorded: to be called at the end of each.
+/// Counts a pass; called at the end of each.
 pub fn end(device: &Device) -> Result<()> {
     COUNTS.with_borrow_mut(|counts| {
         if let Some(counts) = counts {
@@ -27,7 +27,7 @@ pub fn end(device: &Device) -> Result<()> {
     })
 }
 
-/// Dispatches of the last pass of a run that makes a model with so many layers, and runs it twice at least.
+/// The dispatches of the last pass of `run`, which builds a model with this many layers and runs it at least twice.
 pub fn dispatches<T>(layers: usize, run: impl FnOnce() -> Result<T>) -> Result<u64> {
     let usual = LAYERS.replace(layers);
     COUNTS.set(Some(Vec::new()));

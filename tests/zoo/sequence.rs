@@ -21,7 +21,7 @@ pub const MODELS: &[Model] = &[
     Model { name: "marian",      dtypes: F32,    run: marian },
 ];
 
-/// Two texts, the second of which is padded.
+/// Two texts; the second is padded.
 const IDS: [[u32; 5]; 2] = [[11, 7, 40, 2, 66], [5, 33, 9, 0, 0]];
 const MASK: [[u32; 5]; 2] = [[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]];
 
@@ -60,7 +60,7 @@ fn distilbert(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
         "initializer_range": 0.02,
         "pad_token_id": 0,
     }))?;
-    // One where attention must not look.
+    // 1 where attention must not look.
     let hidden = MASK.map(|row| row.map(|seen| 1 - seen as u8));
     let ids = Tensor::new(&IDS, vb.device())?;
     let hidden = Tensor::new(&hidden, vb.device())?.reshape((2, 1, 1, 5))?;

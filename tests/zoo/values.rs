@@ -1,4 +1,4 @@
-//! Numbers made from names: the same in every run and on every device.
+//! Numbers generated from names: the same in every run and on every device.
 
 /// Values in [-1, 1) that depend on `name` alone.
 pub fn values(name: &str, count: usize) -> Vec<f32> {

@@ -1,4 +1,4 @@
-//! Image encoders and classifiers, and CLIP, which has one.
+//! Image encoders and classifiers, and CLIP, which contains one.
 
 use anyhow::Result;
 use candle_core::{DType, Module, ModuleT, Tensor};
@@ -54,7 +54,7 @@ fn clip(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
         image_size: 32,
     };
     let images = input("images", (2, 3, 32, 32), &vb)?;
-    // The end of a text is its largest id.
+    // The end-of-text token is the largest id.
     let ids = Tensor::new(&[[1u32, 20, 41, 66], [1, 9, 66, 0]], vb.device())?;
     let model = ClipModel::new(vb, &config)?;
     let (per_text, per_image) = model.forward(&images, &ids)?;
@@ -85,7 +85,7 @@ fn vit(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     Ok(vec![model.forward(&images)?])
 }
 
-/// The smallest that this code offers; so are the next two.
+/// The smallest configuration of this code, as in the next two.
 fn convnext(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     let images = input("images", (1, 3, 64, 64), &vb)?;
     let model = convnext::convnext(&convnext::Config::atto(), 10, vb)?;
@@ -105,7 +105,7 @@ fn efficientnet(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     Ok(vec![model.forward(&images)?])
 }
 
-/// The image encoder of MobileSAM; its code knows only images of 1024 x 1024, and a last stage of 320 channels.
+/// The image encoder of MobileSAM; its code only supports images of 1024 x 1024 and 320 channels in the last stage.
 fn tiny_vit(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     let images = input("images", (1, 3, 1024, 1024), &vb)?;
     let (dims, heads) = ([16, 16, 16, 320], [2, 2, 2, 10]);
@@ -139,7 +139,7 @@ fn siglip(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     Ok(vec![per_text, per_image, model.get_text_features(&ids)?])
 }
 
-/// Its code knows only images of 518 x 518, 37 x 37 patches.
+/// Its code only supports images of 518 x 518, or 37 x 37 patches.
 fn dinov2(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     let images = input("images", (1, 3, 518, 518), &vb)?;
     let model = dinov2::DinoVisionTransformer::new(vb, 2, 64, 4)?;

@@ -1,5 +1,5 @@
-//! Weights made from their names: equal on every device, and exact in f16 and bf16, so that one reference serves all
-//! dtypes.
+//! Weights generated from their names: equal on every device, and exact in f16 and bf16, so that all dtypes share one
+//! reference.
 
 use candle_core::{bail, DType, Device, Result, Shape, Tensor};
 use candle_nn::var_builder::SimpleBackend;
@@ -22,7 +22,7 @@ pub fn input(name: &str, shape: impl Into<Shape>, vb: &VarBuilder) -> Result<Ten
 }
 
 fn round(values: Vec<f32>) -> Vec<f32> {
-    // In this order what is subnormal in f16 stays exact there.
+    // In this order, subnormals of f16 stay exact.
     let round = |v: f32| bf16::from_f32(f16::from_f32(v).to_f32()).to_f32();
     values.into_iter().map(round).collect()
 }
@@ -31,7 +31,7 @@ struct ByName;
 
 impl SimpleBackend for ByName {
     fn get(&self, shape: Shape, name: &str, _: Init, dtype: DType, dev: &Device) -> Result<Tensor> {
-        // llama2_c computes its angles where a checkpoint has none.
+        // llama2_c computes its angles if a checkpoint has none.
         if name.ends_with("freq_cis_real") || name.ends_with("freq_cis_imag") {
             bail!("no {name}");
         }
@@ -39,7 +39,7 @@ impl SimpleBackend for ByName {
         let is_scale = name.ends_with("weight") || name.ends_with("gamma");
         let (centre, spread) = match dims {
             _ if name.ends_with("running_var") => (1., 0.5),
-            // A norm's scale; all else of rank one is a bias.
+            // A norm's weights; any other tensor of rank 1 is a bias.
             [] | [_] if is_scale => (1., 0.2),
             [] | [_] => (0., 0.1),
             _ if name.contains("embed") || name.contains("shared") => (0., 1.),
@@ -47,7 +47,7 @@ impl SimpleBackend for ByName {
         };
         let mut values = values(name, shape.elem_count());
         values.iter_mut().for_each(|v| *v = centre + spread * *v);
-        // Half of it is the logarithm of a variance, which leaves no room for chance.
+        // Half of it is the logarithm of a variance, which is made so small that samples are not random.
         if name == "quant_conv.bias" {
             let half = values.len() / 2;
             values[half..].iter_mut().for_each(|v| *v -= 40.);

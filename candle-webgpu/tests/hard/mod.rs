@@ -1,4 +1,4 @@
-//! What the tests of dtypes share: numbers that are hard to round, and f64 in and out of a device.
+//! Shared by the tests of dtypes: numbers that are hard to round, and f64 to and from a device.
 #![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -7,7 +7,7 @@ use candle_webgpu::{DType, Device, Value, View};
 use crate::table::decode;
 
 pub fn line(value: &Value, dtype: DType, n: usize) -> View<'_> {
-    // Leaked: a test's few words.
+    // Leaks a few words per test.
     let dims: &'static [usize] = Box::leak(Box::new([n]));
     View::new("test", value, dtype, (dims, &[1], 0)).unwrap()
 }
@@ -23,69 +23,26 @@ pub fn f64_of(bytes: &[u8]) -> Vec<f64> {
         .collect()
 }
 
-/// Numbers of every size and sign, the hard ones first.
+/// Numbers of every magnitude and sign, the hard ones first.
 pub fn hard() -> Vec<f64> {
+    #[rustfmt::skip]
     let mut x = vec![
-        0.0,
-        -0.0,
-        1.0,
-        -1.0,
-        0.5,
-        -0.5,
-        1.5,
-        2.5,
-        -2.5,
-        f64::INFINITY,
-        f64::NEG_INFINITY,
-        f64::NAN,
-        f64::MAX,
-        f64::MIN,
-        f64::MIN_POSITIVE,
-        f64::from_bits(1),
-        -f64::from_bits(3),
-        f64::from_bits(0x000f_ffff_ffff_ffff),
-        0.49999999999999994,
-        4503599627370495.5,
-        4503599627370497.0,
-        9007199254740993.0,
-        1e300,
-        1e-300,
-        1e-310,
-        3.4028235e38,
-        3.4028235677973366e38,
-        1e-45,
-        7e-46,
-        7.1e-46,
-        1.1754943e-38,
-        2147483647.0,
-        2147483648.0,
-        -2147483648.0,
-        -2147483649.0,
-        4294967295.0,
-        4294967296.0,
-        9.223372036854775e18,
-        9.223372036854776e18,
-        -9.3e18,
-        32767.5,
-        -32768.9,
-        -40000.0,
-        255.9,
-        256.0,
-        448.0,
-        464.0,
-        465.0,
-        65504.0,
-        65520.0,
-        65519.99999999999,
-        1.0 + 1.0 / 2048.0 + 1e-12,
-        1.0 + 1.0 / 2048.0,
-        1.0 + 3.0 / 2048.0 - 1e-13,
-        1.0625,
-        1.0625000000001,
-        1.1875,
-        0.0009765625,
-        0.0009765626,
-        0.0029296875,
+        0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5,
+        // Limits and subnormals of f64.
+        f64::INFINITY, f64::NEG_INFINITY, f64::NAN, f64::MAX, f64::MIN, f64::MIN_POSITIVE,
+        f64::from_bits(1), -f64::from_bits(3), f64::from_bits(0x000f_ffff_ffff_ffff),
+        // Rounding to whole numbers.
+        0.49999999999999994, 4503599627370495.5, 4503599627370497.0, 9007199254740993.0,
+        // Limits of f32.
+        1e300, 1e-300, 1e-310, 3.4028235e38, 3.4028235677973366e38, 1e-45, 7e-46, 7.1e-46, 1.1754943e-38,
+        // Limits of integers.
+        2147483647.0, 2147483648.0, -2147483648.0, -2147483649.0, 4294967295.0, 4294967296.0,
+        9.223372036854775e18, 9.223372036854776e18, -9.3e18, 32767.5, -32768.9, -40000.0, 255.9, 256.0,
+        // Limits of f8e4m3 and f16.
+        448.0, 464.0, 465.0, 65504.0, 65520.0, 65519.99999999999,
+        // Ties of f16 and f8e4m3, and their neighbours.
+        1.0 + 1.0 / 2048.0 + 1e-12, 1.0 + 1.0 / 2048.0, 1.0 + 3.0 / 2048.0 - 1e-13,
+        1.0625, 1.0625000000001, 1.1875, 0.0009765625, 0.0009765626, 0.0029296875,
     ];
     let mut state = 0x1234_5678_9abc_def1_u64;
     let mut next = || {

@@ -1,5 +1,5 @@
-//! Convolutions against plain loops: every kernel, layout and edge. Small whole numbers, so that every sum is
-//! exact and only the rounding to the dtype is left.
+//! Convolutions against plain loops: every kernel, layout and edge. Small whole numbers make every sum exact, so that
+//! only the rounding to the dtype remains.
 
 use candle_webgpu::kernel::conv::ConvParams;
 use candle_webgpu::{DType, Device, Error, View};
@@ -18,8 +18,8 @@ fn window((stride, padding, dilation, output_padding): (usize, usize, usize, usi
     }
 }
 
-/// As the dtype holds it; u8 wraps.
-fn held(dtype: DType, v: &[f64]) -> Vec<f64> {
+/// Rounds to the dtype; u8 wraps.
+fn rounded(dtype: DType, v: &[f64]) -> Vec<f64> {
     let wrapped: Vec<f64> = match dtype {
         DType::U8 => v.iter().map(|v| f64::from(*v as u64 as u8)).collect(),
         _ => v.to_vec(),
@@ -29,7 +29,7 @@ fn held(dtype: DType, v: &[f64]) -> Vec<f64> {
 
 fn compare(what: &str, d: &Device, dtype: DType, y: candle_webgpu::Value, expected: &[f64]) {
     let got = read(d, dtype, &y);
-    let expected = held(dtype, expected);
+    let expected = rounded(dtype, expected);
     assert_eq!(got.len(), expected.len(), "{what}: size");
     for (i, (g, e)) in got.iter().zip(&expected).enumerate() {
         assert_eq!(g, e, "{what}: element {i} of {}", got.len());
@@ -52,8 +52,8 @@ fn sizes(t: &Table) -> [usize; 4] {
     }
 }
 
-/// Every pair of an output and an input place that a tap joins: (out, in, tap) along one dim.
-fn joined(
+/// Every (output, input, tap) triple of positions along one dim.
+fn connections(
     size: usize,
     taps: usize,
     out: usize,
@@ -93,8 +93,8 @@ fn check(d: &Device, dtype: DType, x: &Table, k: &Table, w: ConvParams, transpos
         (out(ih, kh), w)
     };
     let ow = out(iw, kw);
-    let rows = joined(ih, kh, oh, wh, transposed);
-    let cols = joined(iw, kw, ow, w, transposed);
+    let rows = connections(ih, kh, oh, wh, transposed);
+    let cols = connections(iw, kw, ow, w, transposed);
     let mut expected = vec![0.0; b * o * oh * ow];
     for (bi, oi) in (0..b).flat_map(|b| (0..o).map(move |o| (b, o))) {
         for ([y, sy, ty], [v, sx, tx]) in
@@ -157,7 +157,7 @@ fn check_layouts(dtype: DType, (x, k, w): Case<'_>, transposed: bool) {
 }
 
 #[test]
-fn plain() {
+fn convolution() {
     let cases: &[Case<'_>] = &[
         // few channels
         (&[1, 1, 4, 4], &[1, 1, 3, 3], (1, 0, 1, 0)),
@@ -245,9 +245,9 @@ fn large_tiles() {
 #[test]
 fn more_workgroups_than_a_dimension_has() {
     let d = device();
-    // The conformance suite has as many of conv_direct, whose threads have four places each.
+    // The conformance suite has such a case for conv_direct, whose threads compute four positions each.
     let n = 4_200_200;
-    // Six channels of 64 positions a workgroup.
+    // A workgroup computes six channels of 64 positions.
     let x = Table::whole(&d, DType::F32, 9, &[1, 1, n], 3);
     let k = Table::whole(&d, DType::F32, 10, &[6, 1, 2], 3);
     let expected: Vec<f64> = (0..6)
@@ -259,7 +259,7 @@ fn more_workgroups_than_a_dimension_has() {
 }
 
 #[test]
-fn nothing_to_add_up() {
+fn empty_sums() {
     let d = device();
     let none = window((1, 1, 1, 0));
     let x = |dims: &[usize]| Table::whole(&d, DType::F32, 1, dims, 2);
@@ -272,7 +272,7 @@ fn nothing_to_add_up() {
 }
 
 #[test]
-fn what_does_not_fit_is_an_error() {
+fn invalid_calls_are_errors() {
     let d = device();
     let x = |dims: &[usize]| Table::whole(&d, DType::F32, 1, dims, 2);
     let conv =
@@ -297,7 +297,7 @@ fn what_does_not_fit_is_an_error() {
     ] {
         assert!(matches!(failed, Err(Error::Invalid { .. })), "{failed:?}");
     }
-    // A stride or a dilation that is never taken may have any size.
+    // A stride or a dilation that is never used may have any size.
     assert!(conv(&[1, 2, 3, 3], &[1, 2, 3, 3], (1 << 30, 0, 1, 0)).is_ok());
     assert!(conv(&[1, 2, 3, 3], &[9, 2, 1, 1], (1, 0, usize::MAX, 0)).is_ok());
     let ints = Table::whole(&d, DType::U32, 1, &[1, 1, 3, 3], 2);
@@ -311,7 +311,7 @@ fn what_does_not_fit_is_an_error() {
     ));
 }
 
-/// A convolution in groups is that of each, unless groups are wide.
+/// A grouped convolution equals one convolution per group, and is left to those if the groups are wide.
 #[test]
 fn groups() {
     let d = device();

@@ -8,8 +8,8 @@ use crate::table::{decode, device, encode, indices, read, Table};
 
 const NEW: [DType; 4] = [DType::I16, DType::I32, DType::F8E4M3, DType::F64];
 
-/// An f32 with the last place odd if places were lost, so that rounding it again is rounding once. The crate half goes
-/// through an f32 that is rounded to nearest on some processors.
+/// Rounds to odd, so that rounding the result again equals rounding once. On some processors, the crate half converts
+/// through an f32 that is rounded to nearest.
 fn to_odd(v: f64) -> f64 {
     let near = v as f32;
     if f64::from(near) == v || v.is_nan() || near.to_bits() & 1 == 1 && near.is_finite() {
@@ -65,7 +65,7 @@ fn casts_between_all_dtypes() {
         let bytes = encode(from, &x);
         let v = d.upload(&bytes).unwrap();
         for to in all.into_iter().filter(|to| *to != from) {
-            // i64 has more places than the f64 that tests count in: the other tests have those.
+            // i64 has more bits than the f64 that these tests compute in; other tests cover it.
             let float = |e: DType| e.is_float();
             let want: Vec<f64> = x
                 .iter()
@@ -108,7 +108,7 @@ fn wrap(v: f64, to: DType) -> f64 {
 }
 
 #[test]
-fn wide_integers_to_floats() {
+fn integers_of_64_bits_to_floats() {
     let d = device();
     let x: Vec<i64> = vec![
         0,

@@ -1,4 +1,4 @@
-//! f64: arithmetic bit for bit, functions to the last places, products and fused ops.
+//! f64: arithmetic bit for bit, functions within a few ULP, matmuls and fused ops.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use candle_webgpu::{DType, Device};
@@ -6,7 +6,7 @@ use candle_webgpu::{DType, Device};
 use crate::hard::{f64_bytes, f64_of, hard, line, read_n, same};
 use crate::table::{device, indices, Table};
 
-fn map_f64(d: &Device, op: &'static str, x: &[f64], scalars: [f64; 2]) -> Vec<f64> {
+fn unary_f64(d: &Device, op: &'static str, x: &[f64], scalars: [f64; 2]) -> Vec<f64> {
     let v = d.upload(&f64_bytes(x)).unwrap();
     let y = d.unary(op, line(&v, DType::F64, x.len()), scalars).unwrap();
     f64_of(&d.read(&y, 0, x.len() as u64 * 8).unwrap())
@@ -20,7 +20,7 @@ fn f64_arithmetic_is_ieee() {
     let (mut a, mut b) = (Vec::new(), Vec::new());
     for i in 0..n * 40 {
         a.push(x[i % n]);
-        // Special values meet all others; the rest meet their likes.
+        // Special values are paired with all others, the rest with similar ones.
         b.push(x[(i / n * 7 + i * (i / n)) % n]);
     }
     // Cancellation, and ties.
@@ -97,7 +97,7 @@ fn f64_exact_functions() {
         ("urelu", |v| if v > 0.0 { v } else { 0.0 }),
     ];
     for (op, f) in ops {
-        for (v, g) in x.iter().zip(map_f64(&d, op, &x, [0.0; 2])) {
+        for (v, g) in x.iter().zip(unary_f64(&d, op, &x, [0.0; 2])) {
             assert!(
                 same(g, f(*v)) || g == f(*v),
                 "{op} {v:e}: {g:e} instead of {:e}",
@@ -105,7 +105,7 @@ fn f64_exact_functions() {
             );
         }
     }
-    for (v, g) in x.iter().zip(map_f64(&d, "affine", &x, [1.7, -0.3])) {
+    for (v, g) in x.iter().zip(unary_f64(&d, "affine", &x, [1.7, -0.3])) {
         assert!(same(g, v * 1.7 - 0.3), "affine {v:e}: {g:e}");
     }
 }
@@ -144,14 +144,14 @@ fn f64_functions_are_close() {
     ];
     for (op, f, places) in ops {
         let mut worst = (0.0, 0.0);
-        for (v, g) in x.iter().zip(map_f64(&d, op, &x, [0.0; 2])) {
+        for (v, g) in x.iter().zip(unary_f64(&d, op, &x, [0.0; 2])) {
             let want = f(*v);
             if same(g, want) || g == want || v.is_infinite() {
                 continue;
             }
             let error = (g - want).abs();
             let scale = match op {
-                // For a negative number 1 + tanh cancels.
+                // 1 + tanh cancels for negative numbers.
                 "ugelu" => v.abs() * f64::EPSILON * places,
                 _ => (want.abs() * f64::EPSILON * places).max(1e-300),
             };
@@ -167,7 +167,7 @@ fn f64_functions_are_close() {
 #[test]
 fn f64_erf_and_powers() {
     let d = device();
-    // From tables with more places than a f64 has.
+    // From tables with more bits than an f64 has.
     let table = [
         (0.1, 0.112_462_916_018_284_89),
         (0.5, 0.520_499_877_813_046_5),
@@ -179,7 +179,7 @@ fn f64_erf_and_powers() {
         (7.0, 1.0),
     ];
     let x: Vec<f64> = table.iter().flat_map(|t| [t.0, -t.0]).collect();
-    for (i, g) in map_f64(&d, "uerf", &x, [0.0; 2]).into_iter().enumerate() {
+    for (i, g) in unary_f64(&d, "uerf", &x, [0.0; 2]).into_iter().enumerate() {
         let want = table[i / 2].1 * if i % 2 == 0 { 1.0 } else { -1.0 };
         assert!((g - want).abs() < 3e-16, "erf {}: {g:e}", x[i]);
     }
@@ -211,7 +211,7 @@ fn f64_erf_and_powers() {
         1e20,
         f64::INFINITY,
     ] {
-        for (v, g) in x.iter().zip(map_f64(&d, "powf", &x, [a, 0.0])) {
+        for (v, g) in x.iter().zip(unary_f64(&d, "powf", &x, [a, 0.0])) {
             let want = v.powf(a);
             let bound = want.abs() * 2e-14 + 1e-307;
             if v.is_infinite() && a == 0.5 || a.is_infinite() {
@@ -223,7 +223,7 @@ fn f64_erf_and_powers() {
             );
         }
     }
-    for (v, g) in x.iter().zip(map_f64(&d, "elu", &x, [1.5, 0.0])) {
+    for (v, g) in x.iter().zip(unary_f64(&d, "elu", &x, [1.5, 0.0])) {
         let want = if *v > 0.0 { *v } else { 1.5 * v.exp_m1() };
         assert!(
             same(g, want) || (g - want).abs() <= want.abs() * 1e-15,

@@ -15,7 +15,7 @@ fn none(dtype: DType) -> f64 {
     }
 }
 
-/// Ids below `size`, some of them the one that says "none".
+/// Ids below `size`, and some that mean "no row".
 fn ids(d: &Device, dtype: DType, dims: &[usize], size: usize) -> Table {
     let n = dims.iter().product();
     let mut data = whole(DType::U32, 11, n, size as u64 - 1);
@@ -34,7 +34,7 @@ fn get(src: &Table, ids: &Table, id: f64, mut index: Vec<usize>, dim: usize) -> 
 }
 
 #[test]
-fn selecting() {
+fn index_select() {
     let d = device();
     for dtype in ALL {
         for kind in IDS {
@@ -77,7 +77,7 @@ fn selecting() {
 }
 
 #[test]
-fn gathering() {
+fn gather() {
     let d = device();
     for dtype in ALL {
         for kind in IDS {
@@ -118,7 +118,7 @@ fn scattered(dst: &Table, ids: &Table, src: &Table, dim: usize, add: bool) -> Ve
 }
 
 #[test]
-fn scattering() {
+fn scatter() {
     let d = device();
     for dtype in ALL {
         for kind in IDS {
@@ -150,7 +150,7 @@ fn scattering() {
 }
 
 #[test]
-fn adding_rows() {
+fn index_add() {
     let d = device();
     for dtype in ALL {
         for kind in IDS {
@@ -176,10 +176,10 @@ fn adding_rows() {
     }
 }
 
-/// Found by fuzzing: no kernel ran, and the result was what its memory held before.
+/// Found by fuzzing: no kernel ran, and the result was whatever its memory held.
 #[test]
 fn ids_of_a_dim_without_indices_are_out_of_range() {
-    // The next reader of a device is told, whoever that is.
+    // The next readback of the device reports it, whichever that is.
     let d = Device::separate(0).unwrap();
     let empty = Table::new(&d, DType::F32, &[3, 0], &[]);
     let src = Table::whole(&d, DType::F32, 1, &[3, 4], 9);

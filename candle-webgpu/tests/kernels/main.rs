@@ -1,13 +1,12 @@
-//! The kernels through the device's methods, against plain loops. Tests about what a device counts, draws or owes have
-//! programs of their own beside this one.
+//! The kernels, called by the device's methods, against plain loops. Tests of a device's counters, random numbers and
+//! faults are separate programs.
 
 #[path = "../hard/mod.rs"]
 mod hard;
-#[path = "../support/mod.rs"]
-mod support;
 #[path = "../table/mod.rs"]
 mod table;
 
+mod cast;
 mod conv;
 mod dtypes;
 mod f64;

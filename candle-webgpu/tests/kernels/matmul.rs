@@ -2,10 +2,10 @@
 
 use candle_webgpu::{DType, Device, Error};
 
-use crate::support::{close, device, epsilon, read, Array, FLOATS};
+use crate::table::{close, device, epsilon, read, Table, FLOATS};
 
-/// Multiplies on the device and checks every element against its own sum of magnitudes.
-fn check(d: &Device, dtype: DType, a: &Array, b: &Array) {
+/// Multiplies on the device and checks every element, with a bound from its sum of magnitudes.
+fn check(d: &Device, dtype: DType, a: &Table, b: &Table) {
     let r = a.dims.len();
     let (m, k, n) = (a.dims[r - 2], a.dims[r - 1], b.dims[r - 1]);
     let batch: usize = a.dims[..r - 2].iter().product();
@@ -16,7 +16,7 @@ fn check(d: &Device, dtype: DType, a: &Array, b: &Array) {
     let y = d
         .matmul(a.view(), b.view(), (batch, m, n, k))
         .unwrap_or_else(|e| panic!("{what}: {e}"));
-    let got = read(d, dtype, &y, batch * m * n);
+    let got = read(d, dtype, &y);
     let (left, right) = (a.elements(), b.elements());
     let mut expected = Vec::with_capacity(got.len());
     let mut sizes = Vec::with_capacity(got.len());
@@ -50,8 +50,8 @@ fn check_layouts(d: &Device, dtype: DType, batch: usize, (m, k, n): (usize, usiz
     .into_iter()
     .enumerate()
     {
-        let a = Array::noise(d, dtype, i as u64, &[batch, m, k], layout[0]);
-        let b = Array::noise(d, dtype, 100 + i as u64, &[batch, k, n], layout[1]);
+        let a = Table::noise(d, dtype, i as u64, &[batch, m, k], layout[0]);
+        let b = Table::noise(d, dtype, 100 + i as u64, &[batch, k, n], layout[1]);
         check(d, dtype, &a, &b);
     }
 }
@@ -83,10 +83,10 @@ fn one_row_of_many_shapes() {
 fn many_columns() {
     let d = device();
     for dtype in FLOATS {
-        let a = Array::contiguous(&d, dtype, 1, &[1, 520]);
-        let b = Array::noise(&d, dtype, 2, &[520, 9001], (&[1, 0], 0, 0));
+        let a = Table::contiguous(&d, dtype, 1, &[1, 520]);
+        let b = Table::noise(&d, dtype, 2, &[520, 9001], (&[1, 0], 0, 0));
         check(&d, dtype, &a, &b);
-        let a = Array::contiguous(&d, dtype, 1, &[7, 520]);
+        let a = Table::contiguous(&d, dtype, 1, &[7, 520]);
         check(&d, dtype, &a, &b);
     }
 }
@@ -128,8 +128,8 @@ fn a_weight_for_the_whole_batch() {
     for dtype in FLOATS {
         for (b, m) in [(1, 1), (4, 1), (3, 2), (2, 40), (5, 7)] {
             for order in [&[0, 1, 2], &[1, 0, 2], &[0, 2, 1]] {
-                let x = Array::noise(&d, dtype, 3, &[b, m, 24], (order, 0, 0));
-                let mut w = Array::noise(&d, dtype, 4, &[24, 20], (&[1, 0], 0, 0));
+                let x = Table::noise(&d, dtype, 3, &[b, m, 24], (order, 0, 0));
+                let mut w = Table::noise(&d, dtype, 4, &[24, 20], (&[1, 0], 0, 0));
                 w.dims.insert(0, b);
                 w.strides.insert(0, 0);
                 check(&d, dtype, &x, &w);
@@ -145,8 +145,8 @@ fn batch_dims_that_do_not_merge() {
         let order = &[1, 3, 0, 2, 4, 5];
         let dims = &[2, 3, 2, 2];
         for (m, k, n) in [(3, 8, 10), (20, 8, 12)] {
-            let a = Array::noise(&d, dtype, 5, &[dims, &[m, k][..]].concat(), (order, 0, 0));
-            let b = Array::contiguous(&d, dtype, 6, &[dims, &[k, n][..]].concat());
+            let a = Table::noise(&d, dtype, 5, &[dims, &[m, k][..]].concat(), (order, 0, 0));
+            let b = Table::contiguous(&d, dtype, 6, &[dims, &[k, n][..]].concat());
             check(&d, dtype, &a, &b);
         }
     }
@@ -156,25 +156,25 @@ fn batch_dims_that_do_not_merge() {
 fn more_groups_than_a_dimension_of_the_grid() {
     let d = device();
     for (m, k, n) in [(1, 3, 1), (1, 1, 4), (9, 2, 1)] {
-        let a = Array::contiguous(&d, DType::F32, 7, &[70_000, m, k]);
-        let b = Array::contiguous(&d, DType::F32, 8, &[70_000, k, n]);
+        let a = Table::contiguous(&d, DType::F32, 7, &[70_000, m, k]);
+        let b = Table::contiguous(&d, DType::F32, 8, &[70_000, k, n]);
         check(&d, DType::F32, &a, &b);
     }
 }
 
 #[test]
-fn nothing_to_add_up() {
+fn empty_sums() {
     let d = device();
-    let a = Array::contiguous(&d, DType::F16, 7, &[3, 0]);
-    let b = Array::contiguous(&d, DType::F16, 8, &[0, 5]);
+    let a = Table::contiguous(&d, DType::F16, 7, &[3, 0]);
+    let b = Table::contiguous(&d, DType::F16, 8, &[0, 5]);
     check(&d, DType::F16, &a, &b);
 }
 
 #[test]
 fn refusals() {
     let d = device();
-    let a = Array::contiguous(&d, DType::F32, 7, &[3, 4]);
-    let b = Array::contiguous(&d, DType::F32, 8, &[5, 6]);
+    let a = Table::contiguous(&d, DType::F32, 7, &[3, 4]);
+    let b = Table::contiguous(&d, DType::F32, 8, &[5, 6]);
     let refused = d.matmul(a.view(), b.view(), (1, 3, 6, 4));
     assert!(matches!(refused, Err(Error::Invalid { op: "matmul", .. })));
     let bits = a.view().with_dtype(DType::U32);

@@ -1,18 +1,12 @@
-//! Elementwise ops and casts against plain loops in f64, over ranges where shaders' builtins fail.
+//! Elementwise ops against plain loops in f64, over ranges where WGSL's builtins fail.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use candle_webgpu::{DType, Device, Value, View};
-use half::{bf16, f16};
+use candle_webgpu::{DType, Device};
 
-fn device() -> Device {
-    Device::new(0).expect("an adapter (a software one will do)")
-}
+use crate::hard::line;
+use crate::table::device;
 
-fn row<'a>(value: &'a Value, dtype: DType, dims: &'a [usize; 1]) -> View<'a> {
-    View::new("test", value, dtype, (dims, &[1], 0)).unwrap()
-}
-
-fn map<T: bytemuck::Pod>(
+fn unary<T: bytemuck::Pod>(
     d: &Device,
     op: &'static str,
     dtype: DType,
@@ -20,11 +14,11 @@ fn map<T: bytemuck::Pod>(
     s: [f64; 2],
 ) -> Vec<T> {
     let value = d.upload(bytemuck::cast_slice(x)).unwrap();
-    let y = d.unary(op, row(&value, dtype, &[x.len()]), s).unwrap();
+    let y = d.unary(op, line(&value, dtype, x.len()), s).unwrap();
     bytemuck::pod_collect_to_vec(&d.read(&y, 0, y.bytes()).unwrap())
 }
 
-fn zip<T: bytemuck::Pod, U: bytemuck::Pod>(
+fn binary<T: bytemuck::Pod, U: bytemuck::Pod>(
     d: &Device,
     op: &'static str,
     dtype: DType,
@@ -35,21 +29,14 @@ fn zip<T: bytemuck::Pod, U: bytemuck::Pod>(
         d.upload(bytemuck::cast_slice(a)).unwrap(),
         d.upload(bytemuck::cast_slice(b)).unwrap(),
     );
-    let dims = [a.len()];
     let y = d
-        .binary(op, row(&va, dtype, &dims), row(&vb, dtype, &dims))
+        .binary(op, line(&va, dtype, a.len()), line(&vb, dtype, b.len()))
         .unwrap();
     bytemuck::pod_collect_to_vec(&d.read(&y, 0, y.bytes()).unwrap())
 }
 
-fn cast<T: bytemuck::Pod, U: bytemuck::Pod>(d: &Device, from: DType, to: DType, x: &[T]) -> Vec<U> {
-    let value = d.upload(bytemuck::cast_slice(x)).unwrap();
-    let y = d.cast(row(&value, from, &[x.len()]), to).unwrap();
-    bytemuck::pod_collect_to_vec(&d.read(&y, 0, y.bytes()).unwrap())
-}
-
 /// Both signs of magnitudes spread evenly over exponents, and evenly over a range.
-fn samples(most: f32) -> Vec<f32> {
+pub fn samples(most: f32) -> Vec<f32> {
     let n = 20_000;
     let mut out = vec![0.0, -0.0, 0.5, -0.5, 1.0, -1.0];
     for i in 0..n {
@@ -136,64 +123,29 @@ fn functions_are_accurate() {
         -3e38,
     ];
     let with = |most: f32| [samples(most), special.to_vec()].concat();
-    let run = |op, x: &[f32]| map(&d, op, DType::F32, x, [0.0; 2]);
+    let run = |op, x: &[f32]| unary(&d, op, DType::F32, x, [0.0; 2]);
     type Case<'a> = (&'static str, Vec<f32>, &'a dyn Fn(f64) -> f64, f64, f64);
     let k = (2.0 / std::f64::consts::PI).sqrt();
-    let finite: Vec<f32> = samples(1e30);
+    #[rustfmt::skip]
     let cases: [Case<'_>; 17] = [
-        ("uexp", with(90.0), &f64::exp, 2.0, 0.0),
-        ("ulog", with(1e30), &f64::ln, 2.0, 0.0),
-        ("usin", with(2e5), &f64::sin, 2.0, 1e-3),
-        ("ucos", with(2e5), &f64::cos, 2.0, 1e-3),
-        ("usin", finite.clone(), &f64::sin, 2.0, 1e-3),
-        ("utanh", with(20.0), &f64::tanh, 3.0, 0.0),
-        ("uerf", with(6.0), &erf, 3.0, 0.0),
-        (
-            "usigmoid",
-            with(80.0),
-            &|v| 1.0 / (1.0 + (-v).exp()),
-            4.0,
-            0.0,
-        ),
-        (
-            "usilu",
-            samples(80.0),
-            &|v| v / (1.0 + (-v).exp()),
-            4.0,
-            0.0,
-        ),
-        (
-            "ugelu",
-            samples(20.0),
-            &|v| 0.5 * v * (1.0 + (k * v * (1.0 + 0.044715 * v * v)).tanh()),
-            8.0,
-            1.0,
-        ),
-        (
-            "ugelu_erf",
-            samples(20.0),
-            &|v| 0.5 * v * (1.0 + erf(v / 2f64.sqrt())),
-            8.0,
-            1.0,
-        ),
-        ("usqrt", with(1e30), &f64::sqrt, 2.5, 0.0),
-        (
-            "urecip",
-            samples(1e30)[2..].to_vec(),
-            &|v| 1.0 / v,
-            2.5,
-            0.0,
-        ),
-        ("uround", with(1e8), &f64::round, 0.0, 0.0),
-        ("uceil", with(1e8), &f64::ceil, 0.0, 0.0),
-        ("ufloor", with(1e8), &f64::floor, 0.0, 0.0),
-        (
-            "usign",
-            samples(1e3),
-            &|v| f64::from(u8::from(v > 0.0)) - f64::from(u8::from(v < 0.0)),
-            0.0,
-            0.0,
-        ),
+        // op        inputs                       reference   ulps  smallest scale
+        ("uexp",     with(90.0),                  &f64::exp,   2.0, 0.0),
+        ("ulog",     with(1e30),                  &f64::ln,    2.0, 0.0),
+        ("usin",     with(2e5),                   &f64::sin,   2.0, 1e-3),
+        ("ucos",     with(2e5),                   &f64::cos,   2.0, 1e-3),
+        ("usin",     samples(1e30),               &f64::sin,   2.0, 1e-3),
+        ("utanh",    with(20.0),                  &f64::tanh,  3.0, 0.0),
+        ("uerf",     with(6.0),                   &erf,        3.0, 0.0),
+        ("usqrt",    with(1e30),                  &f64::sqrt,  2.5, 0.0),
+        ("urecip",   samples(1e30)[2..].to_vec(), &f64::recip, 2.5, 0.0),
+        ("uround",   with(1e8),                   &f64::round, 0.0, 0.0),
+        ("uceil",    with(1e8),                   &f64::ceil,  0.0, 0.0),
+        ("ufloor",   with(1e8),                   &f64::floor, 0.0, 0.0),
+        ("usigmoid", with(80.0), &|v| 1.0 / (1.0 + (-v).exp()), 4.0, 0.0),
+        ("usilu", samples(80.0), &|v| v / (1.0 + (-v).exp()), 4.0, 0.0),
+        ("ugelu", samples(20.0), &|v| 0.5 * v * (1.0 + (k * v * (1.0 + 0.044715 * v * v)).tanh()), 8.0, 1.0),
+        ("ugelu_erf", samples(20.0), &|v| 0.5 * v * (1.0 + erf(v / 2f64.sqrt())), 8.0, 1.0),
+        ("usign", samples(1e3), &|v| f64::from(u8::from(v > 0.0)) - f64::from(u8::from(v < 0.0)), 0.0, 0.0),
     ];
     for (op, x, f, ulps, floor) in cases {
         let y = run(op, &x);
@@ -210,7 +162,7 @@ fn powers() {
     for a in [
         0.0, 0.5, 1.0, 2.0, 3.0, -1.0, -2.0, 7.0, 0.3, -0.7, 2.5, 19.0, -21.0,
     ] {
-        let y = map(&d, "powf", DType::F32, &x, [a, 0.0]);
+        let y = unary(&d, "powf", DType::F32, &x, [a, 0.0]);
         let a = a as f32 as f64;
         check(&format!("powf {a}"), &x, &y, |v| v.powf(a), 24.0, 0.0);
     }
@@ -224,7 +176,7 @@ fn powers() {
         f32::NAN,
     ];
     for a in [0.0, 2.0, 3.0, -3.0, 0.5, -0.5, 1.7, 33.0, 34.0] {
-        let y = map(&d, "powf", DType::F32, &edges, [a, 0.0]);
+        let y = unary(&d, "powf", DType::F32, &edges, [a, 0.0]);
         for (x, y) in edges.iter().zip(y) {
             let want = x.powf(a as f32);
             assert!(
@@ -233,7 +185,7 @@ fn powers() {
             );
         }
     }
-    let y = map(&d, "elu", DType::F32, &x, [1.5, 0.0]);
+    let y = unary(&d, "elu", DType::F32, &x, [1.5, 0.0]);
     check(
         "elu",
         &x,
@@ -244,93 +196,7 @@ fn powers() {
     );
 }
 
-#[test]
-fn every_half_unpacks() {
-    let d = device();
-    let all: Vec<u16> = (0..=u16::MAX).collect();
-    for (dtype, decode) in [
-        (
-            DType::F16,
-            (|b| f16::from_bits(b).to_f32()) as fn(u16) -> f32,
-        ),
-        (DType::Bf16, |b| bf16::from_bits(b).to_f32()),
-    ] {
-        let y: Vec<f32> = cast(&d, dtype, DType::F32, &all);
-        let mut bad = 0;
-        for (&b, y) in all.iter().zip(y) {
-            let want = decode(b);
-            if want.is_nan() && y.is_nan() || want.to_bits() == y.to_bits() {
-                continue;
-            }
-            if bad < 5 {
-                println!("{dtype} {b:#06x}: {y:e}, not {want:e}");
-            }
-            bad += 1;
-        }
-        assert_eq!(bad, 0, "{dtype}");
-    }
-}
-
-#[test]
-fn halves_pack_to_even() {
-    let d = device();
-    // Every half, every midpoint between halves, and the neighbours of both.
-    let mut x = Vec::new();
-    for b in 0..=u16::MAX {
-        for v in [f16::from_bits(b).to_f32(), bf16::from_bits(b).to_f32()] {
-            let next = if b & 0x7fff < 0x7bff {
-                f16::from_bits(b + 1).to_f32()
-            } else {
-                v
-            };
-            for w in [v, 0.5 * v + 0.5 * next] {
-                let bits = w.to_bits();
-                x.extend([
-                    w,
-                    f32::from_bits(bits.wrapping_add(1)),
-                    f32::from_bits(bits.wrapping_sub(1)),
-                ]);
-            }
-        }
-    }
-    x.extend([
-        65519.0,
-        65520.0,
-        1e9,
-        -1e9,
-        f32::MAX,
-        f32::MIN,
-        f32::INFINITY,
-        f32::NAN,
-    ]);
-    for b in (0..1 << 16).map(|b: u32| (b << 16) | 0x8000) {
-        x.extend([
-            f32::from_bits(b),
-            f32::from_bits(b + 1),
-            f32::from_bits(b - 1),
-        ]);
-    }
-    // What the adapter may flush to zero is not at stake here.
-    x.retain(|v| *v == 0.0 || !v.is_subnormal());
-    let y: Vec<u16> = cast(&d, DType::F32, DType::F16, &x);
-    for (&x, y) in x.iter().zip(y) {
-        let (want, y) = (f16::from_f32(x), f16::from_bits(y));
-        assert!(
-            want.is_nan() && y.is_nan() || want.to_bits() == y.to_bits(),
-            "f16({x:e}) = {y:e}, not {want:e}"
-        );
-    }
-    let y: Vec<u16> = cast(&d, DType::F32, DType::Bf16, &x);
-    for (&x, y) in x.iter().zip(y) {
-        let (want, y) = (bf16::from_f32(x), bf16::from_bits(y));
-        assert!(
-            want.is_nan() && y.is_nan() || want.to_bits() == y.to_bits(),
-            "bf16({x:e}) = {y:e}, not {want:e}"
-        );
-    }
-}
-
-fn wide() -> Vec<i64> {
+pub fn integers() -> Vec<i64> {
     let mut out = vec![
         0,
         1,
@@ -361,9 +227,9 @@ fn wide() -> Vec<i64> {
 }
 
 #[test]
-fn wide_integers() {
+fn integers_of_64_bits() {
     let d = device();
-    let a = wide();
+    let a = integers();
     let b: Vec<i64> = a.iter().rev().copied().collect();
     type Binary = fn(i64, i64) -> i64;
     let ops: [(&'static str, Binary); 6] = [
@@ -375,7 +241,7 @@ fn wide_integers() {
         ("bmaximum", i64::max),
     ];
     for (op, f) in ops {
-        let y: Vec<i64> = zip(&d, op, DType::I64, &a, &b);
+        let y: Vec<i64> = binary(&d, op, DType::I64, &a, &b);
         for ((&a, &b), y) in a.iter().zip(&b).zip(y) {
             assert_eq!(f(a, b), y, "{op}({a}, {b})");
         }
@@ -390,7 +256,7 @@ fn wide_integers() {
         ("gt", i64::gt),
     ];
     for (op, f) in ops {
-        let y: Vec<u8> = zip(&d, op, DType::I64, &a, &b);
+        let y: Vec<u8> = binary(&d, op, DType::I64, &a, &b);
         for ((a, b), y) in a.iter().zip(&b).zip(y) {
             assert_eq!(u8::from(f(a, b)), y, "{op}({a}, {b})");
         }
@@ -401,19 +267,19 @@ fn wide_integers() {
         ("urelu", |v| v.max(0)),
         ("uceil", |v| v),
     ] {
-        let y = map(&d, op, DType::I64, &a, [0.0; 2]);
+        let y = unary(&d, op, DType::I64, &a, [0.0; 2]);
         for (&a, y) in a.iter().zip(y) {
             assert_eq!(f(a), y, "{op}({a})");
         }
     }
-    let y = map(&d, "affine", DType::I64, &a, [-3.0, 5.0]);
+    let y = unary(&d, "affine", DType::I64, &a, [-3.0, 5.0]);
     for (&a, y) in a.iter().zip(y) {
         assert_eq!(a.wrapping_mul(-3).wrapping_add(5), y);
     }
 }
 
 #[test]
-fn small_integers() {
+fn integers_of_8_bits() {
     let d = device();
     let a: Vec<u8> = (0..=255).flat_map(|a| [a; 256]).collect();
     let b: Vec<u8> = (0..256).flat_map(|_| 0..=255).collect();
@@ -426,51 +292,11 @@ fn small_integers() {
         ("lt", |a, b| u8::from(a < b)),
     ];
     for (op, f) in ops {
-        let y: Vec<u8> = zip(&d, op, DType::U8, &a, &b);
+        let y: Vec<u8> = binary(&d, op, DType::U8, &a, &b);
         for ((&a, &b), y) in a.iter().zip(&b).zip(y) {
             assert_eq!(f(a, b), y, "{op}({a}, {b})");
         }
     }
-}
-
-#[test]
-fn casts_are_those_of_rust() {
-    let d = device();
-    let mut f = samples(1e20);
-    f.extend([
-        f32::NAN,
-        f32::INFINITY,
-        f32::NEG_INFINITY,
-        4294967295.0,
-        4294967040.0,
-        255.0,
-        255.9,
-        256.0,
-        -0.9,
-    ]);
-    f.extend((0..64).flat_map(|e| [(e as f32).exp2(), -(e as f32).exp2()]));
-    let y: Vec<u8> = cast(&d, DType::F32, DType::U8, &f);
-    assert_eq!(y, f.iter().map(|&v| v as u8).collect::<Vec<_>>());
-    let y: Vec<u32> = cast(&d, DType::F32, DType::U32, &f);
-    assert_eq!(y, f.iter().map(|&v| v as u32).collect::<Vec<_>>());
-    let y: Vec<i64> = cast(&d, DType::F32, DType::I64, &f);
-    assert_eq!(y, f.iter().map(|&v| v as i64).collect::<Vec<_>>());
-
-    let w = wide();
-    let y: Vec<f32> = cast(&d, DType::I64, DType::F32, &w);
-    assert_eq!(y, w.iter().map(|&v| v as f32).collect::<Vec<_>>());
-    let y: Vec<u8> = cast(&d, DType::I64, DType::U8, &w);
-    assert_eq!(y, w.iter().map(|&v| v as u8).collect::<Vec<_>>());
-    let y: Vec<u32> = cast(&d, DType::I64, DType::U32, &w);
-    assert_eq!(y, w.iter().map(|&v| v as u32).collect::<Vec<_>>());
-
-    let u: Vec<u32> = w.iter().map(|&v| v as u32).collect();
-    let y: Vec<f32> = cast(&d, DType::U32, DType::F32, &u);
-    assert_eq!(y, u.iter().map(|&v| v as f32).collect::<Vec<_>>());
-    let y: Vec<i64> = cast(&d, DType::U32, DType::I64, &u);
-    assert_eq!(y, u.iter().map(|&v| v as i64).collect::<Vec<_>>());
-    let y: Vec<u8> = cast(&d, DType::U32, DType::U8, &u);
-    assert_eq!(y, u.iter().map(|&v| v as u8).collect::<Vec<_>>());
 }
 
 #[test]
@@ -480,12 +306,12 @@ fn comparisons_with_nan() {
         [1.0, f32::NAN, f32::NAN, 0.0],
         [f32::NAN, 1.0, f32::NAN, -0.0],
     );
-    let compare = |op| zip::<f32, u8>(&d, op, DType::F32, &a, &b);
+    let compare = |op| binary::<f32, u8>(&d, op, DType::F32, &a, &b);
     assert_eq!(compare("eq"), [0, 0, 0, 1]);
     assert_eq!(compare("ne"), [1, 1, 1, 0]);
     assert_eq!(compare("le"), [0, 0, 0, 1]);
     assert_eq!(compare("gt"), [0, 0, 0, 0]);
-    let y: Vec<f32> = zip(&d, "bmaximum", DType::F32, &a, &b);
+    let y: Vec<f32> = binary(&d, "bmaximum", DType::F32, &a, &b);
     assert!(y[0] == 1.0 && y[1].is_nan() && y[2].is_nan());
     for op in [
         "uexp",
@@ -500,7 +326,7 @@ fn comparisons_with_nan() {
         "ugelu_erf",
         "uround",
     ] {
-        let y = map(&d, op, DType::F32, &[f32::NAN, -f32::NAN], [0.0; 2]);
+        let y = unary(&d, op, DType::F32, &[f32::NAN, -f32::NAN], [0.0; 2]);
         assert!(y.iter().all(|v| v.is_nan()), "{op}: {y:?}");
     }
 }

@@ -21,7 +21,7 @@ fn check(d: &Device, dtype: DType, x: &Table, taps: [usize; 2], stride: [usize; 
                 .iter()
                 .fold(first, |a, v| if a < *v { *v } else { a }),
         );
-        // The factor of integers is truncated, as on the CPU.
+        // The averaging factor of integers is truncated, as on the CPU.
         sums.push(match dtype.is_float() {
             true => sum / area,
             false if area == 1.0 => sum,
@@ -84,7 +84,7 @@ fn windows_and_layouts() {
 }
 
 #[test]
-fn numbers_that_are_none() {
+fn nan_and_infinities() {
     let d = device();
     let (nan, inf) = (f64::NAN, f64::INFINITY);
     let rows = [

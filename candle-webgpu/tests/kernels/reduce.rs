@@ -113,7 +113,7 @@ fn long_rows_and_columns() {
                 let n: usize = dims.iter().product();
                 let mut data = whole(dtype, 5, n, 100);
                 if op == "sum" {
-                    // Few ones: exact in bf16, and no wrap in u8.
+                    // Few ones: exact in bf16, and no wrapping in u8.
                     data = (0..n).map(|i| f64::from(u8::from(i % 1009 == 3))).collect();
                 }
                 check(op, &Table::new(&d, dtype, dims, &data), &[dim]);
@@ -151,7 +151,7 @@ fn float_sums_are_close() {
 }
 
 #[test]
-fn nan_counts_only_in_front() {
+fn nan_wins_only_if_first() {
     let d = device();
     for n in [5, 300, 70_000] {
         for at in [0, 1, n / 2, n - 1] {
@@ -168,7 +168,7 @@ fn nan_counts_only_in_front() {
 }
 
 #[test]
-fn nothing_to_fold() {
+fn nothing_to_reduce() {
     let d = device();
     let x = Table::new(&d, DType::F32, &[2, 0, 3], &[]);
     let y = d.reduce("sum", x.view(), &[1]).unwrap();
@@ -181,7 +181,7 @@ fn nothing_to_fold() {
         d.reduce("max", x.view(), &[9]),
         Err(Error::Invalid { .. })
     ));
-    // Along a dim with elements, too, if the others have none: so does the CPU.
+    // Also along a dim with elements if the others have none, as on the CPU.
     assert!(matches!(
         d.reduce("max", x.view(), &[0]),
         Err(Error::Invalid { .. })

@@ -1,11 +1,11 @@
-//! Loops of more rounds than llvmpipe runs: it leaves out what comes after 65,535 of an invocation.
+//! Loops of more rounds than llvmpipe runs: it stops an invocation's loop after 65,535.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use candle_webgpu::{DType, Device, Value, View};
 
 const LONG: usize = 1 << 22;
 
-/// A value of ones, seen as a matrix.
+/// A matrix of ones.
 fn matrix<'a>(value: &'a Value, dims: &'a [usize; 2], strides: &'a [usize; 2]) -> View<'a> {
     View::new("test", value, DType::F32, (dims, strides, 0)).unwrap()
 }
@@ -43,7 +43,7 @@ fn a_column_of_many_ids() {
     assert_eq!(floats(&d, &sum), [IDS as f32]);
 }
 
-/// So many sums that each is a thread's.
+/// So many sums that each thread computes one.
 #[test]
 fn sums_of_many_rows() {
     const DIMS: [usize; 2] = [70_000, 8200];

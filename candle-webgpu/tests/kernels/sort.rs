@@ -89,7 +89,7 @@ fn odd_floats() {
 }
 
 #[test]
-fn wide_integers() {
+fn integers_of_64_bits() {
     let d = device();
     let data: Vec<i64> = (0..3000_u64)
         .map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64 >> (i % 40))

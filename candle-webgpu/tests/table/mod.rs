@@ -1,4 +1,4 @@
-//! A tensor of any dtype in host and device memory, seen through any strides. Values are f64 on the host.
+//! A tensor of any dtype in host and device memory, with any strides. Values are f64 on the host.
 #![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -18,6 +18,8 @@ pub const ALL: [DType; 10] = [
     DType::I32,
     DType::I64,
 ];
+
+pub const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 
 pub fn device() -> Device {
     Device::new(0).expect("an adapter (a software one will do)")
@@ -62,7 +64,7 @@ pub fn decode(dtype: DType, bytes: &[u8]) -> Vec<f64> {
 /// Small whole numbers, negative ones where the dtype has them: exact in every dtype.
 pub fn whole(dtype: DType, seed: u64, n: usize, most: u64) -> Vec<f64> {
     let signed = !matches!(dtype, DType::U8 | DType::U32);
-    // f8e4m3 has the whole numbers up to 16: their sums fit as well.
+    // f8e4m3 is exact up to 16, so small sums are, too.
     let most = if dtype == DType::F8E4M3 {
         most.min(2)
     } else {
@@ -87,7 +89,27 @@ pub fn whole(dtype: DType, seed: u64, n: usize, most: u64) -> Vec<f64> {
         .collect()
 }
 
-/// A strided view and the memory it shows.
+/// Pseudorandom numbers in -1..1.
+pub fn noise(seed: u64, n: usize) -> Vec<f64> {
+    let one = |i: u64| {
+        let mut x = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed.wrapping_mul(0xd134_2543);
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (x >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    };
+    (0..n as u64).map(one).collect()
+}
+
+/// The machine epsilon of a dtype.
+pub fn epsilon(dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => 1.0 / 1024.0,
+        DType::Bf16 => 1.0 / 128.0,
+        _ => f64::from(f32::EPSILON),
+    }
+}
+
+/// A strided view and its memory.
 pub struct Table {
     pub value: Value,
     pub host: Vec<f64>,
@@ -123,6 +145,34 @@ impl Table {
         )
     }
 
+    /// Noise with the dims in the order of `order`, outermost first; each innermost row is followed by a gap of `gap` elements.
+    pub fn noise(
+        d: &Device,
+        dtype: DType,
+        seed: u64,
+        dims: &[usize],
+        (order, gap, offset): (&[usize], usize, usize),
+    ) -> Self {
+        let mut strides = vec![0; dims.len()];
+        let mut step = 1;
+        for (i, &dim) in order.iter().rev().enumerate() {
+            strides[dim] = step;
+            step *= dims[dim] + if i == 0 { gap } else { 0 };
+        }
+        let data = noise(seed, offset + step);
+        Table {
+            dims: dims.to_vec(),
+            strides,
+            offset,
+            ..Self::new(d, dtype, &[data.len()], &data)
+        }
+    }
+
+    pub fn contiguous(d: &Device, dtype: DType, seed: u64, dims: &[usize]) -> Self {
+        let order: Vec<usize> = (0..dims.len()).collect();
+        Self::noise(d, dtype, seed, dims, (&order, 0, 0))
+    }
+
     pub fn transposed(mut self, a: usize, b: usize) -> Self {
         self.dims.swap(a, b);
         self.strides.swap(a, b);
@@ -150,6 +200,22 @@ impl Table {
         let at: usize = index.iter().zip(&self.strides).map(|(i, s)| i * s).sum();
         self.host[self.offset + at]
     }
+
+    /// The logical elements in order.
+    pub fn elements(&self) -> Vec<f64> {
+        let count: usize = self.dims.iter().product();
+        let mut index = vec![0; self.dims.len()];
+        (0..count)
+            .map(|i| {
+                let mut rest = i;
+                for (at, size) in index.iter_mut().zip(&self.dims).rev() {
+                    *at = rest % size;
+                    rest /= size;
+                }
+                self.at(&index)
+            })
+            .collect()
+    }
 }
 
 /// All indices of `dims` in row-major order.
@@ -170,4 +236,13 @@ pub fn indices(dims: &[usize]) -> Vec<Vec<usize>> {
 
 pub fn read(d: &Device, dtype: DType, value: &Value) -> Vec<f64> {
     decode(dtype, &d.read(value, 0, value.bytes()).unwrap())
+}
+
+/// `bound(i)` is the largest error that element i may have.
+pub fn close(what: &str, got: &[f64], expected: &[f64], bound: impl Fn(usize) -> f64) {
+    assert_eq!(got.len(), expected.len(), "{what}");
+    for (i, (g, e)) in got.iter().zip(expected).enumerate() {
+        let fine = g == e || (g - e).abs() <= bound(i) || (g.is_nan() && e.is_nan());
+        assert!(fine, "{what}: element {i} is {g}, not {e}");
+    }
 }

@@ -1,4 +1,4 @@
-//! Attention as candle-transformers' models have it, which the rule `attention` makes into one kernel.
+//! Attention as in candle-transformers' models, which the rule `attention` fuses into one kernel.
 
 use candle_core::{DType, Device, Tensor};
 
@@ -8,13 +8,13 @@ use crate::graph::Call;
 use crate::input::{tensor, Fill};
 use crate::op::named;
 
-/// A leaf of numbers within 2.
+/// A leaf of numbers of magnitude at most 2.
 pub fn small(d: &mut Drawer, dtype: DType, dims: &[usize]) -> Option<usize> {
     let seed = d.rng.next();
     Some(d.leaf(tensor(dtype, dims, seed, Fill::Small).ok()?))
 }
 
-/// (b, n, t, d) of numbers within 2; now and then as a projection leaves it, (b, t, n, d) seen across.
+/// (b, n, t, d) of numbers of magnitude at most 2; sometimes, as after a projection, a transposed (b, t, n, d).
 fn heads(d: &mut Drawer, dtype: DType, [b, n, t, width]: [usize; 4]) -> Option<usize> {
     let across = d.chance(50);
     let dims = match across {
@@ -47,7 +47,7 @@ pub fn scaled(d: &mut Drawer, x: usize, by: f64) -> Option<usize> {
     d.push(named("affine")?, affine).ok()?
 }
 
-/// Queries see the keys up to their own place; what they do not is -inf, put in the place of scores or added to them.
+/// A causal mask: -inf replaces the scores of later keys, or is added to them.
 fn masked(d: &mut Drawer, scores: usize) -> Option<usize> {
     let (dims, dtype) = (d.dims_of(scores), d.dtype_of(scores));
     let (i, j) = (dims[2], dims[3]);
@@ -69,8 +69,8 @@ fn masked(d: &mut Drawer, scores: usize) -> Option<usize> {
     d.call("where_cond", vec![marks, low, scores], vec![])
 }
 
-/// How far the rule's results may be from those of its ops: sums have another order, and where scores are rounded to f16 or
-/// bf16, the kernels do not (docs/fusion.md).
+/// How far the rule's results may differ from those of its ops: sums have another order, and the kernels do not round
+/// scores to f16 or bf16 (docs/fusion.md).
 fn bound(dtype: DType) -> Bound {
     let abs = match dtype {
         DType::F32 => ATTENTION.abs,

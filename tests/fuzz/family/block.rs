@@ -1,5 +1,5 @@
-//! Runs of ops as transformers have them, of which rules of the recorder make fewer: the lazy run has them at work where nothing
-//! holds what is in between.
+//! Runs of ops as in transformers, which fusion rules rewrite: they fire in the lazy run if nothing holds the
+//! intermediate results.
 
 use candle_core::DType;
 
@@ -7,9 +7,10 @@ use super::attention::{attention, scaled, small};
 use crate::bound::{Bound, EXACT, SOFTMAX};
 use crate::draw::{call, Drawer};
 use crate::graph::Call;
-use crate::op::{named, Wants};
+use crate::op::named;
+use crate::ops::Wants;
 
-/// One of them; None where its operands could not be drawn.
+/// One of them; None if its operands could not be drawn.
 pub fn block(d: &mut Drawer, dtype: DType) -> Option<usize> {
     d.wants = Wants::Calm;
     let first = d.graph.nodes.len();
@@ -22,7 +23,7 @@ pub fn block(d: &mut Drawer, dtype: DType) -> Option<usize> {
         6 if d.is_large() => long(d, dtype),
         _ => attention(d, dtype),
     };
-    // Mostly nobody holds what is in between.
+    // Usually nothing holds the intermediate results.
     if d.chance(75) {
         let end = last.unwrap_or(d.graph.nodes.len());
         let inner = d.graph.nodes.iter_mut().take(end).skip(first);
@@ -31,14 +32,14 @@ pub fn block(d: &mut Drawer, dtype: DType) -> Option<usize> {
     last
 }
 
-/// Products of the same rows, silu and multiply, a sum and its norm.
+/// Matmuls of the same rows, silu and multiply, a sum and its norm.
 fn mlp(d: &mut Drawer, dtype: DType) -> Option<usize> {
     let (m, k) = (d.between(1, 9), 8 * d.between(1, 12));
     let n = d.one_of(&[1, 4, 4, 4]) * d.between(1, 12);
-    // Products stay about 1.
+    // Results stay near 1.
     let x = small(d, dtype, &[m, k])?;
     let x = scaled(d, x, 1. / (k as f64).sqrt())?;
-    // Two of them, not one twice.
+    // Two different ones.
     let weights = [small(d, dtype, &[n, k])?, small(d, dtype, &[n, k])?];
     let residual = d.of(dtype, &[m, n])?;
     let alpha = d.of(dtype, &[n])?;
@@ -60,7 +61,7 @@ fn mlp(d: &mut Drawer, dtype: DType) -> Option<usize> {
     d.push(named("rms_norm")?, norm).ok()?
 }
 
-/// A row, its norm and one to three products of that.
+/// A row, its norm and one to three matmuls of the norm.
 fn normed(d: &mut Drawer, dtype: DType) -> Option<usize> {
     let k = 8 * d.between(1, 40);
     let x = small(d, dtype, &[1, k])?;
@@ -75,8 +76,9 @@ fn normed(d: &mut Drawer, dtype: DType) -> Option<usize> {
         let n = d.between(1, 40);
         let w = small(d, dtype, &[n, k])?;
         let y = d.call("matmul_t", vec![x, w], vec![])?;
-        // The rule does not round the norm: by u h / sqrt(3) each, where squares of h add up to 4 k at most. Six standard
-        // deviations with weights within 2, and as much for what is rounded of sums within 8 sqrt(k).
+        // The rule does not round the norm; its ops do, by u h / sqrt(3) each, where the squares of h add up to at most
+        // 4 k. The bound is six standard deviations for weights of magnitude at most 2, and as much for the rounding of
+        // sums of magnitude at most 8 sqrt(k).
         let u = match dtype {
             DType::F16 => 1. / 2048.,
             DType::BF16 => 1. / 256.,
@@ -89,7 +91,7 @@ fn normed(d: &mut Drawer, dtype: DType) -> Option<usize> {
     last
 }
 
-/// Queries and keys are turned, and keys and values go behind those of a cache.
+/// rope of queries and keys; keys and values are appended to a cache.
 fn heads(d: &mut Drawer, dtype: DType) -> Option<usize> {
     let (g, t, dim) = (d.between(1, 3), d.between(1, 3), 4 * d.between(1, 4));
     let (past, each) = (d.between(1, 9), d.between(1, 3));
@@ -101,14 +103,14 @@ fn heads(d: &mut Drawer, dtype: DType) -> Option<usize> {
         d.of(dtype, &[1, g, past, dim])?,
         d.of(dtype, &[1, g, past, dim])?,
     ];
-    let turn = |x| vec![x, angles[0], angles[1]];
-    d.call("rope", turn(q), vec![])?;
-    let k = d.call("rope", turn(k), vec![])?;
+    let rope = |x| vec![x, angles[0], angles[1]];
+    d.call("rope", rope(q), vec![])?;
+    let k = d.call("rope", rope(k), vec![])?;
     d.call("cat", vec![caches[0], k], vec![2])?;
     d.call("cat", vec![caches[1], v], vec![2])
 }
 
-/// A copy that transposes, through tiles of whole quads.
+/// A transposing copy, in tiles of whole quads.
 fn across(d: &mut Drawer, dtype: DType) -> Option<usize> {
     let dims = [d.between(1, 2), 4 * d.between(4, 10), 4 * d.between(4, 10)];
     let x = small(d, dtype, &dims)?;
@@ -116,12 +118,12 @@ fn across(d: &mut Drawer, dtype: DType) -> Option<usize> {
     d.call("force_contiguous", vec![x], vec![])
 }
 
-/// Softmax of rows that are cut into chunks, in graphs whose tensors may be so large.
+/// Softmax of rows long enough to be split, in graphs with large tensors.
 fn long(d: &mut Drawer, dtype: DType) -> Option<usize> {
     let dims = [d.between(1, 2), 3 * 8192 + d.between(0, 9)];
     let x = small(d, dtype, &dims)?;
     let y = d.call("softmax_last_dim", vec![x], vec![])?;
-    // Both are this far from the CPU's at most.
+    // Each differs from the CPU's by at most this.
     d.graph.nodes[y].near = Some(Bound {
         abs: 2. * SOFTMAX.abs,
         rel: 2. * SOFTMAX.rel,

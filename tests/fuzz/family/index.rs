@@ -1,4 +1,4 @@
-//! Ids that are tensors, and ops that write in place.
+//! Ops with tensors of ids, and in-place ops.
 
 use candle_core::DType;
 
@@ -52,7 +52,7 @@ pub fn slice(d: &mut Drawer, dtype: DType) -> Drawn {
     part(d, x)
 }
 
-/// A source that fits into `x` along a dim.
+/// A source that fits in `x` along a dim.
 fn part(d: &mut Drawer, x: usize) -> Drawn {
     let (at, mut dims) = (axis(d, x), d.dims_of(x));
     let start = d.between(0, dims[at] - 1);
@@ -61,7 +61,7 @@ fn part(d: &mut Drawer, x: usize) -> Drawn {
     Some(call(vec![x, src], vec![at, start]))
 }
 
-/// A node with a storage of its own, with elements in it.
+/// A nonempty node with its own storage.
 fn mine(d: &mut Drawer, dtype: DType) -> Option<usize> {
     full(d, dtype, 1)?;
     d.owned(dtype, |dims| !dims.is_empty() && !dims.contains(&0))

@@ -1,4 +1,4 @@
-//! Products of matrices, convolutions, pools, new sizes of images.
+//! Matmul, convolution, pooling and upsampling.
 
 use candle_core::DType;
 
@@ -7,7 +7,7 @@ use crate::draw::{call, Drawer};
 
 const EDGES: [usize; 12] = [1, 2, 3, 4, 5, 8, 9, 16, 17, 33, 64, 65];
 
-/// An m x k matrix or a batch of them (the CPU takes no more than two dims of batches), and n.
+/// An m x k matrix or a batch of them (the CPU supports at most two batch dims), and n.
 fn left(d: &mut Drawer, dtype: DType) -> Option<(usize, Vec<usize>, usize)> {
     let mut dims: Vec<usize> = (0..d.between(0, 2)).map(|_| d.between(1, 3)).collect();
     dims.extend([d.one_of(&EDGES), d.one_of(&EDGES)]);
@@ -30,12 +30,12 @@ pub fn matmul_t(d: &mut Drawer, dtype: DType) -> Drawn {
     Some(call(vec![a, d.of(dtype, &dims)?], vec![]))
 }
 
-/// Batches of 1 or none on one side.
-pub fn shared(d: &mut Drawer, dtype: DType) -> Drawn {
+/// Batch dims of 1, or none, on one side.
+pub fn broadcasted(d: &mut Drawer, dtype: DType) -> Drawn {
     let (a, dims, n) = left(d, dtype)?;
     let (batch, matrix) = dims.split_at(dims.len() - 2);
-    let cut = d.between(0, batch.len());
-    let mut dims: Vec<usize> = batch[cut..].to_vec();
+    let skip = d.between(0, batch.len());
+    let mut dims: Vec<usize> = batch[skip..].to_vec();
     for b in &mut dims {
         if d.chance(50) {
             *b = 1;
@@ -45,7 +45,7 @@ pub fn shared(d: &mut Drawer, dtype: DType) -> Drawn {
     Some(call(vec![a, d.of(dtype, &dims)?], vec![]))
 }
 
-/// Batch, channels and `rank` lengths; some image that is there or a new one.
+/// Batch, channels and `rank` lengths: an existing image or a new one.
 fn image(d: &mut Drawer, dtype: DType, rank: usize) -> Option<(usize, Vec<usize>)> {
     let mut dims = vec![d.between(1, 3), d.between(1, 6)];
     dims.extend((0..rank).map(|_| d.between(1, 12)));
@@ -60,7 +60,7 @@ struct Window {
     dilation: usize,
 }
 
-/// A window that fits into the shortest length.
+/// A window that fits in the shortest length.
 fn window(d: &mut Drawer, lengths: &[usize]) -> Window {
     let (padding, dilation) = (d.between(0, 2), d.one_of(&[1, 1, 2]));
     let shortest = lengths.iter().min().copied().unwrap_or(1) + 2 * padding;
@@ -101,7 +101,7 @@ fn transposed(d: &mut Drawer, dtype: DType, rank: usize) -> Drawn {
     let (x, dims) = image(d, dtype, rank)?;
     let (taps, stride, dilation) = (d.between(1, 4), d.between(1, 3), d.one_of(&[1, 1, 2]));
     let reach = (taps - 1) * dilation;
-    // At least one element is left.
+    // At least one element remains.
     let (padding, more) = (d.between(0, reach / 2), d.between(0, stride - 1));
     let mut weights = vec![dims[1], d.between(1, 4)];
     weights.extend(vec![taps; rank]);
@@ -112,11 +112,11 @@ fn transposed(d: &mut Drawer, dtype: DType, rank: usize) -> Drawn {
     ))
 }
 
-pub fn back1d(d: &mut Drawer, dtype: DType) -> Drawn {
+pub fn transposed1d(d: &mut Drawer, dtype: DType) -> Drawn {
     transposed(d, dtype, 1)
 }
 
-pub fn back2d(d: &mut Drawer, dtype: DType) -> Drawn {
+pub fn transposed2d(d: &mut Drawer, dtype: DType) -> Drawn {
     transposed(d, dtype, 2)
 }
 
@@ -129,12 +129,12 @@ pub fn pool(d: &mut Drawer, dtype: DType) -> Drawn {
     ))
 }
 
-pub fn longer(d: &mut Drawer, dtype: DType) -> Drawn {
+pub fn upsample1d(d: &mut Drawer, dtype: DType) -> Drawn {
     let (x, _) = image(d, dtype, 1)?;
     Some(call(vec![x], vec![d.between(1, 20)]))
 }
 
-pub fn larger(d: &mut Drawer, dtype: DType) -> Drawn {
+pub fn upsample2d(d: &mut Drawer, dtype: DType) -> Drawn {
     let (x, _) = image(d, dtype, 2)?;
     Some(call(vec![x], vec![d.between(1, 20), d.between(1, 20)]))
 }

@@ -18,13 +18,14 @@ use crate::input::{ALL, WHOLES};
 
 type Drawn = Option<Call>;
 
-/// Anything with a dim to go along; a winner of nothing is an error on both sides, and so is drawn, too.
+/// A node, possibly empty, with at least `least` dims.
 fn ranked(d: &mut Drawer, dtype: DType, least: usize) -> Option<usize> {
     let rank = d.between(least, 5.max(least));
     let dims = d.dims(rank);
     d.some(dtype, |dims| dims.len() >= least, dims)
 }
 
+/// A nonempty node with at least `least` dims.
 fn full(d: &mut Drawer, dtype: DType, least: usize) -> Option<usize> {
     let rank = d.between(least, 5.max(least));
     let dims: Vec<usize> = d.dims(rank).iter().map(|&n| n.max(1)).collect();
@@ -41,7 +42,7 @@ fn axis(d: &mut Drawer, node: usize) -> usize {
 }
 
 /// One operand of any shape.
-pub fn map(d: &mut Drawer, dtype: DType) -> Drawn {
+pub fn unary(d: &mut Drawer, dtype: DType) -> Drawn {
     Some(call(vec![d.any(dtype)?], vec![]))
 }
 
@@ -49,7 +50,7 @@ pub fn power(d: &mut Drawer, dtype: DType) -> Drawn {
     let e = d.one_of(&[0., 1., 2., 3., 0.5, -1., -2., -0.5, 0.25, 1.5]);
     Some(Call {
         f: vec![e],
-        ..map(d, dtype)?
+        ..unary(d, dtype)?
     })
 }
 
@@ -64,7 +65,7 @@ pub fn scalars(d: &mut Drawer, dtype: DType) -> Drawn {
     };
     Some(Call {
         f,
-        ..map(d, dtype)?
+        ..unary(d, dtype)?
     })
 }
 
@@ -75,7 +76,7 @@ pub fn clamp(d: &mut Drawer, dtype: DType) -> Drawn {
     };
     Some(Call {
         f,
-        ..map(d, dtype)?
+        ..unary(d, dtype)?
     })
 }
 
@@ -83,11 +84,11 @@ pub fn cast(d: &mut Drawer, dtype: DType) -> Drawn {
     let to = d.one_of(&ALL);
     Some(Call {
         to,
-        ..map(d, dtype)?
+        ..unary(d, dtype)?
     })
 }
 
-pub fn pair(d: &mut Drawer, dtype: DType) -> Drawn {
+pub fn binary(d: &mut Drawer, dtype: DType) -> Drawn {
     let a = d.any(dtype)?;
     let dims = d.dims_of(a);
     let b = d.of(dtype, &dims)?;
@@ -95,11 +96,11 @@ pub fn pair(d: &mut Drawer, dtype: DType) -> Drawn {
 }
 
 /// Dims that broadcast with those of a node.
-pub fn spread(d: &mut Drawer, dtype: DType) -> Drawn {
+pub fn broadcast(d: &mut Drawer, dtype: DType) -> Drawn {
     let a = d.any(dtype)?;
     let mut dims = d.dims_of(a);
-    let cut = d.between(0, dims.len());
-    dims.drain(..cut);
+    let skip = d.between(0, dims.len());
+    dims.drain(..skip);
     for n in &mut dims {
         if d.chance(40) {
             *n = 1;
@@ -110,7 +111,7 @@ pub fn spread(d: &mut Drawer, dtype: DType) -> Drawn {
     Some(call(args, vec![]))
 }
 
-pub fn choose(d: &mut Drawer, dtype: DType) -> Drawn {
+pub fn where_cond(d: &mut Drawer, dtype: DType) -> Drawn {
     let a = d.any(dtype)?;
     let dims = d.dims_of(a);
     let kind = d.one_of(&WHOLES);
@@ -133,15 +134,11 @@ pub fn dims(d: &mut Drawer, dtype: DType) -> Drawn {
     Some(call(vec![x], set))
 }
 
-pub fn order(d: &mut Drawer, dtype: DType) -> Drawn {
+pub fn nonempty(d: &mut Drawer, dtype: DType) -> Drawn {
     Some(call(vec![full(d, dtype, 1)?], vec![]))
 }
 
-pub fn rows(d: &mut Drawer, dtype: DType) -> Drawn {
-    order(d, dtype)
-}
-
-/// A factorisation of the count.
+/// A random factorisation of the element count.
 pub fn reshape(d: &mut Drawer, dtype: DType) -> Drawn {
     let x = d.any(dtype)?;
     let mut rest: usize = d.dims_of(x).iter().product();
@@ -173,7 +170,7 @@ pub fn narrow(d: &mut Drawer, dtype: DType) -> Drawn {
     Some(call(vec![x], vec![at, start, len]))
 }
 
-pub fn two(d: &mut Drawer, dtype: DType) -> Drawn {
+pub fn transpose(d: &mut Drawer, dtype: DType) -> Drawn {
     let x = ranked(d, dtype, 2)?;
     Some(call(vec![x], vec![axis(d, x), axis(d, x)]))
 }
@@ -188,7 +185,7 @@ pub fn permute(d: &mut Drawer, dtype: DType) -> Drawn {
     Some(call(vec![x], order))
 }
 
-pub fn widen(d: &mut Drawer, dtype: DType) -> Drawn {
+pub fn broadcast_as(d: &mut Drawer, dtype: DType) -> Drawn {
     let x = d.any(dtype)?;
     let mut dims = d.dims_of(x);
     for n in dims.iter_mut().filter(|n| **n == 1) {
@@ -200,7 +197,7 @@ pub fn widen(d: &mut Drawer, dtype: DType) -> Drawn {
     Some(call(vec![x], dims))
 }
 
-pub fn gap(d: &mut Drawer, dtype: DType) -> Drawn {
+pub fn unsqueeze(d: &mut Drawer, dtype: DType) -> Drawn {
     let x = d.some(dtype, |dims| dims.len() < 5, vec![3, 4])?;
     let rank = d.dims_of(x).len();
     Some(call(vec![x], vec![d.between(0, rank)]))

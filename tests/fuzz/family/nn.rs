@@ -7,7 +7,7 @@ use crate::draw::{call, Drawer};
 use crate::graph::Call;
 
 /// Rows and a weight for each column.
-pub fn weighed(d: &mut Drawer, dtype: DType) -> Drawn {
+pub fn rms_norm(d: &mut Drawer, dtype: DType) -> Drawn {
     let x = full(d, dtype, 1)?;
     let n = *d.dims_of(x).last()?;
     let alpha = d.of(dtype, &[n])?;
@@ -17,8 +17,8 @@ pub fn weighed(d: &mut Drawer, dtype: DType) -> Drawn {
     })
 }
 
-pub fn shifted(d: &mut Drawer, dtype: DType) -> Drawn {
-    let mut drawn = weighed(d, dtype)?;
+pub fn layer_norm(d: &mut Drawer, dtype: DType) -> Drawn {
+    let mut drawn = rms_norm(d, dtype)?;
     let dims = d.dims_of(drawn.args[1]);
     drawn.args.push(d.of(dtype, &dims)?);
     Some(drawn)

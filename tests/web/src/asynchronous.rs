@@ -1,4 +1,4 @@
-//! Reading back without suspending, as a page without JSPI does it. Natively tests/readback.rs does the same.
+//! Readbacks without suspension, for pages without JSPI. tests/readback.rs does the same natively.
 
 use anyhow::{ensure, Context, Result};
 use candle_core::quantized::{GgmlDType, QTensor};
@@ -44,7 +44,7 @@ pub async fn check(device: &Device) -> Result<()> {
         ensure!(same, "data_async of {dtype:?}");
     }
 
-    // A fault is told once, by whichever readback is next.
+    // Whichever readback is next reports a fault, once.
     let wrong = x.index_select(&Tensor::new(&[9u32], device)?, 0)?;
     let error = wrong.to_device_async(&Device::Cpu).await.err();
     let error = error
@@ -53,10 +53,10 @@ pub async fn check(device: &Device) -> Result<()> {
     ensure!(error.contains('9'), "{error}");
     device.synchronize_async().await?;
 
-    // What blocks says what to await.
-    let refused = |error: Option<candle_core::Error>, twin: &str| {
+    // The error of a blocking call names the async one.
+    let refused = |error: Option<candle_core::Error>, name: &str| {
         let error = error.map(|e| e.to_string()).unwrap_or_default();
-        ensure!(error.contains(twin), "{error:?} does not name {twin}");
+        ensure!(error.contains(name), "{error:?} does not name {name}");
         Ok(())
     };
     refused(x.to_vec3::<u32>().err(), "to_vec3_async")?;
@@ -65,7 +65,7 @@ pub async fn check(device: &Device) -> Result<()> {
     refused(Device::new_webgpu(0).err(), "new_webgpu_async")?;
     let blocks = QTensor::quantize_onto(&source, GgmlDType::Q4_0, device)?;
     refused(blocks.data().map(|_| ()).err(), "data_async")?;
-    // And does no harm.
+    // It has no other effect.
     ensure!(x.i((0, 0, 1))?.to_scalar_async::<u32>().await? == 1);
     Ok(())
 }

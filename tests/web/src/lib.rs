@@ -1,6 +1,5 @@
-//! The conformance suite in a browser: the cases of tests/conformance as they are, each below an export that suspends
-//! (JSPI) where it reads back; the calls that need no suspending; and the text of every shader, for the browser to
-//! compile.
+//! The conformance suite in a browser: the cases of tests/conformance, run by an export that suspends (JSPI) during
+//! readbacks; the calls that do not suspend; and the text of every shader, for the browser to compile.
 #![cfg(target_arch = "wasm32")]
 #![allow(
     deprecated,
@@ -26,7 +25,7 @@ use wasm_bindgen::JsError;
 
 type Result<T> = std::result::Result<T, JsError>;
 
-/// What needs threads, or a process of its own with a lower limit of bindings: a browser has neither.
+/// Cases that need threads, or a process with a lower binding limit: a browser has neither.
 const NATIVE: [&str; 2] = ["upstream/concurrent_readback", "large/"];
 
 struct Opened {
@@ -43,7 +42,7 @@ fn opened() -> Result<Rc<Opened>> {
     opened.ok_or_else(|| JsError::new("the suite is not open"))
 }
 
-/// Makes the device; gives the names of the cases.
+/// Creates the device; returns the names of the cases.
 #[wasm_bindgen]
 pub async fn open() -> Result<Array> {
     console_error_panic_hook::set_once();
@@ -53,7 +52,7 @@ pub async fn open() -> Result<Array> {
     let names = cases.iter().map(|c| JsString::from(c.name.as_str()));
     let names = names.collect();
     let opened = Rc::new(Opened { device, cases });
-    // Opened twice: the first stays.
+    // If opened twice, the first device stays.
     let _ = OPENED.with(|cell| cell.set(opened));
     Ok(names)
 }
@@ -70,7 +69,7 @@ pub fn known_failure(case: &str) -> Result<Option<String>> {
     Ok(known::reason(&adapter()?, case).map(str::to_string))
 }
 
-/// Runs a case; gives the greatest difference of floats.
+/// Runs a case; returns the greatest difference of floats.
 #[wasm_bindgen(jspi)]
 pub fn run(index: usize) -> Result<f64> {
     let opened = opened()?;
@@ -82,7 +81,7 @@ pub fn run(index: usize) -> Result<f64> {
     Ok(bound::WORST.get())
 }
 
-/// What needs no suspending: the calls to await, and the errors of those that block.
+/// Runs what needs no suspension: the async calls, and the errors of blocking ones.
 #[wasm_bindgen]
 pub async fn run_asynchronous() -> Result<()> {
     let opened = opened()?;
@@ -90,7 +89,7 @@ pub async fn run_asynchronous() -> Result<()> {
     done.map_err(|e| JsError::new(&format!("{e:#}")))
 }
 
-/// Names and texts of all shaders that this device can be asked for, in turn.
+/// Names and texts, alternating, of all shaders that this device may need.
 #[wasm_bindgen]
 pub fn shaders() -> Result<Array> {
     let opened = opened()?;

@@ -1,14 +1,13 @@
-//! Seeded inputs and the layouts in which the device meets them.
+//! Seeded inputs and their layouts.
 
 use anyhow::Result;
 use candle_core::{DType, Device, Tensor};
 
-use crate::bound::{close, Bound};
+use super::bound::{close, Bound};
 
 pub const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 pub const INTS: [DType; 3] = [DType::U8, DType::U32, DType::I64];
-/// Every dtype of numbers with a fraction, and every one of whole numbers; the shorter lists above are those
-/// of fused ops and of ids.
+/// All float dtypes and all integer dtypes; the shorter lists above are those of fused ops and of ids.
 pub const REALS: [DType; 5] = [
     DType::F32,
     DType::F16,
@@ -30,7 +29,7 @@ pub const ALL: [DType; 10] = [
     DType::I64,
 ];
 
-/// SplitMix64: small, and the same everywhere.
+/// SplitMix64: small, and the same on every platform.
 pub struct Rng(u64);
 
 impl Rng {
@@ -56,55 +55,36 @@ impl Rng {
     }
 }
 
-/// What an input holds.
+/// The values of an input.
 #[derive(Clone, Copy, Debug)]
 pub enum Fill {
-    /// Within 2 of zero; small integers.
+    /// Floats from -2 to 2; small integers.
     Small,
-    /// Above 0.05; integers from 1 to 12, so that products with `Large` fit in a u8.
+    /// Floats from 0.05 to 3; integers from 1 to 12, so that products with `Large` fit in a u8.
     Positive,
     /// Integers from 12 to 20.
     Large,
-    /// Zeros of both signs, infinities, NaN, subnormals, the greatest numbers, and ordinary ones.
+    /// Zeros of both signs, infinities, NaN, subnormals, the largest finite numbers, and ordinary ones.
     Special,
-    /// Special without subnormals, which WGSL lets an adapter flush to zero in arithmetic (NVIDIA does): harmless
-    /// in most ops, but a quotient by one, or a product of one with a great number, is then another number.
+    /// Special without subnormals, which WGSL allows an adapter to flush to zero in arithmetic, as NVIDIA does. That is
+    /// harmless in most ops, but not in a division by one or a product of one and a large number.
     Normal,
-    /// Special without infinities and NaN, of magnitudes that sums survive.
+    /// Finite values of magnitudes from 1e-4 to 10.
     Wide,
-    /// Few values, so that many are equal.
+    /// Few different values, so that many are equal.
     Ties,
 }
 
+#[rustfmt::skip]
 const SPECIAL: [f64; 28] = [
-    0.0,
-    -0.0,
-    f64::INFINITY,
-    f64::NEG_INFINITY,
-    f64::NAN,
-    1e-40,
-    -1e-40,
-    6e-8,
-    1.1754943508222875e-38,
-    3.4028234663852886e38,
-    -3.4028234663852886e38,
-    65504.0,
-    -65504.0,
-    0.5,
-    -0.5,
-    1.5,
-    2.5,
-    -2.5,
-    1.0,
-    -1.0,
-    11.5,
-    -11.5,
-    88.5,
-    -88.5,
-    120.0,
-    -120.0,
-    1e-5,
-    300000.7,
+    0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN,
+    // Subnormals of f32 and f16, and the limits of both.
+    1e-40, -1e-40, 6e-8, 1.1754943508222875e-38, 3.4028234663852886e38, -3.4028234663852886e38, 65504.0, -65504.0,
+    // Ties of rounding to whole numbers.
+    0.5, -0.5, 1.5, 2.5, -2.5, 1.0, -1.0, 11.5, -11.5,
+    // Around the limits of exp in f32.
+    88.5, -88.5, 120.0, -120.0,
+    1e-5, 300000.7,
 ];
 
 /// A seeded tensor on the CPU.
@@ -143,7 +123,7 @@ pub fn tensor(dtype: DType, dims: &[usize], seed: u64, fill: Fill) -> Result<Ten
     Ok(t.to_dtype(dtype)?)
 }
 
-/// All bits of the dtype are in use.
+/// Uses all bits of the dtype.
 fn integer(dtype: DType, i: usize, rng: &mut Rng) -> i64 {
     match dtype {
         DType::U8 => [0, 1, 127, 128, 255]
@@ -190,7 +170,7 @@ fn integer(dtype: DType, i: usize, rng: &mut Rng) -> i64 {
 
 type View = fn(Tensor) -> candle_core::Result<Tensor>;
 
-/// How a view lies in its storage.
+/// A view of a storage.
 pub struct Layout {
     pub name: &'static str,
     /// Dims of the storage.
@@ -236,7 +216,7 @@ pub fn named(name: &str) -> &'static Layout {
         .unwrap_or(&LAYOUTS[0])
 }
 
-/// An operand: a storage on the CPU and what is seen of it.
+/// An operand: a storage on the CPU and a view of it.
 #[derive(Clone)]
 pub struct Operand {
     base: Tensor,
@@ -263,11 +243,11 @@ impl Operand {
         Ok((self.view)(self.base.to_device(device)?)?)
     }
 
-    /// As the reference takes it: floats in f64, contiguous.
+    /// For the reference: floats in f64, contiguous.
     pub fn wide(&self) -> Result<Tensor> {
         let t = (self.view)(self.base.clone())?;
         Ok(if t.dtype() == DType::F8E4M3 {
-            // The CPU's cast to f64 calls itself for ever (0.11.1).
+            // The CPU's cast to f64 recurses forever (0.11.1).
             t.to_dtype(DType::F32)?.to_dtype(DType::F64)?
         } else if t.dtype().is_float() {
             t.to_dtype(DType::F64)?.contiguous()?
@@ -277,7 +257,7 @@ impl Operand {
     }
 }
 
-/// `op` of the operands on the device against `op` in f64 on the CPU.
+/// Compares `op` on the device with `op` in f64 on the CPU.
 pub fn check<F>(device: &Device, operands: &[Operand], bound: Bound, op: F) -> Result<()>
 where
     F: Fn(&[Tensor]) -> candle_core::Result<Tensor>,
@@ -290,7 +270,7 @@ where
     close(&op(&wide)?, &op(&here)?, bound)
 }
 
-/// `op` of the operands on the device against `op` on the CPU in the same dtype.
+/// Compares `op` on the device with `op` on the CPU in the same dtype.
 pub fn same<F>(device: &Device, operands: &[Operand], bound: Bound, op: F) -> Result<()>
 where
     F: Fn(&[Tensor]) -> candle_core::Result<Tensor>,
@@ -306,7 +286,7 @@ where
     close(&op(&cpu)?, &op(&here)?, bound)
 }
 
-/// An f32 with an odd last place if places were lost: rounding it again is rounding once.
+/// Rounds to odd, so that rounding the result again equals rounding once.
 fn to_odd(v: f64) -> f32 {
     let near = v as f32;
     let bits = near.to_bits();
@@ -317,8 +297,8 @@ fn to_odd(v: f64) -> f32 {
     f32::from_bits(if away { bits - 1 } else { bits + 1 })
 }
 
-/// The CPU's cast, but where it is not right (0.11.1): from f8e4m3 to f64 it calls itself for ever, and from f64 to
-/// f16 and bf16 it rounds twice or forgets the lower half of the f64.
+/// The CPU's cast, except where it is wrong (0.11.1): from f8e4m3 to f64 it recurses forever, and from f64 to f16 and
+/// bf16 it rounds twice or ignores the lower half of the f64.
 pub fn converted(x: &Tensor, to: DType) -> candle_core::Result<Tensor> {
     match (x.dtype(), x.device()) {
         (DType::F8E4M3, Device::Cpu) => x.to_dtype(DType::F32)?.to_dtype(to),

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use candle_core::Tensor;
 
-use crate::bound::floats;
+use super::bound::floats;
 
 /// The bits of a tensor on the CPU.
 fn bits(t: &Tensor) -> Result<Vec<u8>> {
@@ -17,7 +17,7 @@ fn both_nan(a: &[f64], b: &[f64]) -> Vec<bool> {
     pairs.map(|(a, b)| a.is_nan() && b.is_nan()).collect()
 }
 
-/// How many elements differ, and the first of them; None where all are the same.
+/// How many elements differ, and the first of them; None if all are the same.
 pub fn differ(expected: &Tensor, got: &Tensor) -> Result<Option<String>> {
     let of = |t: &Tensor| (t.dims().to_vec(), t.dtype());
     if of(expected) != of(got) {
@@ -28,7 +28,7 @@ pub fn differ(expected: &Tensor, got: &Tensor) -> Result<Option<String>> {
         return Ok(None);
     }
     let size = expected.dtype().size_in_bytes();
-    // Which NaN a product of two NaN is, is nowhere stated: compilers exchange operands.
+    // The bits of a product of two NaNs are unspecified: compilers swap operands.
     let nan = match expected.dtype().is_float() {
         true => both_nan(&floats(expected)?, &floats(got)?),
         false => vec![false; a.len() / size],
