@@ -164,8 +164,8 @@ fn adapters_that_are_not_there_are_named() {
     };
     let message = said("");
     assert!(
-        message.contains("no WebGPU adapter 99; found: 0: "),
+        message.contains("no WebGPU adapter has index 99; found: 0: "),
         "{message}"
     );
-    assert!(said("any").contains("say `webgpu` for it"));
+    assert!(said("any").contains("use `webgpu`, or unset"));
 }
