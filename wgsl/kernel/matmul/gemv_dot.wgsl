@@ -51,40 +51,9 @@ fn unit_of(w: Matrix, n: u32, c: u32, s: u32) -> u32 { return unit_at(w, n + c, 
 fn y_put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {
     for (var i = 0u; i < count; i++) { y[at + i] = v[i]; }
 }
+struct Params { m: u32, n: u32, k: u32, batch: u32, a_offset: u32, b_offset: u32, a_m: u32, b_n: u32, rounds: u32 }
 // end slots
 
-// The parameters of a fused epilogue; all zero without one.
-struct Epilogue {
-    zero: u32,
-    step: u32, // of a pair: offset of c minus offset of b, in elements
-    scalars: array<vec4<u32>, 2>,
-    reads: array<vec4<u32>, 2>, // of each operand: offset, period in elements, index of the last element of y
-}
-struct Params {
-    m: u32,
-    n: u32,
-    k: u32,
-    batch: u32,
-    groups: u32, // workgroups per block of rows
-    rows: u32, // in a mixture of experts, the number of matrices in b
-    a_offset: u32,
-    b_offset: u32,
-    a_m: u32,
-    a_k: u32,
-    b_k: u32,
-    b_n: u32,
-    dims: vec4<u32>, // batch dims, innermost first
-    a_batch: vec4<u32>,
-    b_batch: vec4<u32>,
-    op: u32,
-    blocks: u32, // blocks of ROWS rows
-    rounds: u32, // column blocks of a workgroup, one after the other
-    epilogue: Epilogue,
-    // For projections, which are matmuls with the same a: the first workgroup of each, then the number of workgroups; for each,
-    // the workgroups per block of rows, n, b_offset and b_n.
-    starts: vec4<u32>,
-    products: array<vec4<u32>, 3>,
-}
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> a: array<A>;
 @group(0) @binding(2) var<storage, read> b: array<B>;

@@ -34,36 +34,9 @@ fn main(
 ) {
     run(Ids(thread), id.y * count.x + id.x);
 }
+struct Params { m: u32, n: u32, k: u32, batch: u32, groups: u32, a_offset: u32, b_offset: u32, a_m: u32, b_n: u32, blocks: u32 }
 // end slots
 
-// The parameters of a fused epilogue; all zero without one.
-struct Epilogue {
-    zero: u32,
-    step: u32, // of a pair: offset of c minus offset of b, in elements
-    scalars: array<vec4<u32>, 2>,
-    reads: array<vec4<u32>, 2>, // of each operand: offset, period in elements, index of the last element of y
-}
-struct Params {
-    m: u32,
-    n: u32,
-    k: u32,
-    batch: u32,
-    groups: u32, // workgroups per block of rows
-    rows: u32, // in a mixture of experts, the number of matrices in b
-    a_offset: u32,
-    b_offset: u32,
-    a_m: u32,
-    a_k: u32,
-    b_k: u32,
-    b_n: u32,
-    dims: vec4<u32>, // batch dims, innermost first
-    a_batch: vec4<u32>,
-    b_batch: vec4<u32>,
-    op: u32,
-    blocks: u32, // blocks of ROWS rows
-    rounds: u32,
-    epilogue: Epilogue,
-}
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> a: array<A>;
 @group(0) @binding(2) var<storage, read> b: array<B>;

@@ -10,36 +10,9 @@ fn a_get(i: u32) -> f32 { return a[i]; }
 fn b_four(row: u32, n: u32) -> vec4<f32> { return b[(row + n) / 4u]; }
 fn y_put(at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
 fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
+struct Params { m: u32, n: u32, k: u32, batch: u32, groups: u32, a_offset: u32, b_offset: u32, a_m: u32, a_k: u32, b_k: u32 }
 // end slots
 
-// The parameters of a fused epilogue; all zero without one.
-struct Epilogue {
-    zero: u32,
-    step: u32, // of a pair: offset of c minus offset of b, in elements
-    scalars: array<vec4<u32>, 2>,
-    reads: array<vec4<u32>, 2>, // of each operand: offset, period in elements, index of the last element of y
-}
-struct Params {
-    m: u32,
-    n: u32,
-    k: u32,
-    batch: u32,
-    groups: u32, // workgroups per matrix
-    rows: u32,
-    a_offset: u32,
-    b_offset: u32,
-    a_m: u32,
-    a_k: u32,
-    b_k: u32,
-    b_n: u32,
-    dims: vec4<u32>, // batch dims, innermost first
-    a_batch: vec4<u32>,
-    b_batch: vec4<u32>,
-    op: u32,
-    blocks: u32,
-    rounds: u32,
-    epilogue: Epilogue,
-}
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> a: array<A>;
 @group(0) @binding(2) var<storage, read> b: array<B>;

@@ -37,39 +37,9 @@ fn main(
 ) {
     run(Ids(thread), id.y * count.x + id.x);
 }
+struct Params { n: u32, k: u32, a_offset: u32, b_offset: u32, b_n: u32, a_batch: vec4<u32> }
 // end slots
 
-// The parameters of a fused epilogue; all zero without one.
-struct Epilogue {
-    zero: u32,
-    step: u32, // of a pair: offset of c minus offset of b, in elements
-    scalars: array<vec4<u32>, 2>,
-    reads: array<vec4<u32>, 2>, // of each operand: offset, period in elements, index of the last element of y
-}
-struct Params {
-    // The parameters of a matmul, or of the first projection, as in gemv_k and gemv_projections.
-    m: u32,
-    n: u32,
-    k: u32,
-    batch: u32,
-    groups: u32,
-    rows: u32,
-    a_offset: u32,
-    b_offset: u32,
-    a_m: u32,
-    a_k: u32,
-    b_k: u32,
-    b_n: u32,
-    dims: vec4<u32>,
-    a_batch: vec4<u32>, // of the norm, as one row has no batch: offset of alpha, bits of eps and of 1 / k
-    b_batch: vec4<u32>,
-    op: u32,
-    blocks: u32,
-    rounds: u32,
-    epilogue: Epilogue,
-    starts: vec4<u32>,
-    products: array<vec4<u32>, 3>,
-}
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> a: array<A>;
 @group(0) @binding(2) var<storage, read> b: array<B>;

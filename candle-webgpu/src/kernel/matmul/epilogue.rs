@@ -58,6 +58,10 @@ impl Params {
     }
 }
 
+/// The parameters in WGSL; and, for kernels of projections, theirs.
+pub(crate) const PARAMS: &str = wgsl!("kernel/matmul/params.wgsl");
+pub(crate) const PARAMS_PROJECTIONS: &str = wgsl!("kernel/matmul/params_projections.wgsl");
+
 /// Kernels that support an epilogue.
 const KERNELS: [&Kernel; 5] = [&GEMV_K, &GEMV_N, &GEMV_DOT, &GEMM, &GEMM_COOP];
 

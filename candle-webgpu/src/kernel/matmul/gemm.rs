@@ -3,7 +3,7 @@
 use crate::dtype::quant::QUANTS;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::kernel::matmul::epilogue::{y_put, Params};
+use crate::kernel::matmul::epilogue::{y_put, Params, PARAMS};
 use crate::kernel::matmul::store::FLOATS;
 use crate::shader::{Access, Kernel, Specialization, Text};
 
@@ -133,7 +133,9 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         };
         text.part_for(file, ["a", n], names);
     }
-    y_put(spec, 4, text)
+    y_put(spec, 4, text)?;
+    text.part_of(PARAMS);
+    Ok(())
 }
 
 /// The unrolled loops over the tiles in workgroup memory and over the accumulators: one line per vec4.

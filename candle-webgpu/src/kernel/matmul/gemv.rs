@@ -279,7 +279,9 @@ fn slots_k(spec: &Specialization, text: &mut Text) -> Result<()> {
             text.file(wgsl!("kernel/matmul/gemv_eights.wgsl"));
         }
     }
-    epilogue::y_put(spec, tile(spec).cols, text)
+    epilogue::y_put(spec, tile(spec).cols, text)?;
+    text.part_of(epilogue::PARAMS);
+    Ok(())
 }
 
 /// Where the matrix of a row begins in b: 0, unless it is an expert's.
@@ -334,7 +336,9 @@ fn slots_n(spec: &Specialization, text: &mut Text) -> Result<()> {
     } else {
         text.part_of(wgsl!("kernel/matmul/gemv_n_words.wgsl"));
     }
-    epilogue::y_put(spec, 4, text)
+    epilogue::y_put(spec, 4, text)?;
+    text.part_of(epilogue::PARAMS);
+    Ok(())
 }
 
 pub fn catalogue() -> Vec<Specialization> {

@@ -157,5 +157,6 @@ fn matmuls(spec: &Specialization, text: &mut Text) -> Result<()> {
     if pair {
         epilogue::y_put(spec, cols / 2, text)?;
     }
+    text.part_of(epilogue::PARAMS_PROJECTIONS);
     Ok(())
 }

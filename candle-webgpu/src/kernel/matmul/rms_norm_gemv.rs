@@ -82,9 +82,11 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         "fn dot_of(v: Eight, w: Eight) -> f32 { return dot(v.low, w.low) + dot(v.high, w.high); }",
     );
     match is_projections(spec) {
-        true => projections(spec, text),
-        false => one(spec, text),
+        true => projections(spec, text)?,
+        false => one(spec, text)?,
     }
+    text.part_of(epilogue::PARAMS_PROJECTIONS);
+    Ok(())
 }
 
 const ADD_UP: &str = wgsl!("kernel/matmul/rms_norm_gemv_eights.wgsl");
