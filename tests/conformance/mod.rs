@@ -27,7 +27,7 @@ pub mod sort;
 pub mod upstream;
 
 use case::{Case, Cases};
-pub use shared::{bits, bound, input, ops};
+pub use shared::{bound, input, ops};
 
 pub fn cases() -> Vec<Case> {
     let mut all = Cases::default();

@@ -10,9 +10,9 @@ use anyhow::{ensure, Context, Result};
 use candle_core::{Device, Tensor};
 use candle_webgpu::{Device as Runtime, Enabled, REWRITE_VAR, RULES};
 
-use crate::bits::differ;
 use crate::bound::traced;
 use crate::case::{alone, Case};
+use crate::shared::bits::differ;
 
 /// The environment's rules, or else those that are on by default on any adapter: software adapters also run those for
 /// GPUs.
