@@ -71,51 +71,38 @@ fn find(_: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
 #[cfg(test)]
 mod tests {
     use crate::dtype::DType;
-    use crate::fusion::testing::{same_bits, Bench, T};
-
-    fn norm(b: &Bench, x: &T) -> T {
-        let n = x.dims[x.dims.len() - 1];
-        let alpha = b.of(x.dtype, &[n]);
-        let y = b.device.rms_norm(x.v(), alpha.v(), 1e-5).expect("norm");
-        T::new(y, x.dtype, &x.dims)
-    }
+    use crate::fusion::testing::saves;
 
     #[test]
     fn writes_both() {
         for dtype in [DType::F32, DType::F16, DType::Bf16] {
             for dims in [[1, 2048], [7, 36], [300, 64]] {
-                let (with, without) = same_bits(|b| {
+                saves(1, (dtype, dims), |b| {
                     let (x, y) = (b.of(dtype, &dims), b.of(dtype, &dims));
                     let alpha = b.of(dtype, &[dims[1]]);
                     let sum = b.binary("badd", &x, &y);
-                    let normed = b.device.rms_norm(sum.v(), alpha.v(), 1e-5);
-                    let normed = T::new(normed.expect("norm"), dtype, &dims);
-                    vec![normed, b.unary("uneg", &sum), sum]
+                    vec![b.rms_norm(&sum, &alpha), b.unary("uneg", &sum), sum]
                 });
-                assert_eq!(without - with, 1, "{dtype} {dims:?}");
             }
         }
     }
 
     #[test]
     fn stays_apart() {
-        let plain = |(with, without): (u64, u64)| assert_eq!(with, without);
-        plain(same_bits(|b| {
+        saves(0, "rows of partial quads", |b| {
             let (x, y) = (b.floats(&[3, 7]), b.floats(&[3, 7]));
-            vec![norm(b, &b.binary("badd", &x, &y))]
-        }));
-        plain(same_bits(|b| {
+            vec![b.rms_norm(&b.binary("badd", &x, &y), &b.of(DType::F32, &[7]))]
+        });
+        saves(0, "an operand is broadcast", |b| {
             let x = b.floats(&[4, 8]);
             let y = b.floats(&[8]).shown(&[4, 8], &[0, 1], 0);
-            vec![norm(b, &b.binary("badd", &x, &y))]
-        }));
-        plain(same_bits(|b| {
+            vec![b.rms_norm(&b.binary("badd", &x, &y), &b.of(DType::F32, &[8]))]
+        });
+        saves(0, "an op in between reads the sum", |b| {
             let (x, y) = (b.floats(&[4, 8]), b.floats(&[4, 8]));
             let alpha = b.of(DType::F32, &[8]);
             let sum = b.binary("badd", &x, &y);
-            let read = b.softmax(&sum);
-            let normed = b.device.rms_norm(sum.v(), alpha.v(), 1e-5);
-            vec![read, T::new(normed.expect("norm"), DType::F32, &[4, 8])]
-        }));
+            vec![b.softmax(&sum), b.rms_norm(&sum, &alpha)]
+        });
     }
 }

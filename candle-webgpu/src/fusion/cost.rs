@@ -20,10 +20,7 @@ fn cost() {
     let w: Vec<T> = (0..7).map(|_| b.of(dtype, &[256, 256])).collect();
     let [past_k, past_v] = [0; 2].map(|_| b.of(dtype, &[8, 63, 32]));
     b.device.synchronize().expect("no error");
-    let norm = |x: &T| {
-        let y = b.device.rms_norm(x.v(), alpha.v(), 1e-5);
-        T::new(y.expect("norm"), dtype, &[1, 256])
-    };
+    let norm = |x: &T| b.rms_norm(x, &alpha);
     let heads = |x: &T| x.shown(&[1, 8, 1, 32], &[256, 32, 32, 1], 0);
     let cat = |past: &T, x: &T| {
         let y = b.cat(&[past, &x.shown(&[8, 1, 32], &[32, 32, 1], 0)]);

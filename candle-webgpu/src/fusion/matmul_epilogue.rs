@@ -164,7 +164,7 @@ fn scalars(expr: &Expr, to: &mut Epilogue) -> Option<()> {
 mod tests {
     use crate::dtype::quant::Quant;
     use crate::dtype::DType;
-    use crate::fusion::testing::{same_bits, saved, Bench, T};
+    use crate::fusion::testing::{saves, takes, Bench, T};
 
     const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 
@@ -190,7 +190,8 @@ mod tests {
                 (70, 33, 40),
             ] {
                 for along_k in [true, false] {
-                    let counts = same_bits(|b| {
+                    let expected = if m <= 8 { 3 } else { 2 };
+                    saves(expected, (dtype, m, n, k, along_k), |b| {
                         let x = b.of(dtype, &[m, k]);
                         let (bias, more) = (b.of(dtype, &[n]), b.of(dtype, &[m, n]));
                         let y = match along_k {
@@ -202,8 +203,6 @@ mod tests {
                             _ => biased(b, &y, &bias),
                         }]
                     });
-                    let expected = if m <= 8 { 3 } else { 2 };
-                    assert_eq!(saved(counts), expected, "{dtype} {m} {n} {k} {along_k}");
                 }
             }
         }
@@ -213,15 +212,14 @@ mod tests {
     fn behind_quantized_matmuls() {
         for quant in [Quant::Q4_0, Quant::Q6K, Quant::Q8_0] {
             for (dtype, m) in [(DType::F32, 1), (DType::F16, 3), (DType::Bf16, 30)] {
-                let counts = same_bits(|b| {
+                // Thirty rows use split-K, whose second kernel takes no epilogue: only the elementwise ops are fused.
+                let expected = if m == 30 { 1 } else { 2 };
+                saves(expected, (quant, dtype, m), |b| {
                     let x = b.of(dtype, &[m, 512]);
                     let bias = b.of(dtype, &[40]);
                     let y = b.by_blocks(&x, quant, &b.blocks(quant, 40, 512));
                     vec![biased(b, &y, &bias)]
                 });
-                // Thirty rows use split-K, whose second kernel takes no epilogue: only the elementwise ops are fused.
-                let expected = if m == 30 { 1 } else { 2 };
-                assert_eq!(saved(counts), expected, "{quant:?} {dtype} {m}");
             }
         }
     }
@@ -234,11 +232,10 @@ mod tests {
             (DType::Bf16, DType::F16),
         ] {
             for m in [1, 33] {
-                let counts = same_bits(|b| {
+                saves(2, (from, to, m), |b| {
                     let y = b.linear(&b.of(from, &[m, 64]), &b.of(from, &[50, 64]));
                     vec![b.cast(&b.scaled(&y, 0.3), to)]
                 });
-                assert_eq!(saved(counts), 2, "{from} {to} {m}");
             }
         }
     }
@@ -253,27 +250,25 @@ mod tests {
                 (7, 33, 96),
                 (8, 64, 64),
             ] {
-                let counts = same_bits(|b| {
+                saves(3, (dtype, m, n, k), |b| {
                     let x = b.of(dtype, &[m, k]);
                     let (gate, up) = (b.of(dtype, &[n, k]), b.of(dtype, &[n, k]));
                     let gate = b.unary("usilu", &b.linear(&x, &gate));
                     vec![b.binary("bmul", &gate, &b.linear(&x, &up))]
                 });
-                assert_eq!(saved(counts), 3, "{dtype} {m} {n} {k}");
             }
         }
     }
 
     #[test]
     fn matrices_that_lie_in_one_value() {
-        let counts = same_bits(|b| {
+        saves(2, "the epilogue is fused with one of them", |b| {
             let (x, both) = (b.floats(&[1, 64]), b.floats(&[80, 64]));
             let up = both.shown(&[64, 40], &[1, 64], 0);
             let gate = both.shown(&[64, 40], &[1, 64], 40 * 64);
             let gate = b.unary("usilu", &b.product(&x, &gate));
             vec![b.binary("bmul", &gate, &b.product(&x, &up))]
         });
-        assert_eq!(saved(counts), 2, "the epilogue is fused with one of them");
     }
 
     #[test]
@@ -287,14 +282,13 @@ mod tests {
             ] {
                 // Many columns have other tiles.
                 for n in [40, 33, 2100] {
-                    let counts = same_bits(|b| {
+                    saves(3, (quant, dtype, m, n), |b| {
                         let x = b.of(dtype, &[m, 512]);
                         let gate =
                             b.unary("usilu", &b.by_blocks(&x, quant, &b.blocks(quant, n, 512)));
                         let up = b.by_blocks(&x, quant, &b.blocks(quant, n, 512));
                         vec![b.binary("bmul", &gate, &up)]
                     });
-                    assert_eq!(saved(counts), 3, "{quant:?} {dtype} {m} {n}");
                 }
             }
         }
@@ -302,92 +296,66 @@ mod tests {
 
     #[test]
     fn stays_apart() {
-        let plain = |counts: (u64, u64), why: &str| assert_eq!(saved(counts), 0, "{why}");
         let parts = |b: &Bench| (b.floats(&[1, 64]), b.floats(&[8, 64]));
-        plain(
-            same_bits(|b| {
-                let (x, w) = parts(b);
-                let y = b.linear(&x, &w);
-                vec![b.unary("uexp", &y), y]
-            }),
-            "a tensor holds the result",
-        );
-        plain(
-            same_bits(|b| {
-                let (x, w) = parts(b);
-                let y = b.linear(&x, &w);
-                vec![b.unary("uexp", &y), b.softmax(&y)]
-            }),
-            "another op reads it",
-        );
-        let one = |counts: (u64, u64), why: &str| assert_eq!(saved(counts), 2, "{why}");
+        saves(0, "a tensor holds the result", |b| {
+            let (x, w) = parts(b);
+            let y = b.linear(&x, &w);
+            vec![b.unary("uexp", &y), y]
+        });
+        saves(0, "another op reads it", |b| {
+            let (x, w) = parts(b);
+            let y = b.linear(&x, &w);
+            vec![b.unary("uexp", &y), b.softmax(&y)]
+        });
+        saves(0, "it is read transposed", |b| {
+            let y = b.linear(&b.floats(&[8, 64]), &b.floats(&[8, 64]));
+            vec![b.unary("uexp", &y.shown(&[8, 8], &[1, 8], 0))]
+        });
+        saves(0, "an operand is broadcast along rows", |b| {
+            let y = b.linear(&b.floats(&[3, 64]), &b.floats(&[8, 64]));
+            let column = b.floats(&[3]).shown(&[3, 8], &[1, 0], 0);
+            vec![b.binary("badd", &y, &column)]
+        });
+        let why = "a GEMM cannot hide the loads of an operand as large as its result";
+        saves(0, why, |b| {
+            let y = b.linear(&b.floats(&[40, 64]), &b.floats(&[8, 64]));
+            vec![b.binary("badd", &y, &b.floats(&[40, 8]))]
+        });
+        saves(0, "the result is u8", |b| {
+            let (x, w) = parts(b);
+            vec![b.binary("lt", &b.linear(&x, &w), &b.floats(&[1, 8]))]
+        });
+        saves(0, "the matmul reads the old x, the sum the new one", |b| {
+            let (x, w) = parts(b);
+            let y = b.linear(&x, &w);
+            b.copy(&b.floats(&[1, 64]), &x);
+            vec![b.binary("badd", &y, &x.shown(&[1, 8], &[64, 1], 0))]
+        });
+    }
+
+    #[test]
+    fn projections_that_are_needed() {
         let gated = |b: &Bench| {
             let x = b.floats(&[1, 64]);
             let gate = b.linear(&x, &b.floats(&[8, 64]));
             let up = b.linear(&x, &b.floats(&[8, 64]));
             (b.binary("bmul", &b.unary("usilu", &gate), &up), gate, up)
         };
-        one(
-            same_bits(|b| {
-                let (made, _, up) = gated(b);
-                vec![made, up]
-            }),
-            "a tensor holds the second of two projections",
-        );
-        one(
-            same_bits(|b| {
-                let (made, gate, _) = gated(b);
-                vec![made, gate]
-            }),
-            "a tensor holds the first of two projections",
-        );
-        assert_eq!(
-            same_bits(|b| {
+        saves(2, "a tensor holds the second of two projections", |b| {
+            let (made, _, up) = gated(b);
+            vec![made, up]
+        });
+        saves(2, "a tensor holds the first of two projections", |b| {
+            let (made, gate, _) = gated(b);
+            vec![made, gate]
+        });
+        takes(
+            (3, 5),
+            "another op reads the second of two projections",
+            |b| {
                 let (made, _, up) = gated(b);
                 vec![made, b.softmax(&up)]
-            }),
-            (3, 5),
-            "another op reads the second of two projections"
-        );
-        plain(
-            same_bits(|b| {
-                let y = b.linear(&b.floats(&[8, 64]), &b.floats(&[8, 64]));
-                vec![b.unary("uexp", &y.shown(&[8, 8], &[1, 8], 0))]
-            }),
-            "it is read transposed",
-        );
-        plain(
-            same_bits(|b| {
-                let y = b.linear(&b.floats(&[3, 64]), &b.floats(&[8, 64]));
-                let column = b.floats(&[3]).shown(&[3, 8], &[1, 0], 0);
-                vec![b.binary("badd", &y, &column)]
-            }),
-            "an operand is broadcast along rows",
-        );
-        plain(
-            same_bits(|b| {
-                let y = b.linear(&b.floats(&[40, 64]), &b.floats(&[8, 64]));
-                vec![b.binary("badd", &y, &b.floats(&[40, 8]))]
-            }),
-            "a GEMM cannot hide the loads of an operand as large as its result",
-        );
-        plain(
-            same_bits(|b| {
-                let (x, w) = parts(b);
-                vec![b.binary("lt", &b.linear(&x, &w), &b.floats(&[1, 8]))]
-            }),
-            "the result is u8",
-        );
-        plain(
-            same_bits(|b| {
-                let (x, w) = parts(b);
-                let y = b.linear(&x, &w);
-                b.device
-                    .copy_into(b.floats(&[1, 64]).v(), x.v())
-                    .expect("copy");
-                vec![b.binary("badd", &y, &x.shown(&[1, 8], &[64, 1], 0))]
-            }),
-            "the matmul reads the old x, the sum the new one",
+            },
         );
     }
 }

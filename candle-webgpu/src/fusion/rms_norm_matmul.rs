@@ -88,7 +88,7 @@ fn normed(device: &Gpu, graph: &Graph, at: usize, matmul: usize) -> Option<Op> {
 mod tests {
     use crate::dtype::quant::Quant;
     use crate::dtype::DType;
-    use crate::fusion::testing::{near, same_bits, Bench, T};
+    use crate::fusion::testing::{near, saves, saves_near, Bench, T};
     use crate::kernel::matmul::quantized::Blocks;
 
     const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
@@ -115,14 +115,9 @@ mod tests {
         }
     }
 
-    fn norm(b: &Bench, x: &T, alpha: &T) -> T {
-        let y = b.device.rms_norm(x.v(), alpha.v(), 1e-5).expect("norm");
-        T::new(y, x.dtype, &x.dims)
-    }
-
     /// The norm of a new row.
     fn row(b: &Bench, dtype: DType, m: usize, k: usize) -> T {
-        norm(b, &b.of(dtype, &[m, k]), &b.of(dtype, &[k]))
+        b.rms_norm(&b.of(dtype, &[m, k]), &b.of(dtype, &[k]))
     }
 
     /// silu(x gate^T) (x up^T).
@@ -136,15 +131,14 @@ mod tests {
         for dtype in FLOATS {
             for k in [64, 72, 520, 2048, 4096] {
                 for columns in [&[40][..], &[40, 7], &[64, 16, 16], &[5, 6, 7, 8]] {
-                    let counts = near(bound(dtype), |b| {
+                    let matmuls = columns.len() as u64;
+                    let saved = matmuls + 1 - matmuls.div_ceil(3);
+                    saves_near(bound(dtype), saved, (dtype, k, columns), |b| {
                         let n = columns.iter();
                         let w: Vec<T> = n.map(|n| weights(b, dtype, *n, k)).collect();
                         let x = row(b, dtype, 1, k);
                         w.iter().map(|w| b.linear(&x, w)).collect()
                     });
-                    let matmuls = columns.len() as u64;
-                    let saved = matmuls + 1 - matmuls.div_ceil(3);
-                    assert_eq!(counts.1 - counts.0, saved, "{dtype} {k} {columns:?}");
                 }
             }
         }
@@ -153,12 +147,11 @@ mod tests {
     #[test]
     fn many_columns() {
         for dtype in FLOATS {
-            let counts = near(bound(dtype), |b| {
+            saves_near(bound(dtype), 2, dtype, |b| {
                 let w = [4200, 4099].map(|n| weights(b, dtype, n, 768));
                 let x = row(b, dtype, 1, 768);
                 w.iter().map(|w| b.linear(&x, w)).collect()
             });
-            assert_eq!(counts.1 - counts.0, 2, "{dtype}");
         }
     }
 
@@ -168,12 +161,11 @@ mod tests {
     fn gate_and_up() {
         for dtype in FLOATS {
             for (n, k) in [(96, 2048), (7, 64), (33, 520), (4100, 512)] {
-                let counts = near(6. * bound(dtype), |b| {
+                saves_near(6. * bound(dtype), 4, (dtype, n, k), |b| {
                     let w = [0; 2].map(|_| weights(b, dtype, n, k));
                     let x = row(b, dtype, 1, k);
                     vec![gated(b, &x, [&w[0], &w[1]])]
                 });
-                assert_eq!(counts.1 - counts.0, 4, "{dtype} {n} {k}");
             }
         }
     }
@@ -182,15 +174,14 @@ mod tests {
     fn with_steps_and_operands() {
         for dtype in FLOATS {
             // Two more additions, with results within 6.
-            let counts = near(3. * bound(dtype), |b| {
+            saves_near(3. * bound(dtype), 5, dtype, |b| {
                 let (w, x) = (weights(b, dtype, 48, 256), b.of(dtype, &[1, 256]));
                 let [bias, other] = [0; 2].map(|_| b.of(dtype, &[1, 48]));
                 let [alpha, beta] = [0; 2].map(|_| b.of(dtype, &[256]));
-                let one = b.binary("badd", &b.linear(&norm(b, &x, &alpha), &w), &bias);
-                let two = b.linear(&norm(b, &x, &beta), &w);
+                let one = b.binary("badd", &b.linear(&b.rms_norm(&x, &alpha), &w), &bias);
+                let two = b.linear(&b.rms_norm(&x, &beta), &w);
                 vec![b.binary("badd", &one, &other), b.scaled(&two, 0.5)]
             });
-            assert_eq!(counts.1 - counts.0, 5, "{dtype}");
         }
     }
 
@@ -198,16 +189,15 @@ mod tests {
     #[test]
     fn behind_a_residual_sum() {
         for dtype in FLOATS {
-            let counts = near(6. * bound(dtype), |b| {
+            saves_near(6. * bound(dtype), 5, dtype, |b| {
                 let (x, residual) = (b.of(dtype, &[1, 512]), b.of(dtype, &[1, 256]));
                 let down = weights(b, dtype, 256, 512);
                 let w = [0; 2].map(|_| weights(b, dtype, 96, 256));
                 let alpha = b.of(dtype, &[256]);
                 let sum = b.binary("badd", &b.linear(&x, &down), &residual);
-                let y = gated(b, &norm(b, &sum, &alpha), [&w[0], &w[1]]);
+                let y = gated(b, &b.rms_norm(&sum, &alpha), [&w[0], &w[1]]);
                 vec![y, sum]
             });
-            assert_eq!(counts.1 - counts.0, 5, "{dtype}");
         }
     }
 
@@ -220,7 +210,7 @@ mod tests {
                     let w = weights(b, dtype, 24, 128);
                     let x = x.shown(&[1, 128], &[128, 1], 2 * offset);
                     let alpha = alpha.shown(&[128], &[1], offset);
-                    vec![b.linear(&norm(b, &x, &alpha), &w)]
+                    vec![b.linear(&b.rms_norm(&x, &alpha), &w)]
                 });
                 let saved = counts.1 - counts.0;
                 assert_eq!(saved, u64::from(folded), "{dtype} {offset}");
@@ -247,15 +237,14 @@ mod tests {
             (DType::Bf16, 1e15),
         ] {
             for special in [0., greatest, f32::INFINITY, f32::NAN, 1e-7] {
-                let counts = near(bound(dtype), |b| {
+                saves_near(bound(dtype), 1, (dtype, special), |b| {
                     let (w, alpha) = (weights(b, dtype, 24, 128), b.of(dtype, &[128]));
                     let x = b.device.upload(bytemuck::cast_slice(&values(special)));
                     let x = T::new(x.expect("an upload"), DType::F32, &[1, 128]);
                     let row = b.cast(&x, dtype);
                     b.device.synchronize().expect("no error");
-                    vec![b.linear(&norm(b, &row, &alpha), &w)]
+                    vec![b.linear(&b.rms_norm(&row, &alpha), &w)]
                 });
-                assert_eq!(counts.1 - counts.0, 1, "{dtype} {special}");
             }
         }
     }
@@ -287,14 +276,13 @@ mod tests {
                     let longest = rows.fold(0., f32::max);
                     let u = bound(dtype) / 8.;
                     let off = longest * (28. * u + 5.3e-4);
-                    let counts = near(off, |b| {
+                    let saved = columns.len() as u64;
+                    saves_near(off, saved, (quant, dtype, columns), |b| {
                         let w = columns.iter().map(|n| b.blocks(quant, *n, 512));
                         let w: Vec<T> = w.collect();
                         let x = row(b, dtype, 1, 512);
                         w.iter().map(|w| b.by_blocks(&x, quant, w)).collect()
                     });
-                    let saved = columns.len() as u64;
-                    assert_eq!(counts.1 - counts.0, saved, "{quant:?} {dtype} {columns:?}");
                 }
             }
         }
@@ -307,68 +295,45 @@ mod tests {
                 let longest = longest(quant, n, 512);
                 // Two such errors, and the rounding of their sum, which is up to 16 times the longest row.
                 let off = longest * (2. * 5.3e-4 + 72. * bound(dtype) / 8.);
-                let counts = near(off, |b| {
+                saves_near(off, 4, (quant, dtype, n), |b| {
                     let w = [0; 2].map(|_| b.blocks(quant, n, 512));
                     let x = row(b, dtype, 1, 512);
                     let [gate, up] = [0, 1].map(|i| b.by_blocks(&x, quant, &w[i]));
                     vec![b.binary("badd", &b.unary("uneg", &gate), &up)]
                 });
-                assert_eq!(counts.1 - counts.0, 4, "{quant:?} {dtype} {n}");
             }
         }
     }
 
     #[test]
     fn stay_apart() {
-        let plain = |(with, without): (u64, u64), why| assert_eq!(with, without, "{why}");
         let w = |b: &Bench| weights(b, DType::F32, 24, 64);
-        plain(
-            same_bits(|b| {
-                let (w, x) = (w(b), row(b, DType::F32, 1, 64));
-                vec![b.linear(&x, &w), x]
-            }),
-            "a tensor holds the norm",
-        );
-        plain(
-            same_bits(|b| {
-                let (w, x) = (w(b), row(b, DType::F32, 1, 64));
-                vec![b.linear(&x, &w), b.softmax(&x)]
-            }),
-            "another op reads the norm",
-        );
-        plain(
-            same_bits(|b| vec![b.linear(&row(b, DType::F32, 2, 64), &w(b))]),
-            "two rows",
-        );
-        plain(
-            same_bits(|b| {
-                let w = b.floats(&[64, 24]);
-                let y = b
-                    .device
-                    .matmul(row(b, DType::F32, 1, 64).v(), w.v(), (1, 1, 24, 64));
-                vec![T::new(y.expect("matmul"), DType::F32, &[1, 24])]
-            }),
-            "a matrix contiguous along n",
-        );
-        plain(
-            same_bits(|b| {
-                let (w, x, y) = (w(b), b.floats(&[1, 64]), b.floats(&[1, 64]));
-                let normed = norm(b, &x, &b.floats(&[64]));
-                b.device.copy_into(y.v(), x.v()).expect("copy");
-                vec![b.linear(&normed, &w)]
-            }),
-            "x has changed by then",
-        );
-        let (with, without) = same_bits(|b| {
+        saves(0, "a tensor holds the norm", |b| {
+            let (w, x) = (w(b), row(b, DType::F32, 1, 64));
+            vec![b.linear(&x, &w), x]
+        });
+        saves(0, "another op reads the norm", |b| {
+            let (w, x) = (w(b), row(b, DType::F32, 1, 64));
+            vec![b.linear(&x, &w), b.softmax(&x)]
+        });
+        saves(0, "two rows", |b| {
+            vec![b.linear(&row(b, DType::F32, 2, 64), &w(b))]
+        });
+        saves(0, "a matrix contiguous along n", |b| {
+            let w = b.floats(&[64, 24]);
+            vec![b.product(&row(b, DType::F32, 1, 64), &w)]
+        });
+        saves(0, "x has changed by then", |b| {
+            let (w, x, y) = (w(b), b.floats(&[1, 64]), b.floats(&[1, 64]));
+            let normed = b.rms_norm(&x, &b.floats(&[64]));
+            b.copy(&y, &x);
+            vec![b.linear(&normed, &w)]
+        });
+        saves(1, "`add_rms_norm` fuses the norm with its sum", |b| {
             let (w, x, y) = (w(b), b.floats(&[1, 64]), b.floats(&[1, 64]));
             let sum = b.binary("badd", &x, &y);
-            let normed = norm(b, &sum, &b.floats(&[64]));
+            let normed = b.rms_norm(&sum, &b.floats(&[64]));
             vec![b.linear(&normed, &w), normed, sum]
         });
-        assert_eq!(
-            without - with,
-            1,
-            "`add_rms_norm` fuses the norm with its sum"
-        );
     }
 }

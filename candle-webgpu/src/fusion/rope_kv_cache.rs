@@ -138,7 +138,7 @@ fn rows(part: &Copy, scale: u32) -> Option<Part> {
 mod tests {
     use crate::device::Device;
     use crate::dtype::DType;
-    use crate::fusion::testing::{same_bits, Bench, T};
+    use crate::fusion::testing::{saves, Bench, T};
 
     /// Queries, new keys and values of `heads` KV heads and `t` steps, old ones of `old` steps, cosines, sines.
     fn pass(b: &Bench, dtype: DType, [heads, old, t, d]: [usize; 4]) -> [T; 7] {
@@ -170,11 +170,10 @@ mod tests {
     fn grown_caches() {
         for dtype in [DType::F32, DType::F16, DType::Bf16] {
             for dims in [[2, 9, 1, 64], [1, 3, 1, 16], [3, 8, 5, 32]] {
-                let counts = same_bits(|b| {
+                saves(5, (dtype, dims), |b| {
                     let [q, keys, values, _] = grown(b, dtype, dims);
                     vec![q, keys, values]
                 });
-                assert_eq!(counts.1 - counts.0, 5, "{dtype} {dims:?}");
             }
         }
     }
@@ -182,18 +181,17 @@ mod tests {
     #[test]
     fn preallocated_caches() {
         for dtype in [DType::F32, DType::F16] {
-            let counts = same_bits(|b| {
+            saves(3, dtype, |b| {
                 let [q, k, v, old_k, old_v, cos, sin] = pass(b, dtype, [2, 9, 1, 64]);
                 let angles = [cos, sin];
                 let (q, k) = (b.turned(&q, &angles), b.turned(&k, &angles));
                 for (new, old) in [(&k, &old_k), (&v, &old_v)] {
                     let new = new.shown(&[2, 64], &[64, 1], 0);
                     let to = old.shown(&[2, 64], &[9 * 64, 1], 4 * 64);
-                    b.device.copy_into(new.v(), to.v()).expect("copy");
+                    b.copy(&new, &to);
                 }
                 vec![q, old_k, old_v]
             });
-            assert_eq!(counts.1 - counts.0, 3, "{dtype}");
         }
     }
 
@@ -224,16 +222,16 @@ mod tests {
 
     #[test]
     fn keys_that_are_read_again() {
-        let counts = same_bits(|b| grown(b, DType::F32, [2, 9, 1, 64]).into());
-        assert_eq!(counts.1 - counts.0, 4, "the copies stay separate");
+        saves(4, "the copies stay separate", |b| {
+            grown(b, DType::F32, [2, 9, 1, 64]).into()
+        });
     }
 
     #[test]
     fn rows_of_partial_quads() {
-        let counts = same_bits(|b| {
+        saves(1, "the ropes are one", |b| {
             let [q, keys, values, _] = grown(b, DType::F32, [2, 9, 1, 10]);
             vec![q, keys, values]
         });
-        assert_eq!(counts.1 - counts.0, 1, "the ropes are one");
     }
 }

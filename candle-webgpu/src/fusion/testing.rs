@@ -1,5 +1,7 @@
 //! Test helpers: run ops with fusion rules and without, each on its own device, and compare results and dispatches.
 
+use std::fmt::Debug;
+
 use crate::device::adapter::{choose, DOT4, SOFTWARE};
 use crate::device::Device;
 use crate::dtype::quant::Quant;
@@ -41,6 +43,11 @@ impl T {
         }
     }
 
+    /// The result of an op, of this dtype and these dims.
+    pub fn like(&self, y: Result<Value>) -> T {
+        T::new(y.expect("recorded"), self.dtype, &self.dims)
+    }
+
     pub fn shown(&self, dims: &[usize], strides: &[usize], offset: usize) -> T {
         T {
             dims: dims.to_vec(),
@@ -74,63 +81,69 @@ impl Bench {
     pub fn floats(&self, dims: &[usize]) -> T {
         let values: Vec<f32> = (0..dims.iter().product())
             .map(|_| {
-                let next = self
-                    .seed
-                    .get()
-                    .wrapping_mul(1_664_525)
-                    .wrapping_add(1_013_904_223);
+                let next = self.seed.get().wrapping_mul(1_664_525);
+                let next = next.wrapping_add(1_013_904_223);
                 self.seed.set(next);
                 (next >> 8) as f32 / (1 << 22) as f32 - 2.0
             })
             .collect();
-        let value = self
-            .device
-            .upload(bytemuck::cast_slice(&values))
-            .expect("an upload");
-        T::new(value, DType::F32, dims)
+        let value = self.device.upload(bytemuck::cast_slice(&values));
+        T::new(value.expect("an upload"), DType::F32, dims)
     }
 
     /// The same, cast to `dtype`. The cast is submitted, so that rules do not see it.
     pub fn of(&self, dtype: DType, dims: &[usize]) -> T {
-        let x = self.floats(dims);
-        let y = T::new(self.device.cast(x.v(), dtype).expect("a cast"), dtype, dims);
+        let y = self.cast(&self.floats(dims), dtype);
         self.device.synchronize().expect("no error");
         y
     }
 
     /// RoPE of queries or keys (b, h, t, d) by cosines and sines (t, d / 2).
     pub fn turned(&self, x: &T, [cos, sin]: &[T; 2]) -> T {
-        let y = self.device.rope(x.v(), cos.v(), sin.v());
-        T::new(y.expect("rope"), x.dtype, &x.dims)
+        x.like(self.device.rope(x.v(), cos.v(), sin.v()))
+    }
+
+    pub fn rms_norm(&self, x: &T, alpha: &T) -> T {
+        x.like(self.device.rms_norm(x.v(), alpha.v(), 1e-5))
+    }
+
+    pub fn copy(&self, x: &T, y: &T) {
+        self.device.copy_into(x.v(), y.v()).expect("copy");
+    }
+
+    pub fn where_cond(&self, c: &T, t: &T, f: &T) -> T {
+        f.like(self.device.where_cond(c.v(), t.v(), f.v()))
     }
 
     pub fn unary(&self, op: &'static str, x: &T) -> T {
-        let y = self.device.unary(op, x.v(), [1.5, 0.25]).expect(op);
-        T::new(y, x.dtype, &x.dims)
+        x.like(self.device.unary(op, x.v(), [1.5, 0.25]))
     }
 
     pub fn binary(&self, op: &'static str, a: &T, b: &T) -> T {
-        let y = self.device.binary(op, a.v(), b.v()).expect(op);
-        let bool = ["eq", "ne", "le", "ge", "lt", "gt"].contains(&op);
-        T::new(y, if bool { DType::U8 } else { a.dtype }, &a.dims)
+        let mut y = a.like(self.device.binary(op, a.v(), b.v()));
+        if ["eq", "ne", "le", "ge", "lt", "gt"].contains(&op) {
+            y.dtype = DType::U8;
+        }
+        y
+    }
+
+    /// Memory for a tensor.
+    fn output(&self, dtype: DType, dims: &[usize]) -> T {
+        let count = dims.iter().product();
+        let y = self.device.output("test", count, dtype);
+        T::new(y.expect("memory"), dtype, dims)
     }
 
     /// Concatenates (g, t, d) along t.
     pub fn cat(&self, parts: &[&T]) -> T {
         let [g, _, d] = parts[0].dims[..].try_into().expect("three dims");
         let all: usize = parts.iter().map(|part| part.dims[1]).sum();
-        let dtype = parts[0].dtype;
-        let y = self
-            .device
-            .output("cat", g * all * d, dtype)
-            .expect("memory");
-        let y = T::new(y, dtype, &[g, all, d]);
+        let y = self.output(parts[0].dtype, &[g, all, d]);
         let mut at = 0;
         for part in parts {
             let run = part.dims[1] * d;
             let from = part.shown(&[g, run], &[run, 1], 0);
-            let to = y.shown(&[g, run], &[all * d, 1], at);
-            self.device.copy_into(from.v(), to.v()).expect("copy");
+            self.copy(&from, &y.shown(&[g, run], &[all * d, 1], at));
             at += run;
         }
         y
@@ -176,29 +189,21 @@ impl Bench {
     }
 
     pub fn scaled(&self, x: &T, scale: f64) -> T {
-        let y = self.device.unary("affine", x.v(), [scale, 0.0]);
-        T::new(y.expect("affine"), x.dtype, &x.dims)
+        x.like(self.device.unary("affine", x.v(), [scale, 0.0]))
     }
 
     pub fn softmax(&self, x: &T) -> T {
-        let y = self.device.softmax_last_dim(x.v()).expect("softmax");
-        T::new(y, x.dtype, &x.dims)
+        x.like(self.device.softmax_last_dim(x.v()))
     }
 
     /// Repeats each head of (b, g, t, d) `n` times, as candle-transformers' `repeat_kv` does.
     pub fn repeat(&self, x: &T, n: usize) -> T {
         let [b, g, t, d] = x.dims[..].try_into().expect("four dims");
-        let count = b * g * t * d * n;
-        let y = T::new(
-            self.device.output("cat", count, x.dtype).expect("memory"),
-            x.dtype,
-            &[b, g * n, t, d],
-        );
+        let y = self.output(x.dtype, &[b, g * n, t, d]);
         for i in 0..n {
             let rows = [b * g, t * d];
             let from = x.shown(&rows, &[t * d, 1], 0);
-            let to = y.shown(&rows, &[n * t * d, 1], i * t * d);
-            self.device.copy_into(from.v(), to.v()).expect("copy");
+            self.copy(&from, &y.shown(&rows, &[n * t * d, 1], i * t * d));
         }
         y
     }
@@ -208,56 +213,63 @@ impl Bench {
     }
 }
 
-/// The results of ops with rules and without, and the dispatches that they took.
-struct Both {
-    bytes: [Vec<Vec<u8>>; 2],
-    dtypes: Vec<DType>,
-    counts: (u64, u64),
-}
+/// The results of ops and their dtypes, and the dispatches that they took.
+type Results = (Vec<Vec<u8>>, Vec<DType>, u64);
 
-fn both(run: impl Fn(&Bench) -> Vec<T>) -> Both {
-    let [(bytes, dtypes, with), (plain, _, without)] = ["+dead_code", "-all"].map(|rules| {
+/// Runs ops with rules and without.
+fn both(run: impl Fn(&Bench) -> Vec<T>) -> [Results; 2] {
+    ["+dead_code", "-all"].map(|rules| {
         let bench = Bench::new(rules);
         let before = bench.device.stats().dispatches;
         let made = run(&bench);
         let read = |t: &T| bench.device.read(&t.value, 0, t.value.bytes());
         let bytes: Result<Vec<_>> = made.iter().map(read).collect();
-        let dtypes = made.iter().map(|t| t.dtype).collect::<Vec<_>>();
+        let dtypes = made.iter().map(|t| t.dtype).collect();
         let count = bench.device.stats().dispatches - before;
         (bytes.expect("no error"), dtypes, count)
-    });
-    Both {
-        bytes: [bytes, plain],
-        dtypes,
-        counts: (with, without),
-    }
+    })
 }
 
 /// Runs ops with rules and without, and asserts the same bits. Returns the dispatches: (with, without).
 pub(crate) fn same_bits(run: impl Fn(&Bench) -> Vec<T>) -> (u64, u64) {
-    let Both { bytes, counts, .. } = both(run);
-    assert!(bytes[0] == bytes[1], "other bits");
-    counts
+    let [(bytes, _, with), (plain, _, without)] = both(run);
+    assert!(bytes == plain, "other bits");
+    (with, without)
 }
 
 /// The same, but results may differ by up to `bound`.
 pub(crate) fn near(bound: f32, run: impl Fn(&Bench) -> Vec<T>) -> (u64, u64) {
-    let Both {
-        bytes,
-        dtypes,
-        counts,
-    } = both(run);
-    for ((a, b), dtype) in bytes[0].iter().zip(&bytes[1]).zip(dtypes) {
-        for (i, (a, b)) in floats(a, dtype)
-            .into_iter()
-            .zip(floats(b, dtype))
-            .enumerate()
-        {
+    let [(bytes, dtypes, with), (plain, _, without)] = both(run);
+    for ((a, b), dtype) in bytes.iter().zip(&plain).zip(dtypes) {
+        let pairs = floats(a, dtype).into_iter().zip(floats(b, dtype));
+        for (i, (a, b)) in pairs.enumerate() {
             let same = (a - b).abs() <= bound || a.is_nan() && b.is_nan();
             assert!(same, "element {i}: {a}, {b} without rules");
         }
     }
-    counts
+    (with, without)
+}
+
+/// Asserts the same bits, and dispatches (with, without) rules.
+pub(crate) fn takes(counts: (u64, u64), what: impl Debug, run: impl Fn(&Bench) -> Vec<T>) {
+    assert_eq!(same_bits(run), counts, "{what:?}");
+}
+
+/// Asserts the same bits, and how many dispatches rules save.
+pub(crate) fn saves(dispatches: u64, what: impl Debug, run: impl Fn(&Bench) -> Vec<T>) {
+    let (with, without) = same_bits(run);
+    assert_eq!(without - with, dispatches, "{what:?}");
+}
+
+/// The same, but results may differ by up to `bound`.
+pub(crate) fn saves_near(
+    bound: f32,
+    dispatches: u64,
+    what: impl Debug,
+    run: impl Fn(&Bench) -> Vec<T>,
+) {
+    let (with, without) = near(bound, run);
+    assert_eq!(without - with, dispatches, "{what:?}");
 }
 
 fn floats(bytes: &[u8], dtype: DType) -> Vec<f32> {
@@ -270,9 +282,4 @@ fn floats(bytes: &[u8], dtype: DType) -> Vec<f32> {
         DType::Bf16 => half(|w| half::bf16::from_bits(w).to_f32()),
         _ => bytemuck::pod_collect_to_vec(bytes),
     }
-}
-
-/// The dispatches that rules save.
-pub(crate) fn saved((with, without): (u64, u64)) -> u64 {
-    without - with
 }
