@@ -147,14 +147,7 @@ impl Device {
 
     /// The fusion rules, and how often each fired since the device was created.
     pub fn rewrites(&self) -> Vec<Fired> {
-        let mut all = self.executor().rules.report();
-        for fired in all
-            .iter_mut()
-            .filter(|f| f.rule == coalesce_copies::RULE.name)
-        {
-            fired.times = self.joined_copies.load(Ordering::Relaxed);
-        }
-        all
+        self.executor().rules.report()
     }
 
     /// Sets the fusion rules for all clones of the device, in the syntax of [`crate::REWRITE_VAR`]; an empty list is the default. Ops

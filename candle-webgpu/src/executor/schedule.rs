@@ -65,12 +65,17 @@ impl Executor {
     fn apply_rules(&self, batch: &mut Batch, deferred: usize) -> Ops {
         let mut kept = lock(&self.deferred);
         let mut ops = std::mem::take(&mut *kept);
+        let mut joined = 0;
         for op in &mut batch.ops {
-            if let Err(error) = coalesce_copies::dispatch(&self.gpu, op) {
-                self.fail_outputs(op, &error);
-                self.store_error(error);
+            match coalesce_copies::dispatch(&self.gpu, op) {
+                Ok(copies) => joined += copies,
+                Err(error) => {
+                    self.fail_outputs(op, &error);
+                    self.store_error(error);
+                }
             }
         }
+        self.rules.note(&coalesce_copies::RULE, joined);
         ops.append(&mut batch.ops);
         let due = ops.len().saturating_sub(deferred);
         let mut graph = Graph::new(ops, due, batch.number);

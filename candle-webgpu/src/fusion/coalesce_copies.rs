@@ -16,14 +16,15 @@ pub(crate) const RULE: Rule = Rule {
     apply: Apply::Recording,
 };
 
-/// Selects the kernel of a copy to which others were joined.
-pub(crate) fn dispatch(gpu: &Gpu, op: &mut Op) -> Result<()> {
+/// Selects the kernel of a copy to which others were joined. Returns how many were.
+pub(crate) fn dispatch(gpu: &Gpu, op: &mut Op) -> Result<u64> {
     let Some(run) = op.run.as_ref().filter(|run| run.is_joined()) else {
-        return Ok(());
+        return Ok(0);
     };
+    let joined = run.dims[0] as u64 - 1;
     let (spec, params, grid) = copy::dispatch(run)?;
     op.grid = gpu.split(&spec, grid)?;
     op.spec = spec;
     op.set_params(bytemuck::bytes_of(&params));
-    Ok(())
+    Ok(joined)
 }

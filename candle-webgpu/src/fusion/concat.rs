@@ -43,11 +43,8 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
             break;
         }
         members = with;
-        let place = [at, next]
-            .into_iter()
-            .find(|p| graph.can_move(&members, *p));
         let op = joined(device, graph, &members);
-        if let Some((place, op)) = place.zip(op) {
+        if let Some((place, op)) = graph.place_for(&members, [at, next]).zip(op) {
             best = Some(Rewrite::new(&members, place, [op]));
         }
     }

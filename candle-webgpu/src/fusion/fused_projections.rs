@@ -45,7 +45,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
         }
         let with: Projections = members.iter().copied().chain([next]).collect();
         // At the position of the first matmul, or else of the last.
-        let Some(place) = [at, next].into_iter().find(|p| graph.can_move(&with, *p)) else {
+        let Some(place) = graph.place_for(&with, [at, next]) else {
             continue;
         };
         (members, to) = (with, place);

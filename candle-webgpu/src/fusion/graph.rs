@@ -163,6 +163,15 @@ impl Graph {
             .all(|member| self.can_move_one(*member, at, members))
     }
 
+    /// The first of `places` at which the ops at `members` can all run.
+    pub fn place_for<const N: usize>(
+        &self,
+        members: &[usize],
+        places: [usize; N],
+    ) -> Option<usize> {
+        places.into_iter().find(|at| self.can_move(members, *at))
+    }
+
     /// Whether the op at `member` can run at the place `at` instead: of the ops between the two places, only `members` write what it
     /// reads or writes, or read what it writes.
     pub fn can_move_one(&self, member: usize, at: usize, members: &[usize]) -> bool {

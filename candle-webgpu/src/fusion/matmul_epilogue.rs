@@ -48,9 +48,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
         if !only {
             return None;
         }
-        let to = [at, producer]
-            .into_iter()
-            .find(|to| graph.can_move(&[producer, at], *to))?;
+        let to = graph.place_for(&[producer, at], [at, producer])?;
         let op = joined(device, matmul, Expr::lift(last)?)?;
         Some(Rewrite::new(&[producer, at], to, [op]))
     })

@@ -74,6 +74,13 @@ impl Rewrites {
         rules.any(|(at, rule)| on.has(at) && matches!(rule.apply, Apply::Batch(..)))
     }
 
+    /// Counts what a rule did that is applied while ops are recorded.
+    pub fn note(&self, rule: &Rule, times: u64) {
+        if let Some(at) = rules::position(rule.name) {
+            self.fired[at].fetch_add(times, Ordering::Relaxed);
+        }
+    }
+
     /// Applies the rules that are on to a batch, in the order of [`RULES`].
     pub fn apply(&self, gpu: &Gpu, graph: &mut Graph) {
         let on = self.on();

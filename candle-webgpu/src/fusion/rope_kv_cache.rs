@@ -31,9 +31,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     if graph.sole_producer(Some(keys), copies) != Some(at) {
         return None;
     }
-    let to = [at, copies]
-        .into_iter()
-        .find(|to| graph.can_move(&[at, copies], *to))?;
+    let to = graph.place_for(&[at, copies], [at, copies])?;
     let op = fuse(device, qk, graph.op(copies)?)?;
     Some(Rewrite::new(&[at, copies], to, [op]))
 }

@@ -54,9 +54,7 @@ fn pair(device: &Gpu, graph: &Graph, members: [usize; 2]) -> Option<Rewrite> {
     if angles(&first) != angles(&second) || !apart {
         return None;
     }
-    let to = members
-        .into_iter()
-        .find(|to| graph.can_move(&members, *to))?;
+    let to = graph.place_for(&members, members)?;
     let sides = [&first, &second].map(|p| Side {
         n: p.n,
         offset: p.x_offset,

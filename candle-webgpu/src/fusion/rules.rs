@@ -1,7 +1,11 @@
 //! [`RULES`], and which of them are on.
 
-use super::*;
 use crate::error::{Error, Result};
+use crate::fusion::rule::{Enabled, Rule};
+use crate::fusion::{
+    add_rms_norm, attention, coalesce_copies, concat, dead_code, elementwise, fused_projections,
+    matmul_epilogue, rms_norm_matmul, rope_kv_cache, rope_qk, split_softmax, tiled_transpose,
+};
 
 /// The rules, in the order in which they are tried.
 ///
@@ -124,6 +128,7 @@ fn unknown(variable: &'static str, word: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fusion::Rewrites;
 
     const VARIABLE: &str = "CANDLE_WEBGPU_REWRITE";
 

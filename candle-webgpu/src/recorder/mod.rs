@@ -6,7 +6,7 @@ pub(crate) mod gpu;
 pub(crate) mod op;
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crossbeam_utils::CachePadded;
@@ -49,7 +49,6 @@ pub struct Recorder {
     pub(crate) pending: CachePadded<Mutex<Pending>>,
     /// The rule `coalesce_copies` is on.
     pub(crate) joins_copies: AtomicBool,
-    pub(crate) joined_copies: AtomicU64,
     /// Every op is checked for NaN, so every op may report a fault.
     check_nan: bool,
     rng: Mutex<Rng>,
@@ -70,7 +69,6 @@ impl Recorder {
             executor,
             pending: CachePadded::default(),
             joins_copies: AtomicBool::new(true),
-            joined_copies: AtomicU64::new(0),
             check_nan,
             rng: Mutex::new(Rng {
                 seed: 299_792_458,
@@ -112,7 +110,6 @@ impl Recorder {
                 .last_mut()
                 .is_some_and(|last| join(last, &run, operands))
             {
-                self.joined_copies.fetch_add(1, Ordering::Relaxed);
                 return Ok(());
             }
         }
