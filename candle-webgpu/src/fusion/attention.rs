@@ -1,8 +1,6 @@
 //! `softmax(mask(softcap(scale q k^T))) v` becomes the kernels of `sdpa`, which never store the matrix of scores. Copies that repeat KV
 //! heads and casts around it disappear, too. Not bit for bit: sums have another order, and scores are not rounded to their dtype.
 
-use smallvec::SmallVec;
-
 use crate::dtype::DType;
 use crate::fusion::graph::{Graph, Places, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
@@ -18,7 +16,7 @@ use crate::kernel::softmax::{SoftmaxParams, SOFTMAX};
 use crate::kernel::Strided;
 use crate::memory::buffer::Value;
 use crate::recorder::gpu::Gpu;
-use crate::recorder::op::Op;
+use crate::recorder::op::{Op, Operands};
 use crate::shader::Access;
 
 pub(crate) const RULE: Rule = Rule {
@@ -64,9 +62,10 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
         && pv.a_offset == 0
         && is_dense(&pv);
     let (y, out) = result(graph, second, &mut members)?;
+    let matmuls = [first, second];
     let found = Found {
         members,
-        matmuls: [first, second],
+        matmuls,
         scores,
         y,
         out,
@@ -77,16 +76,13 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
 /// Whether the first operand of a matmul is contiguous, as the softmax leaves it.
 fn is_dense(matmul: &Matmul) -> bool {
     let mut step = matmul.m * matmul.k;
-    let batch = matmul
-        .dims
-        .iter()
-        .zip(matmul.a_batch)
-        .all(|(size, stride)| {
-            let dense = *size == 1 || stride == step;
-            step *= size;
-            dense
-        });
-    batch && (matmul.k == 1 || matmul.a_k == 1) && (matmul.m == 1 || matmul.a_m == matmul.k)
+    let mut batch = matmul.dims.iter().zip(matmul.a_batch);
+    let dense = batch.all(|(size, stride)| {
+        let dense = *size == 1 || stride == step;
+        step *= size;
+        dense
+    });
+    dense && (matmul.k == 1 || matmul.a_k == 1) && (matmul.m == 1 || matmul.a_m == matmul.k)
 }
 
 /// Goes back from the softmax to q k^T.
@@ -154,10 +150,9 @@ fn mask_of(op: &Op, dtype: DType) -> Option<(Mask, usize)> {
     let params: Strided<3> = op.params();
     [1, 2].into_iter().find_map(|filled| {
         let scores = 3 - filled;
-        let same = params.strides[filled][..params.rank as usize]
-            .iter()
-            .zip(params.dims)
-            .all(|(stride, dim)| *stride == 0 || dim == 1);
+        let strides = &params.strides[filled][..params.rank as usize];
+        let mut steps = strides.iter().zip(params.dims);
+        let same = steps.all(|(stride, dim)| *stride == 0 || dim == 1);
         let mask = Mask::Fill {
             fill: dtype,
             marked: filled == 1,
@@ -232,14 +227,13 @@ impl Found {
         let axis = |size: u32, stride: u32| Axis::from_slice(&[(size as usize, stride as usize)]);
         let view = |(reader, operand), offset: u32, axes| {
             let dtype = graph.op(reader)?.spec.dtype(operand);
-            let view = OperandView {
+            Some(OperandView {
                 reader,
                 operand,
                 dtype,
                 offset: offset as usize,
                 axes,
-            };
-            Some(view)
+            })
         };
         let (i, j, d, c) = (qk.m, qk.n, qk.k, pv.n);
         let q_axes = [batch(qk, qk.a_batch), axis(i, qk.a_m), axis(d, qk.a_k)];
@@ -250,11 +244,8 @@ impl Found {
         let v = view((second, 1), pv.b_offset, v_axes)?.trace(graph, &mut self.members);
         let dtype = q.dtype;
         let fits = |n: u32| n > 0 && n.is_multiple_of(4) && n as usize <= MAX_HEAD_DIM;
-        if !FLOATS.contains(&dtype)
-            || [k.dtype, v.dtype, self.out] != [dtype; 3]
-            || !fits(d)
-            || !fits(c)
-        {
+        let same = [k.dtype, v.dtype, self.out] == [dtype; 3];
+        if !FLOATS.contains(&dtype) || !same || !fits(d) || !fits(c) {
             return None;
         }
         // Without a mask, q is bound in its place.
@@ -302,30 +293,27 @@ impl Found {
             return None;
         }
         let plan = plan(device, (dtype, how), params);
-        let mut operands = SmallVec::new();
-        for view in all {
-            operands.push(view.value(graph)?.clone());
+        let reads = all.iter().map(|view| view.value(graph).cloned());
+        let mut operands = reads.collect::<Option<Operands>>()?;
+        let mut second = None;
+        let mut y = self.y;
+        if let Some(merge) = plan.merge {
+            let bytes = merge.floats as u64 * 4;
+            if bytes > device.binding_limit() {
+                return None;
+            }
+            let partials = (Value::internal(&device.pool, bytes), 0);
+            let grid = device.split(&merge.spec, merge.grid).ok()?;
+            let operands = Operands::from_iter([partials.clone(), y]);
+            second = Some(Op::new(merge.spec, operands, &merge.params, grid));
+            y = partials;
         }
+        operands.push(y);
+        operands.extend(fill.map(|(bound, _)| bound));
         let grid = device.split(&plan.spec, plan.grid).ok()?;
-        let fill = fill.map(|(bound, _)| bound);
-        let Some(merge) = plan.merge else {
-            operands.push(self.y);
-            operands.extend(fill);
-            let op = Op::new(plan.spec, operands, &plan.params, grid);
-            return Some(Rewrite::new(&self.members, *last, [op]));
-        };
-        let bytes = merge.floats as u64 * 4;
-        if bytes > device.binding_limit() {
-            return None;
-        }
-        let partials = Value::internal(&device.pool, bytes);
-        operands.push((partials.clone(), 0));
-        operands.extend(fill);
         let op = Op::new(plan.spec, operands, &plan.params, grid);
-        let grid = device.split(&merge.spec, merge.grid).ok()?;
-        let operands = SmallVec::from_iter([(partials, 0), self.y]);
-        let merge = Op::new(merge.spec, operands, &merge.params, grid);
-        Some(Rewrite::new(&self.members, *last, [op, merge]))
+        let ops = [op].into_iter().chain(second);
+        Some(Rewrite::new(&self.members, *last, ops))
     }
 
     /// The mask along (batch, queries, keys), and where the value lies that it fills scores with.
@@ -375,13 +363,8 @@ impl Heads {
             strides: [[0; 3]; 4],
         };
         let first = 2usize.checked_sub(outer.len())?;
-        let each = each.iter().map(|dim| (2, dim));
-        for (at, (size, strides)) in outer
-            .iter()
-            .enumerate()
-            .map(|(n, dim)| (first + n, dim))
-            .chain(each)
-        {
+        let dims = (first..).zip(outer).chain((2..).zip(each));
+        for (at, (size, strides)) in dims {
             heads.sizes[at] = u32::try_from(*size).ok()?;
             for (to, from) in heads.strides.iter_mut().zip(strides) {
                 to[at] = u32::try_from(*from).ok()?;

@@ -1,10 +1,10 @@
 //! Which attention kernel runs, with which specialization, parameters and grid.
 
 use crate::dtype::DType;
-use crate::kernel::attention::flash::{Tile, FLASH, TILES};
+use crate::kernel::attention::flash::{FLASH, TILES};
 use crate::kernel::attention::flash_coop::{self, FLASH_COOP};
 use crate::kernel::attention::flash_decode::{
-    thread_group, Block, BLOCKS, FLASH_DECODE, FLASH_DECODE_SUB, THREAD_GROUP, WIDE_BLOCKS,
+    thread_group, BLOCKS, FLASH_DECODE, FLASH_DECODE_SUB, THREAD_GROUP, WIDE_BLOCKS,
 };
 use crate::kernel::attention::partition::{partition, Strategy};
 use crate::kernel::matmul::store::FLOATS;
@@ -115,8 +115,35 @@ struct Request {
 }
 
 impl Request {
-    fn spec(self, kernel: &'static Kernel, op: &'static str, x: Access) -> Specialization {
-        let x = (self.dtype, x);
+    fn spec(self, strategy: &Strategy, head_dim: u32) -> Specialization {
+        let rows = match self.whole {
+            true => Access::Quads,
+            false => Access::Words,
+        };
+        match *strategy {
+            Strategy::Coop(tile) => self.of(&FLASH_COOP, tile.name, Access::Raw),
+            Strategy::Flash(tile) => self.of(&FLASH, tile.name, rows),
+            Strategy::Decode(block) => {
+                let quads = if head_dim > 128 { 64 } else { 32 };
+                self.of(&FLASH_DECODE, block.name, rows)
+                    .with("QUADS", quads)
+            }
+            Strategy::DecodeSubgroups(block, threads) => {
+                // A thread reads the mask of one key, so quads of the mask are of no use.
+                let request = Request {
+                    whole_mask: false,
+                    ..self
+                };
+                request
+                    .of(&FLASH_DECODE_SUB, block.name, rows)
+                    .with("THREAD_GROUP", threads)
+            }
+        }
+    }
+
+    /// A specialization that reads q, k and v by `access`.
+    fn of(self, kernel: &'static Kernel, op: &'static str, access: Access) -> Specialization {
+        let x = (self.dtype, access);
         let y = if self.split { DType::F32 } else { self.dtype };
         let (mask, how) = match self.mask {
             Mask::None => (self.dtype, 0),
@@ -140,39 +167,6 @@ impl Request {
             false => read("fill"),
         };
         spec.bind(binding, fill, Access::Words)
-    }
-
-    /// How the kernels without cooperative matrices read q, k and v.
-    fn access(self) -> Access {
-        match self.whole {
-            true => Access::Quads,
-            false => Access::Words,
-        }
-    }
-
-    fn flash(self, tile: &Tile) -> Specialization {
-        self.spec(&FLASH, tile.name, self.access())
-    }
-
-    fn coop(self, tile: &flash_coop::Tile) -> Specialization {
-        self.spec(&FLASH_COOP, tile.name, Access::Raw)
-    }
-
-    fn decode(self, block: &Block, head_dim: u32) -> Specialization {
-        let quads = if head_dim > 128 { 64 } else { 32 };
-        self.spec(&FLASH_DECODE, block.name, self.access())
-            .with("QUADS", quads)
-    }
-
-    /// A thread reads the mask of one key, so quads of the mask are of no use.
-    fn decode_subgroups(self, block: &Block, thread_group: u32) -> Specialization {
-        let request = Request {
-            whole_mask: false,
-            ..self
-        };
-        request
-            .spec(&FLASH_DECODE_SUB, block.name, self.access())
-            .with("THREAD_GROUP", thread_group)
     }
 }
 
@@ -208,14 +202,7 @@ pub(crate) fn plan(device: &Gpu, (dtype, mask): (DType, Mask), mut params: Param
         whole_mask,
         split: partition.splits > 1,
     };
-    let spec = match partition.strategy {
-        Strategy::Coop(tile) => request.coop(tile),
-        Strategy::Flash(tile) => request.flash(tile),
-        Strategy::Decode(block) => request.decode(block, params.head_dim),
-        Strategy::DecodeSubgroups(block, thread_group) => {
-            request.decode_subgroups(block, thread_group)
-        }
-    };
+    let spec = request.spec(&partition.strategy, params.head_dim);
     params.row_tiles = params.rows.div_ceil(partition.rows);
     params.splits = partition.splits;
     params.split_keys = partition.split_keys;
@@ -256,20 +243,19 @@ pub fn catalogue() -> Vec<Specialization> {
     let mut all = Vec::new();
     for dtype in FLOATS {
         all.push(merge_spec(dtype));
-        let fill = |fill| [true, false].map(|marked| Mask::Fill { fill, marked });
-        let mut masks = vec![Mask::None, Mask::Add(dtype)];
-        masks.extend(fill(dtype));
-        if dtype != DType::F32 {
-            masks.push(Mask::Add(DType::F32));
-            masks.extend(fill(DType::F32));
+        let mut masks = vec![Mask::None];
+        for fill in [dtype, DType::F32] {
+            let fills = [true, false].map(|marked| Mask::Fill { fill, marked });
+            masks.extend([Mask::Add(fill)].into_iter().chain(fills));
+        }
+        if dtype == DType::F32 {
+            masks.truncate(4);
         }
         for (i, mask) in (0..8).flat_map(|i| masks.iter().map(move |mask| (i, *mask))) {
             let [whole, split, whole_mask] = [i & 1, i & 2, i & 4].map(|bit| bit != 0);
             // The access of the mask does not depend on that of the rows, so rare pairs are left out.
-            if !whole && (whole_mask || ![Mask::None, Mask::Add(dtype)].contains(&mask)) {
-                continue;
-            }
-            if whole_mask && mask == Mask::None {
+            let rare = !whole && (whole_mask || ![Mask::None, Mask::Add(dtype)].contains(&mask));
+            if rare || whole_mask && mask == Mask::None {
                 continue;
             }
             let request = Request {
@@ -279,18 +265,20 @@ pub fn catalogue() -> Vec<Specialization> {
                 whole_mask,
                 split,
             };
-            all.extend(TILES.iter().map(|tile| request.flash(tile)));
+            let mut add = |strategy, head_dim| all.push(request.spec(&strategy, head_dim));
+            TILES.iter().for_each(|tile| add(Strategy::Flash(tile), 0));
             if dtype == DType::F16 && whole {
-                all.extend(flash_coop::TILES.iter().map(|tile| request.coop(tile)));
+                let tiles = flash_coop::TILES.iter();
+                tiles.for_each(|tile| add(Strategy::Coop(tile), 0));
             }
-            for head_dim in [128, 256] {
-                all.extend(BLOCKS.iter().map(|block| request.decode(block, head_dim)));
+            for block in BLOCKS {
+                add(Strategy::Decode(block), 128);
+                add(Strategy::Decode(block), 256);
             }
-            if !whole_mask {
-                let blocks = BLOCKS.iter().chain(WIDE_BLOCKS);
-                all.extend(blocks.flat_map(|block| {
-                    THREAD_GROUP.map(|threads| request.decode_subgroups(block, threads))
-                }));
+            for block in BLOCKS.iter().chain(WIDE_BLOCKS).filter(|_| !whole_mask) {
+                for threads in THREAD_GROUP {
+                    add(Strategy::DecodeSubgroups(block, threads), 0);
+                }
             }
         }
     }
