@@ -4,9 +4,10 @@ use smallvec::SmallVec;
 
 use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
-use crate::kernel::copy::concat::{spec, Params, Part, PARTS, RANK};
+use crate::kernel::copy::concat::{spec, Params, Part, PARTS};
 use crate::kernel::copy::COPY_QUADS;
 use crate::kernel::{Strided, WORKGROUP};
+use crate::memory::buffer::Value;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::{Grid, Op, Operands};
 
@@ -94,20 +95,14 @@ fn do_not_meet(a: &Op, b: &Op) -> bool {
 /// A recorded copy as a part; None if it has too many dims.
 fn part(op: &Op) -> Option<Part> {
     let params: Strided<2> = op.params();
-    let rank = params.rank as usize;
-    let skipped = RANK.checked_sub(rank)?;
-    let mut part = Part {
+    let (dims, strides) = params.padded()?;
+    Some(Part {
         first: u32::MAX,
         n: params.n,
         offsets: [params.offsets[0], params.offsets[1]],
-        dims: [1; RANK],
-        strides: [[0; RANK]; 2],
-    };
-    part.dims[skipped..].copy_from_slice(&params.dims[..rank]);
-    for (to, from) in part.strides.iter_mut().zip(params.strides) {
-        to[skipped..].copy_from_slice(&from[..rank]);
-    }
-    Some(part)
+        dims,
+        strides,
+    })
 }
 
 /// The merged op; None if there is no kernel for this assignment of copies to destinations.
@@ -127,9 +122,10 @@ fn joined(device: &Gpu, graph: &Graph, members: &[usize]) -> Option<Op> {
         let [x, y] = &op.operands[..] else {
             return None;
         };
-        let same = |old: &(crate::memory::buffer::Value, u64)| old.0.same(&y.0);
-        to.push(writes.iter().position(same).unwrap_or(writes.len()));
-        if !writes.iter().any(same) {
+        let same = |old: &(Value, u64)| old.0.same(&y.0);
+        let known = writes.iter().position(same);
+        to.push(known.unwrap_or(writes.len()));
+        if known.is_none() {
             writes.push(y.clone());
         }
         reads.push(x.clone());

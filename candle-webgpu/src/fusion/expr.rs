@@ -5,9 +5,8 @@ use smallvec::SmallVec;
 
 use crate::dtype::DType;
 use crate::kernel::elementwise::binary::BINARY;
-use crate::kernel::elementwise::fused;
 use crate::kernel::elementwise::fused::{
-    Params, FUSED_ELEMENTWISE, MAX_READS, VIEW_RANK, WHERE_COND_OP,
+    self, Params, FUSED_ELEMENTWISE, MAX_READS, VIEW_RANK, WHERE_COND_OP,
 };
 use crate::kernel::elementwise::unary::{COPY, UNARY};
 use crate::kernel::elementwise::where_cond::WHERE_COND;
@@ -15,7 +14,7 @@ use crate::kernel::{spans, Strided};
 use crate::memory::buffer::Value;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
-use crate::shader::{Access, Arg, Specialization, Step};
+use crate::shader::{Access, Arg, Step};
 
 /// Dims and strides of an operand that is not flat, and whether its rows are whole quads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,16 +50,11 @@ pub(crate) struct Expr {
 impl Expr {
     /// Whether an op is elementwise and of dtypes that can be fused.
     pub fn is(op: &Op) -> bool {
-        let kernel = op.is_of(&FUSED_ELEMENTWISE)
-            || op.is_of(&UNARY)
-            || op.is_of(&BINARY)
-            || op.is_of(&WHERE_COND);
-        kernel
-            && op
-                .spec
-                .operands
-                .iter()
-                .all(|(dtype, _)| *dtype != DType::F64)
+        let mut operands = op.spec.operands.iter();
+        [&FUSED_ELEMENTWISE, &UNARY, &BINARY, &WHERE_COND]
+            .iter()
+            .any(|kernel| op.is_of(kernel))
+            && operands.all(|(dtype, _)| *dtype != DType::F64)
     }
 
     /// The expression of such an op.
@@ -102,7 +96,14 @@ impl Expr {
             let (value, start) = op.operands[i].clone();
             let view = match access {
                 Access::Flat => None,
-                _ => Some(walk(params, i, access == Access::Rows)?),
+                _ => {
+                    let (dims, strides) = params.padded()?;
+                    Some(Walk {
+                        dims,
+                        strides: strides[i],
+                        quads: access == Access::Rows,
+                    })
+                }
             };
             let read = Read {
                 value,
@@ -234,9 +235,10 @@ impl Expr {
                 None => Access::Flat,
                 Some(walk) => {
                     *views.next()? = [walk.dims, walk.strides];
-                    match walk.quads {
-                        true => Access::Quads,
-                        false => Access::Words,
+                    if walk.quads {
+                        Access::Quads
+                    } else {
+                        Access::Words
                     }
                 }
             };
@@ -247,27 +249,11 @@ impl Expr {
         for ((_, from), to) in scalars.zip(&mut params.scalars) {
             *to = *from;
         }
-        let spec: Specialization = fused::spec(&operands, self.steps.to_vec().into(), self.out);
+        let spec = fused::spec(&operands, self.steps.to_vec().into(), self.out);
         let grid = device.split(&spec, spans(&spec, self.n as usize)).ok()?;
-        let reads = self
-            .reads
-            .iter()
-            .map(|read| (read.value.clone(), read.start));
+        let bound = |read: &Read| (read.value.clone(), read.start);
+        let reads = self.reads.iter().map(bound);
         let operands = reads.chain([self.y.clone()]).collect();
         Some(Op::new(spec, operands, &params, grid))
     }
-}
-
-/// Dims and strides of operand `i`, padded with leading dims of 1. None if there are too many.
-fn walk<const N: usize>(params: &Strided<N>, i: usize, quads: bool) -> Option<Walk> {
-    let rank = params.rank as usize;
-    let skipped = VIEW_RANK.checked_sub(rank)?;
-    let mut walk = Walk {
-        dims: [1; VIEW_RANK],
-        strides: [0; VIEW_RANK],
-        quads,
-    };
-    walk.dims[skipped..].copy_from_slice(&params.dims[..rank]);
-    walk.strides[skipped..].copy_from_slice(&params.strides[i][..rank]);
-    Some(walk)
 }

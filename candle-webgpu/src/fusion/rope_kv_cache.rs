@@ -11,6 +11,7 @@ use crate::kernel::rope::kv_cache::{spec, PARTS};
 use crate::kernel::rope::{Part, QkParams, ROPE_QK};
 use crate::kernel::threads;
 use crate::memory::buffer::Value;
+use crate::memory::view::merge;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::{Op, Operands};
 
@@ -82,11 +83,7 @@ fn fuse(device: &Gpu, qk: &Op, copies: &Op) -> Option<Op> {
         return None;
     }
     let [queries, ..] = params.sides;
-    let quads = params
-        .parts
-        .iter()
-        .map(|part| part.n as usize)
-        .sum::<usize>();
+    let quads: usize = params.parts.iter().map(|part| part.n as usize).sum();
     let grid = device.split(&spec, threads(quads + queries.n.div_ceil(4) as usize));
     let mut operands: Operands = qk.operands[..KEYS].iter().cloned().collect();
     operands.extend([made(0).clone(), reads[values].clone(), made(1).clone()]);
@@ -96,34 +93,29 @@ fn fuse(device: &Gpu, qk: &Op, copies: &Op) -> Option<Op> {
 
 /// A copy as rows of whole quads, if it is that; each of its elements counts as `scale` elements.
 fn rows(part: &Copy, scale: u32) -> Option<Part> {
-    let [_, _, _, inner] = part.dims;
-    let dense = inner == 1 || part.strides.iter().all(|strides| strides[3] == 1);
-    let (mut run, mut count, mut steps) = (inner, 1, [0; 2]);
-    for d in (0..3).rev() {
-        let (size, here) = (part.dims[d], part.strides.map(|strides| strides[d]));
-        if size == 1 {
-            continue;
-        }
-        if count == 1 && here == [run; 2] {
-            run = run.checked_mul(size)?;
-        } else if count == 1 {
-            (count, steps) = (size, here);
-        } else if here == steps.map(|step| step.wrapping_mul(count)) {
-            count = count.checked_mul(size)?;
-        } else {
-            return None;
-        }
+    let wide = |sizes: [u32; 4]| sizes.map(|n| n as usize);
+    let strides = part.strides.map(wide);
+    let merged = merge(
+        RULE.name,
+        &wide(part.dims),
+        strides.each_ref().map(|s| &s[..]),
+    )
+    .ok()?;
+    let inner = merged.rank - 1;
+    if inner > 1 || merged.strides.iter().any(|strides| strides[inner] != 1) {
+        return None;
     }
+    let steps = match inner {
+        0 => [0; 2],
+        _ => merged.strides.map(|strides| strides[0]),
+    };
     let quads = |n: u32| {
         let elements = n.checked_mul(scale)?;
         elements.is_multiple_of(4).then_some(elements / 4)
     };
-    if !dense || part.n != run.checked_mul(count)? {
-        return None;
-    }
     Some(Part {
         n: quads(part.n)?,
-        run: quads(run)?,
+        run: quads(merged.dims[inner])?,
         source: quads(part.offsets[0])?,
         place: quads(part.offsets[1])?,
         source_stride: quads(steps[0])?,

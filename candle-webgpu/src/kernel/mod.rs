@@ -180,6 +180,17 @@ const fn field(name: &'static str, offset: usize, words: usize) -> Field {
 unsafe impl<const N: usize> bytemuck::Pod for Strided<N> {}
 
 impl<const N: usize> Strided<N> {
+    /// Dims, and strides of each operand, with leading dims of 1 up to rank `R`. None if there are more dims.
+    pub fn padded<const R: usize>(&self) -> Option<([u32; R], [[u32; R]; N])> {
+        let rank = self.rank as usize;
+        let skipped = R.checked_sub(rank)?;
+        let pad = |from: [u32; MAX_RANK], mut to: [u32; R]| {
+            to[skipped..].copy_from_slice(&from[..rank]);
+            to
+        };
+        Some((pad(self.dims, [1; R]), self.strides.map(|s| pad(s, [0; R]))))
+    }
+
     pub fn new(n: u32, merged: &Merged<N>, offsets: [u32; 4]) -> Self {
         Strided {
             n,

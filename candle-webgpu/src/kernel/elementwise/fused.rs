@@ -147,11 +147,8 @@ pub(crate) fn steps(steps: &[Step], reads: &[DType], p: &str, text: &mut Text) -
             let of = |arg: &String| format!("{arg}[{k}]");
             if step.op == WHERE_COND_OP {
                 let holds = holds(from.info().compute, &of(&args[0]));
-                return Ok(format!(
-                    "select({}, {}, {holds})",
-                    of(&args[2]),
-                    of(&args[1])
-                ));
+                let [t, f] = [1, 2].map(|i| of(&args[i]));
+                return Ok(format!("select({f}, {t}, {holds})"));
             }
             if step.args.len() == 2 {
                 return Ok(format!("{}({}, {})", step.op, of(&args[0]), of(&args[1])));
@@ -204,7 +201,8 @@ fn seen_as(v: &str, from: DType, to: DType) -> Result<String> {
     Ok(format!("{}_unpack({quad})", to.name))
 }
 
-fn holds(compute: Compute, c: &str) -> String {
+/// WGSL that tests a condition.
+pub(crate) fn holds(compute: Compute, c: &str) -> String {
     match compute {
         Compute::I64 => format!("({c}.x | {c}.y) != 0u"),
         Compute::I32 => format!("{c} != 0i"),

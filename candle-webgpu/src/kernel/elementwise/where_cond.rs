@@ -1,7 +1,8 @@
 //! where_cond: `y = c ? t : f` on bits.
 
-use crate::dtype::{Compute, BITS, INTEGERS};
+use crate::dtype::{BITS, INTEGERS};
 use crate::error::{Error, Result};
+use crate::kernel::elementwise::fused::holds;
 use crate::kernel::elementwise::ACCESS;
 use crate::kernel::{span_slot, strided_layout};
 use crate::memory::buffer::Value;
@@ -16,11 +17,7 @@ pub static WHERE_COND: Kernel = Kernel {
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     span_slot(spec, text);
-    let test = match spec.info(0).compute {
-        Compute::I64 => "(c.x | c.y) != 0u",
-        Compute::I32 => "c != 0i",
-        _ => "c != 0u",
-    };
+    let test = holds(spec.info(0).compute, "c");
     text.line(format!("fn holds(c: CV) -> bool {{ return {test}; }}"));
     Ok(())
 }

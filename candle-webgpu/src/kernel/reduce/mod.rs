@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::reduce::plan::{Params, Plan};
-use crate::kernel::reduce::specialization::{partial_dtype, Strategy, REDUCE_ARG};
+use crate::kernel::reduce::specialization::{arg_spec, partial_dtype, Strategy};
 use crate::kernel::threads;
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
@@ -17,7 +17,6 @@ use crate::memory::split::Part;
 use crate::memory::view::{merge, to_u32, View};
 use crate::op::{Family, Op, Output};
 use crate::recorder::Recorder;
-use crate::shader::{Access, Specialization};
 
 impl Recorder {
     /// Reduces `dims` of `x` with a row of OPS of the reduce family. The result has the other dims and is contiguous. Only `sum` accepts
@@ -66,10 +65,8 @@ impl Recorder {
         let n: usize = kept_dims.iter().product();
         let m: usize = m_dims.iter().product();
         if n * m == 0 && op != "sum" {
-            return Err(Error::Invalid {
-                op,
-                message: "nothing to reduce".into(),
-            });
+            let message = "nothing to reduce".into();
+            return Err(Error::Invalid { op, message });
         }
         if n == 0 {
             return self.output(op, 0, out);
@@ -191,11 +188,8 @@ impl Recorder {
             self.paste(&place, places.clone().narrow(1, i, 1).view())?;
         }
         let best = self.reduce_into(row, values.view(), &[1], DType::U32, later)?;
-        self.gather(
-            places.view(),
-            Part::all(&best, DType::U32, &[n, 1]).view(),
-            1,
-        )
+        let best = Part::all(&best, DType::U32, &[n, 1]);
+        self.gather(places.view(), best.view(), 1)
     }
 
     /// One dispatch: `chunks` partial results of each output.
@@ -210,10 +204,8 @@ impl Recorder {
         let (n, chunks) = (params.n as usize, params.chunks as usize);
         let y = self.output(row.name, n * chunks, out)?;
         let lanes = out.info().lanes as usize;
-        let (spec, grid) = (
-            strategy.spec(row.name, dtype, out),
-            strategy.grid(n, lanes, chunks),
-        );
+        let spec = strategy.spec(row.name, dtype, out);
+        let grid = strategy.grid(n, lanes, chunks);
         self.record(spec, &[x, (&y).into()], params, grid)?;
         Ok(y)
     }
@@ -228,14 +220,8 @@ impl Recorder {
     ) -> Result<Value> {
         let n = params.n as usize;
         let y = self.output(row.name, n, DType::U32)?;
-        let operands = [
-            (dtype, Access::Words),
-            (DType::U32, Access::Words),
-            (DType::U32, Access::PutWord),
-        ];
-        let spec = Specialization::new(&REDUCE_ARG, row.name, &operands);
-        let windows = [x, won.into(), (&y).into()];
-        self.record(spec, &windows, params, threads(n))?;
+        let ranges = [x, won.into(), (&y).into()];
+        self.record(arg_spec(row.name, dtype), &ranges, params, threads(n))?;
         Ok(y)
     }
 }

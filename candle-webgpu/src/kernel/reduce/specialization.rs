@@ -80,12 +80,7 @@ fn is_arg(op: &str) -> bool {
 
 /// Size of an accumulator. A position is padded to the alignment of the value.
 fn acc_bytes(spec: &Specialization) -> u32 {
-    let value = spec.info(0).compute.size() as u32;
-    if is_arg(spec.op) {
-        value * 2
-    } else {
-        value
-    }
+    spec.info(0).compute.size() as u32 * if is_arg(spec.op) { 2 } else { 1 }
 }
 
 /// The accumulator: a value (of floats, for a minimum or maximum, a key in their order), with its position for argmin and argmax.
@@ -155,6 +150,12 @@ impl Strategy {
     }
 }
 
+pub(crate) fn arg_spec(op: &'static str, x: DType) -> Specialization {
+    let [read, write] = [Access::Words, Access::PutWord];
+    let operands = [(x, read), (DType::U32, read), (DType::U32, write)];
+    Specialization::new(&REDUCE_ARG, op, &operands)
+}
+
 /// The dtype of partial results, in which values are computed.
 pub(crate) fn partial_dtype(dtype: DType) -> DType {
     dtype.info().compute.dtype()
@@ -170,28 +171,13 @@ pub fn catalogue() -> Vec<Specialization> {
             if op.output == Output::Same && partial != x {
                 pairs.extend([(x, partial), (partial, x)]);
             }
-            for strategy in [
-                Strategy::Row {
-                    quads: true,
-                    rows: 4,
-                },
-                Strategy::Row {
-                    quads: false,
-                    rows: 4,
-                },
-                Strategy::Column,
-                Strategy::Columns { down: 8 },
-            ] {
+            let row = |quads| Strategy::Row { quads, rows: 4 };
+            let columns = Strategy::Columns { down: 8 };
+            for strategy in [row(true), row(false), Strategy::Column, columns] {
                 all.extend(pairs.iter().map(|&(x, y)| strategy.spec(op.name, x, y)));
             }
             if op.output == Output::Index {
-                let index = (DType::U32, Access::Words);
-                let y = (DType::U32, Access::PutWord);
-                all.push(Specialization::new(
-                    &REDUCE_ARG,
-                    op.name,
-                    &[(x, Access::Words), index, y],
-                ));
+                all.push(arg_spec(op.name, x));
             }
         }
     }

@@ -155,40 +155,31 @@ fn qk_catalogue() -> Vec<Specialization> {
     one_catalogue().iter().filter_map(qk_spec).collect()
 }
 
-/// Which dim of x is time.
-#[derive(Clone, Copy)]
-enum Time {
-    /// (b, h, t, d)
-    Third,
-    /// (b, t, h, d)
-    Second,
-}
-
 impl Recorder {
     /// Rotary embedding of x (b, h, t, d) in pairs (i, i + d / 2); cosines and sines are (t, d / 2) or (b, t, d / 2), and may be
     /// longer in t. All operands have one float dtype.
     pub fn rope(&self, x: View<'_>, cos: View<'_>, sin: View<'_>) -> Result<Value> {
-        self.rotate("rope", [x, cos, sin], HALVES, Time::Third)
+        self.rotate("rope", [x, cos, sin], HALVES, 2)
     }
 
     /// [`Recorder::rope`] with interleaved pairs (2 i, 2 i + 1).
     pub fn rope_i(&self, x: View<'_>, cos: View<'_>, sin: View<'_>) -> Result<Value> {
-        self.rotate("rope_i", [x, cos, sin], INTERLEAVED, Time::Third)
+        self.rotate("rope_i", [x, cos, sin], INTERLEAVED, 2)
     }
 
     /// [`Recorder::rope`] of x (b, t, h, d).
     pub fn rope_thd(&self, x: View<'_>, cos: View<'_>, sin: View<'_>) -> Result<Value> {
-        self.rotate("rope_thd", [x, cos, sin], HALVES, Time::Second)
+        self.rotate("rope_thd", [x, cos, sin], HALVES, 1)
     }
 
+    /// `time`: the dim of x that is t.
     fn rotate(
         &self,
         op: &'static str,
-        views: [View<'_>; 3],
+        [x, cos, sin]: [View<'_>; 3],
         pairs: &'static str,
-        time: Time,
+        time: usize,
     ) -> Result<Value> {
-        let [x, cos, sin] = views;
         if x.dtype != DType::F64 {
             x.dtype.one_of(&FLOATS, op)?;
         }
@@ -200,10 +191,7 @@ impl Recorder {
             ),
         };
         let [b, i, j, d] = <[usize; 4]>::try_from(x.dims).map_err(|_| invalid())?;
-        let t = match time {
-            Time::Third => j,
-            Time::Second => i,
-        };
+        let t = x.dims[time];
         for v in [cos, sin] {
             let fits = match *v.dims {
                 [vt, vd] => vt >= t && vd * 2 == d,
@@ -269,7 +257,7 @@ impl Recorder {
     }
 
     /// Cosines or sines broadcast to the dims of x, with the contiguous last dim that the kernels expect: value, strides and offset.
-    fn angles(&self, v: View<'_>, time: Time) -> Result<(Value, [usize; 4], usize)> {
+    fn angles(&self, v: View<'_>, time: usize) -> Result<(Value, [usize; 4], usize)> {
         let rank = v.dims.len();
         let dense = v.strides[rank - 1] == 1 || v.dims[rank - 1] == 1;
         let (value, strides, offset) = if dense {
@@ -278,11 +266,8 @@ impl Recorder {
             (self.contiguous(v)?, contiguous_strides(v.dims), 0)
         };
         let batch = if rank == 3 { strides[0] } else { 0 };
-        let along = strides[rank - 2];
-        let strides = match time {
-            Time::Third => [batch, 0, along, 1],
-            Time::Second => [batch, along, 0, 1],
-        };
-        Ok((value, strides, offset))
+        let mut along = [batch, 0, 0, 1];
+        along[time] = strides[rank - 2];
+        Ok((value, along, offset))
     }
 }
