@@ -73,10 +73,9 @@ impl CopyMap {
             }
             step *= size;
         }
-        let offset = params.offsets[i] as usize;
         CopyMap {
             dtype,
-            offset,
+            offset: params.offsets[i] as usize,
             dims,
         }
     }
@@ -116,12 +115,7 @@ impl<const N: usize> OperandView<N> {
     }
 
     /// The same elements in operand `operand` of the op at `producer`, which copies that operand by `map`.
-    pub fn through(
-        &self,
-        map: &CopyMap,
-        producer: usize,
-        operand: usize,
-    ) -> Option<OperandView<N>> {
+    pub fn through(&self, map: &CopyMap, producer: usize, operand: usize) -> Option<Self> {
         let mut reach: SmallVec<[usize; 8]> = smallvec![0; map.dims.len()];
         let (mut rest, mut offset) = (self.offset, map.offset);
         for ((_, to, from), digit) in map.dims.iter().zip(&mut reach) {
@@ -135,11 +129,8 @@ impl<const N: usize> OperandView<N> {
                 new.extend(map.axis(*size, *stride, &mut reach)?);
             }
         }
-        let inside = map
-            .dims
-            .iter()
-            .zip(&reach)
-            .all(|((dim, ..), far)| far < dim);
+        let mut reached = map.dims.iter().zip(&reach);
+        let inside = reached.all(|((dim, ..), far)| far < dim);
         inside.then_some(OperandView {
             reader: producer,
             operand,

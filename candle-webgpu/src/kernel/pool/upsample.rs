@@ -84,34 +84,19 @@ pub enum Corners {
     Areas([Option<f64>; 2]),
 }
 
-/// Two neighbours along a dim and their weights.
-struct Place {
-    i: [u32; 2],
-    weights: [f64; 2],
-}
-
-impl Place {
-    /// The shader's `Place`.
-    fn words(&self, in_f32: bool) -> Vec<u32> {
-        let mut all = self.i.to_vec();
-        for weight in self.weights {
-            if in_f32 {
-                all.push((weight as f32).to_bits());
-            } else {
-                all.extend(words(weight.to_bits()));
-            }
-        }
-        all
-    }
-}
-
 /// The index, below `size`, that each of `out` positions takes: computed in f64 and truncated.
 fn nearest(size: usize, out: usize) -> impl Iterator<Item = u32> {
     let scale = size as f64 / out as f64;
     (0..out).map(move |i| (size - 1).min((i as f64 * scale) as usize) as u32)
 }
 
-fn bilinear(size: usize, out: usize, corners: Corners, d: usize) -> impl Iterator<Item = Place> {
+/// The shader's `Place` of each of `out` positions along dim `d`: two neighbours and their weights.
+fn bilinear(
+    (size, out): (usize, usize),
+    corners: Corners,
+    d: usize,
+    in_f32: bool,
+) -> impl Iterator<Item = Vec<u32>> {
     let last = size - 1;
     let (scale, shift) = match corners {
         Corners::Aligned if out > 1 => (last as f64 / (out - 1) as f64, 0.0),
@@ -125,10 +110,13 @@ fn bilinear(size: usize, out: usize, corners: Corners, d: usize) -> impl Iterato
         let at = (scale * (i as f64 + shift) - shift).max(0.0);
         let low = (at.floor() as usize).min(last);
         let weight = (at - low as f64).clamp(0.0, 1.0);
-        Place {
-            i: [low as u32, (low + 1).min(last) as u32],
-            weights: [1.0 - weight, weight],
+        let weights = [1.0 - weight, weight];
+        let mut place = vec![low as u32, (low + 1).min(last) as u32];
+        match in_f32 {
+            true => place.extend(weights.map(|w| (w as f32).to_bits())),
+            false => place.extend(weights.map(|w| words(w.to_bits())).as_flattened()),
         }
+        place
     })
 }
 
@@ -166,10 +154,10 @@ impl Recorder {
             return self.contiguous(x);
         }
         self.upsample(BILINEAR, &UPSAMPLE_BILINEAR, x, out, |h, w| {
-            let rows = bilinear(h, out[0], corners, 0);
-            let places = rows.chain(bilinear(w, out[1], corners, 1));
-            let words: Vec<u32> = places.flat_map(|p| p.words(in_f32)).collect();
-            self.upload_buffer(bytemuck::cast_slice(&words))
+            let rows = bilinear((h, out[0]), corners, 0, in_f32);
+            let columns = bilinear((w, out[1]), corners, 1, in_f32);
+            let places: Vec<u32> = rows.chain(columns).flatten().collect();
+            self.upload_buffer(bytemuck::cast_slice(&places))
         })
     }
 

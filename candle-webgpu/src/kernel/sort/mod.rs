@@ -134,16 +134,12 @@ impl Recorder {
         }
         if rows > most {
             let y = self.output(OP, count, DType::U32)?;
-            let line = Part {
-                dims: [rows, length][..].into(),
-                strides: [length, 1][..].into(),
-                ..x.into()
-            };
-            for from in (0..rows).step_by(most) {
-                let some = most.min(rows - from);
+            let [line, all] = [Part::from(x).flatten(), Part::all(&y, DType::U32, &[count])];
+            for from in (0..count).step_by(most * length) {
+                let some = (most * length).min(count - from);
                 let x = line.clone().narrow(0, from, some);
                 let order = self.argsort(x.view(), length, ascending)?;
-                let to = Part::all(&y, DType::U32, &[rows, length]).narrow(0, from, some);
+                let to = all.clone().narrow(0, from, some);
                 self.paste(&order, to.view())?;
             }
             return Ok(y);
