@@ -117,8 +117,7 @@ fn fits(expr: &Expr) -> bool {
 mod tests {
     use super::*;
     use crate::fusion::testing::{saves, takes, T};
-
-    const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
+    use crate::kernel::matmul::store::FLOATS;
 
     #[test]
     fn silu_and_multiply() {

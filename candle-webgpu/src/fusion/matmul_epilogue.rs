@@ -163,8 +163,7 @@ mod tests {
     use crate::dtype::quant::Quant;
     use crate::dtype::DType;
     use crate::fusion::testing::{saves, takes, Bench, T};
-
-    const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
+    use crate::kernel::matmul::store::FLOATS;
 
     /// gelu(y + bias).
     fn biased(b: &Bench, y: &T, bias: &T) -> T {

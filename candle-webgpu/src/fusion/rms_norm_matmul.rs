@@ -90,8 +90,7 @@ mod tests {
     use crate::dtype::DType;
     use crate::fusion::testing::{near, saves, saves_near, Bench, T};
     use crate::kernel::matmul::quantized::Blocks;
-
-    const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
+    use crate::kernel::matmul::store::FLOATS;
 
     /// n rows of k weights up to 1 / (2 sqrt(k)). The squares of a norm's results h sum to at most 4 k, since alpha is at most 2, and to
     /// 4 / 3 k on average; an element of the matmul has a standard deviation of 1 / 3.

@@ -94,13 +94,8 @@ fn fuse(device: &Gpu, qk: &Op, copies: &Op) -> Option<Op> {
 /// A copy as rows of whole quads, if it is that; each of its elements counts as `scale` elements.
 fn rows(part: &Copy, scale: u32) -> Option<Part> {
     let wide = |sizes: [u32; 4]| sizes.map(|n| n as usize);
-    let strides = part.strides.map(wide);
-    let merged = merge(
-        RULE.name,
-        &wide(part.dims),
-        strides.each_ref().map(|s| &s[..]),
-    )
-    .ok()?;
+    let [x, y] = part.strides.map(wide);
+    let merged = merge(RULE.name, &wide(part.dims), [&x, &y]).ok()?;
     let inner = merged.rank - 1;
     if inner > 1 || merged.strides.iter().any(|strides| strides[inner] != 1) {
         return None;

@@ -16,6 +16,7 @@ macro_rules! kernel {
         }
     };
 }
+
 pub mod attention;
 pub mod conv;
 pub mod copy;
