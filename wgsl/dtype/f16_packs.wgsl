@@ -1,4 +1,4 @@
-// f16 on adapters whose `pack2x16float` rounds as f16.wgsl does, which a self-test finds out when a device is opened.
+// f16 on adapters whose `pack2x16float` rounds as f16.wgsl does, as a self-test checks when a device is opened.
 
 fn f16_get(word: u32, lane: u32) -> f32 { return unpack2x16float(word >> (16u * lane)).x; }
 

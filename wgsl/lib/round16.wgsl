@@ -1,6 +1,6 @@
-// Block quantization to 16 bits: steps_of(v, bits) is four values as multiples of the step scale_of(bits), where `bits` are those of the
-// block's greatest magnitude. Steps are powers of two, so that values of few bits (integers, narrow floats) are exact. Blocks below 2e-34
-// become zero, where the quotient would overflow; a NaN or an infinity makes the step NaN.
+// Block quantization to 16 bits: steps_of(v, bits) gives four values as multiples of the step scale_of(bits), where `bits` is the bit
+// pattern of the block's greatest magnitude. A step is a power of two, so values of few bits (integers, narrow floats) are exact. A block
+// below 2e-34 becomes zero, since the quotient would overflow; a NaN or an infinity makes the step NaN.
 
 fn is_ordinary(bits: u32) -> bool { return bits >= 0x07800000u && bits < 0x7f800000u; }
 

@@ -80,7 +80,7 @@ fn i32_to_i64(v: i32) -> vec2<u32> { return vec2<u32>(bitcast<u32>(v), bitcast<u
 fn i64_to_i32(v: vec2<u32>) -> i32 { return bitcast<i32>(v.x); }
 fn i32_to_f32(v: i32) -> f32 { return i64_to_f32(i32_to_i64(v)); }
 
-// f64 is a pair of words as well: conversions look at its bits.
+// f64 is a pair of words, too: conversions work on its bits.
 
 fn f32_to_f64(v: f32) -> vec2<u32> {
     let bits = bitcast<u32>(v);
@@ -105,8 +105,8 @@ fn f32_to_f64(v: f32) -> vec2<u32> {
     return vec2<u32>(a << 29u, sign | (exponent << 20u) | (a >> 3u));
 }
 
-// The 29 bits that an f32 lacks are rounded away, more for a subnormal one. With `odd` the last place tells that some
-// were lost instead: what is rounded to fewer places later is rounded once.
+// Rounds off the 29 bits that an f32 lacks, and more for a subnormal result. With `odd`, the last bit records whether any were lost
+// instead (rounding to odd), so that a later rounding to fewer bits does not round twice.
 fn f64_narrow(v: vec2<u32>, odd: bool) -> f32 {
     let sign = v.y & 0x80000000u;
     let high = v.y & 0x7fffffffu;

@@ -5,11 +5,11 @@ fn f32_of_bits(bits: u32) -> f32 { return bitcast<f32>(bits); }
 fn f32_nan() -> f32 { return f32_of_bits(0x7fc00000u); }
 fn f32_inf() -> f32 { return f32_of_bits(0x7f800000u); }
 fn f32_is_nan(v: f32) -> bool { return (bitcast<u32>(v) & 0x7fffffffu) > 0x7f800000u; }
-// v, for a whole number n: its last bit is 0, which compilers do not see. Some join the steps of a sum that relies on
-// its roundings (`c - n * a - n * b` as `c - n * (a + b)`), and WGSL cannot forbid it.
+// v unchanged, if n is a whole number: its last bit is 0, which compilers cannot know. Keeps them from joining the steps of a sum
+// that relies on its roundings (`c - n * a - n * b` into `c - n * (a + b)`), which WGSL allows.
 fn f32_kept(v: f32, n: f32) -> f32 { return bitcast<f32>(bitcast<u32>(v) | (bitcast<u32>(n) & 1u)); }
-// v as an integer in the order of the numbers, both zeros being 0; NaN lies beyond the infinities. Comparing by it sees
-// subnormals, which some drivers (NVIDIA's) flush to zero in arithmetic and in comparisons.
+// An integer that orders as v does: both zeros are 0, and NaN lies beyond the infinities. Comparing keys keeps subnormals, which some
+// drivers (NVIDIA's) flush to zero in arithmetic and in comparisons.
 fn f32_key(v: f32) -> i32 {
     let bits = bitcast<i32>(v);
     let sign = bits >> 31u;
@@ -80,8 +80,8 @@ fn f32_wide(a: u32, b: u32) -> vec2<u32> {
 
 struct F32Turn { r: f32, quarter: u32 }
 
-// v = r + quarter * pi / 2 with |r| <= pi / 4, exact for any finite v: what lies beyond the table of 2 / pi would only
-// add whole turns (Payne and Hanek).
+// v = r + quarter * pi / 2 with |r| <= pi / 4, exact for any finite v: the digits of 2 / pi outside the table only add whole turns
+// (Payne and Hanek).
 fn f32_far_turn(v: f32) -> F32Turn {
     var table = array<u32, 7>(0u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u);
     let bits = bitcast<u32>(v);
@@ -183,7 +183,7 @@ fn usqrt(v: f32) -> f32 {
     return sqrt(v);
 }
 fn uabs(v: f32) -> f32 { return bitcast<f32>(bitcast<u32>(v) & 0x7fffffffu); }
-// Of a subnormal by its sign: an adapter may take it for zero.
+// The sign decides for subnormals, since an adapter may flush them to zero.
 fn f32_whole(v: f32, near: f32, above: u32, below: u32) -> f32 {
     let bits = bitcast<u32>(v);
     let tiny = (bits & 0x7fffffffu) - 1u < 0x007fffffu;
@@ -224,7 +224,7 @@ fn powf(v: f32, a: f32) -> f32 {
     if key == 0 || bitcast<u32>(base) == 0x7f800000u {
         power = select(0.0, f32_inf(), (key == 0) == (a < 0.0));
     } else {
-        // log2(base) = k + l; the exact part of a * k is kept apart, lest it drown the fraction.
+        // log2(base) = k + l; the exact part of a * k stays separate, so that no bits of the fraction are lost.
         let parts = f32_log_parts(base);
         let l = (parts.y + f32_log_rest(parts.y)) * 1.442695;
         let high = bitcast<f32>(bitcast<u32>(a) & 0xfffff000u);
@@ -243,7 +243,7 @@ fn bdiv(a: f32, b: f32) -> f32 {
     let s = select(1.0, 0.25, (bitcast<u32>(b) & 0x7fffffffu) > 0x7e800000u);
     return (a * s) / (b * s);
 }
-// A NaN on the right is dropped, one on the left stays.
+// A NaN in b is ignored, a NaN in a is kept.
 fn bminimum(a: f32, b: f32) -> f32 { return select(a, b, f32_less(b, a)); }
 fn bmaximum(a: f32, b: f32) -> f32 { return select(a, b, f32_less(a, b)); }
 
@@ -254,8 +254,8 @@ fn ge(a: f32, b: f32) -> u32 { return u32(f32_less(b, a) || f32_equal(a, b)); }
 fn lt(a: f32, b: f32) -> u32 { return u32(f32_less(a, b)); }
 fn gt(a: f32, b: f32) -> u32 { return u32(f32_less(b, a)); }
 
-// Pieces of reductions. `_takes`: whether b replaces a; anything replaces a NaN, since a NaN counts only as the first
-// element of all, which `reduce_poison` looks at.
+// Steps of reductions. `_takes`: whether b replaces a. Anything replaces a NaN: a NaN counts only as the first element of all, which
+// `reduce_poison` checks.
 fn reduce_sum(a: f32, b: f32) -> f32 { return a + b; }
 fn reduce_min_takes(a: f32, b: f32) -> bool { return f32_less(b, a) || (f32_is_nan(a) && !f32_is_nan(b)); }
 fn reduce_max_takes(a: f32, b: f32) -> bool { return f32_less(a, b) || (f32_is_nan(a) && !f32_is_nan(b)); }

@@ -28,7 +28,7 @@ fn f64_up(v: vec2<u32>, n: u32) -> vec2<u32> {
     if n >= 32u { return vec2<u32>(0u, v.x << (n - 32u)); }
     return vec2<u32>(v.x << n, (v.y << n) | (v.x >> (32u - n)));
 }
-// Shifts down; the last bit keeps whether ones were lost.
+// Shifts right; the last bit records whether ones were shifted out.
 fn f64_down(v: vec2<u32>, n: u32) -> vec2<u32> {
     if n == 0u { return v; }
     if n < 32u {
@@ -46,7 +46,7 @@ fn f64_wide(a: u32, b: u32) -> vec2<u32> {
     let cross = (a & 0xffffu) * (b >> 16u) + (mid & 0xffffu);
     return vec2<u32>((cross << 16u) | (low & 0xffffu), (a >> 16u) * (b >> 16u) + (mid >> 16u) + (cross >> 16u));
 }
-// The upper half of the product of two pairs; the last bit keeps whether the lower half has ones.
+// The upper half of the product of two pairs; the last bit records whether the lower half has ones.
 fn f64_high(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
     let low = f64_wide(a.x, b.x);
     let mid = f64_plus(f64_wide(a.x, b.y), vec2<u32>(low.y, 0u));
@@ -310,8 +310,8 @@ fn ulog(v: vec2<u32>) -> vec2<u32> {
 }
 
 struct F64Turn { r: vec2<u32>, quarter: u32 }
-// v = r + quarter * pi / 2 with |r| <= pi / 4 for finite v. Exact: the bits of 2 / pi before the window that is
-// multiplied would only add whole turns (Payne and Hanek).
+// v = r + quarter * pi / 2 with |r| <= pi / 4 for finite v. Exact: the bits of 2 / pi before those that are
+// multiplied only add whole turns (Payne and Hanek).
 fn f64_turn(v: vec2<u32>) -> F64Turn {
     if uabs(v).y < 0x3fe921fbu { return F64Turn(v, 0u); }
     var table = array<u32, 40>(
@@ -509,7 +509,7 @@ fn powf(v: vec2<u32>, a: vec2<u32>) -> vec2<u32> {
         if all(base == F64_ONE) { return F64_ONE | vec2<u32>(0u, sign); }
         return select(vec2<u32>(0u), F64_INF, grows) | vec2<u32>(0u, sign);
     }
-    // log2(base) = k + l; the exact part of a * k is kept apart, lest it drown the fraction.
+    // log2(base) = k + l; the exact part of a * k stays separate, so that no bits of the fraction are lost.
     let k = f64_of_int(parts.k);
     let al = bmul(a, bmul(f64_log_of(parts.f, vec2<u32>(0u)), vec2<u32>(0x652b82feu, 0x3ff71547u)));
     let all_of_it = badd(bmul(a, k), al);
