@@ -1,4 +1,4 @@
-//! The import graph of a source folder, and its circles.
+//! The import graph of a source folder, and its cycles.
 
 use std::collections::BTreeSet;
 
@@ -62,16 +62,16 @@ impl Graph {
         graph
     }
 
-    /// The largest set of files that all reach each other; empty if there is no circle.
-    pub fn largest_circle(&self) -> Vec<usize> {
+    /// The largest set of files that all reach each other; empty if there is no cycle.
+    pub fn largest_cycle(&self) -> Vec<usize> {
         let reached: Vec<BTreeSet<usize>> =
             (0..self.files.len()).map(|from| self.reach(from)).collect();
-        let circle = |a: usize| -> Vec<usize> {
+        let cycle = |a: usize| -> Vec<usize> {
             let all = reached[a].iter().copied();
             all.filter(|&b| reached[b].contains(&a)).collect()
         };
-        let circles = (0..self.files.len()).map(circle);
-        circles.max_by_key(Vec::len).unwrap_or_default()
+        let cycles = (0..self.files.len()).map(cycle);
+        cycles.max_by_key(Vec::len).unwrap_or_default()
     }
 
     fn reach(&self, from: usize) -> BTreeSet<usize> {

@@ -1,4 +1,4 @@
-//! Checks that imports of candle-webgpu follow the layers, and that no import circle is large.
+//! Checks that imports of candle-webgpu follow the layers, and that no import cycle is large.
 
 use std::collections::BTreeSet;
 
@@ -64,21 +64,21 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             findings.push(Finding::new(What::Layer, path, import.line, text));
         }
     }
-    let circle = graph.largest_circle();
-    if circle.len() > LARGEST_CIRCLE {
+    let cycle = graph.largest_cycle();
+    if cycle.len() > LARGEST_CIRCLE {
         let text = format!(
-            "{} modules import each other in a circle, more than {LARGEST_CIRCLE}; -v lists them",
-            circle.len()
+            "{} modules import each other in a cycle, more than {LARGEST_CIRCLE}; -v lists them",
+            cycle.len()
         );
-        let finding = Finding::new(What::Circle, SRC.to_owned(), 1, text);
-        findings.push(finding.sized(circle.len()));
+        let finding = Finding::new(What::Cycle, SRC.to_owned(), 1, text);
+        findings.push(finding.sized(cycle.len()));
     }
     findings
 }
 
-/// The figures of a graph; with `members`, also the files of the largest circle.
+/// The figures of a graph; with `members`, also the files of the largest cycle.
 pub fn figures(graph: &Graph, members: bool) -> String {
-    let circle = graph.largest_circle();
+    let cycle = graph.largest_cycle();
     let known = graph.files.iter().filter(|file| rank(file).is_some());
     let without = graph.files.len() - known.count();
     let edges = &graph.edges;
@@ -86,10 +86,10 @@ pub fn figures(graph: &Graph, members: bool) -> String {
         .iter()
         .filter(|(from, to)| points_up(graph, *from, *to));
     let mut text = format!(
-        "imports: {} modules, {} edges, largest circle {} modules",
+        "imports: {} modules, {} edges, largest cycle {} modules",
         graph.files.len(),
         edges.len(),
-        circle.len()
+        cycle.len()
     );
     if without < graph.files.len() {
         text += &format!(", {} edges that point up", up.count());
@@ -97,7 +97,7 @@ pub fn figures(graph: &Graph, members: bool) -> String {
     if without > 0 {
         text += &format!(", {without} modules in no layer");
     }
-    for &member in circle.iter().filter(|_| members) {
+    for &member in cycle.iter().filter(|_| members) {
         text += &format!("\n    {}", graph.files[member]);
     }
     text
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_are_found_through_exports() {
+    fn cycles_are_found_through_exports() {
         // a -> c through a re-export in b; c -> a.
         let files = [
             ("a.rs", "use crate::b::C; pub struct A;"),
@@ -179,12 +179,12 @@ mod tests {
         let tree = with(all);
         let graph = tree.graph("src");
         let figures = figures(&graph, true);
-        let wanted = "imports: 4 modules, 4 edges, largest circle 2 modules, 4 modules in no layer\n    a.rs\n    c.rs";
+        let wanted = "imports: 4 modules, 4 edges, largest cycle 2 modules, 4 modules in no layer\n    a.rs\n    c.rs";
         assert_eq!(figures, wanted);
     }
 
     #[test]
-    fn a_large_circle_is_an_error() {
+    fn a_large_cycle_is_an_error() {
         let ring: Vec<(String, String)> = (0..13)
             .map(|i| {
                 (
@@ -196,7 +196,7 @@ mod tests {
         let found = check(&with(
             ring.iter().map(|(n, t)| (n.clone(), t.as_str())).collect(),
         ));
-        let circle = found.iter().find(|f| f.what == What::Circle);
-        assert_eq!(circle.expect("found").size, Some(13));
+        let cycle = found.iter().find(|f| f.what == What::Cycle);
+        assert_eq!(cycle.expect("found").size, Some(13));
     }
 }

@@ -28,15 +28,15 @@ Check the layout of the repository: import order, file lengths, module docs, inv
 
   cargo xtask tidy                   run every check; compiles nothing
   cargo xtask tidy --list            list the checks
-  cargo xtask tidy --graph -v        show figures of candle-webgpu's import graph, and the files of its largest circle
+  cargo xtask tidy --graph -v        show figures of candle-webgpu's import graph, and the files of its largest cycle
   cargo xtask tidy --graph --src DIR         show the figures of another crate's source folder
 
 An error reads `PATH:LINE: what is wrong; what to do [KIND]`, and the exit status is 1. Exceptions are in xtask/tidy.toml:
 
   [[exception]]
   path = \"candle-webgpu/src/op.rs\"
-  what = \"length\"             # the KIND: circle, doc, env, generated, layer, length, mention, string, submit or word
-  limit = 450                 # only for circle and length
+  what = \"length\"             # the KIND: cycle, doc, env, generated, layer, length, mention, string, submit or word
+  limit = 450                 # only for cycle and length
   reason = \"one table\"
 
 An exception that is not needed is an error, too.";
@@ -52,7 +52,7 @@ pub struct Args {
     /// The source folder that --graph reads instead of candle-webgpu/src
     #[arg(long, value_name = "DIR", requires = "graph")]
     src: Option<PathBuf>,
-    /// List the files of the largest import circle
+    /// List the files of the largest import cycle
     #[arg(long, short)]
     verbose: bool,
 }
@@ -66,7 +66,7 @@ const CONFIG: &str = "xtask/tidy.toml";
 #[serde(rename_all = "kebab-case")]
 enum What {
     Layer,
-    Circle,
+    Cycle,
     Length,
     Doc,
     Submit,
@@ -92,7 +92,7 @@ struct Check {
 const CHECKS: [Check; 9] = [
     Check {
         name: "layers",
-        about: "imports in candle-webgpu/src follow the layers; no import circle has more than 12 modules",
+        about: "imports in candle-webgpu/src follow the layers; no import cycle has more than 12 modules",
         run: |tree, _| layers::check(tree),
     },
     Check {

@@ -30,7 +30,7 @@ struct Scope<'a> {
     globs: Vec<&'a [String]>,
 }
 
-/// The most re-exports that a path may pass through; more are a circle.
+/// The most re-exports that a path may pass through; more are a cycle.
 const DEPTH: usize = 16;
 
 impl<'a> Modules<'a> {
