@@ -150,9 +150,10 @@ pub fn add(cases: &mut Cases) {
         if !f.is_dense() {
             cases.add(format!("quant/{name}/experts"), move |d| experts(f, d));
             for (m, k, columns) in [(1, 512, [40, 8, 8]), (3, 768, [12, 5000, 9])] {
-                cases.add(format!("quant/{name}/siblings/{m}x{k}"), move |d| {
-                    siblings(f, (m, k), columns, d)
-                });
+                cases.add(
+                    format!("quant/{name}/fused_projections/{m}x{k}"),
+                    move |d| fused_projections(f, (m, k), columns, d),
+                );
                 cases.add(format!("quant/{name}/gated/{m}x{k}"), move |d| {
                     gated(f, [m, columns[1], k], d)
                 });
@@ -160,8 +161,8 @@ pub fn add(cases: &mut Cases) {
         }
         for columns in [[40, 8, 8], [4100, 5, 5]] {
             let n = columns[0];
-            cases.add(format!("quant/{name}/prenorms/{n}"), move |d| {
-                prenorms(f, columns, d)
+            cases.add(format!("quant/{name}/rms_norm_matmul/{n}"), move |d| {
+                rms_norm_matmul(f, columns, d)
             });
         }
         cases.alone(format!("quant/{name}/ids_out_of_range"), move |d| {
@@ -274,7 +275,7 @@ fn gated(f: &Format, [m, n, k]: [usize; 3], device: &Device) -> Result<()> {
 }
 
 /// Two and three matmuls of the same rows, which are fused into one kernel.
-fn siblings(
+fn fused_projections(
     f: &Format,
     (m, k): (usize, usize),
     columns: [usize; 3],
@@ -303,7 +304,7 @@ fn siblings(
 /// The norm of a row and its matmuls, which are fused into one kernel. h is at most 1.8, since values of magnitude at
 /// most 1 have a mean square of 1 / 3. If it is stored, it is also rounded to its dtype, which adds at most 6 u /
 /// sqrt(3) 1.8 times the norm of the longest row of weights.
-fn prenorms(f: &Format, columns: [usize; 3], device: &Device) -> Result<()> {
+fn rms_norm_matmul(f: &Format, columns: [usize; 3], device: &Device) -> Result<()> {
     let k = 512;
     for &dtype in &FLOATS {
         let [x, alpha] =

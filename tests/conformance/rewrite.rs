@@ -176,13 +176,13 @@ pub fn add(cases: &mut Cases) {
             let alpha = tensor(dtype, &[48], 423, Fill::Positive)?;
             check(d, &[x?, y?, alpha].map(Operand::of), NORM, add_rms_norm)
         });
-        cases.alone(format!("rewrite/ropes/{name}"), move |d| {
+        cases.alone(format!("rewrite/rope_qk/{name}"), move |d| {
             let of = |seed, dims: &[usize]| tensor(dtype, dims, seed, Fill::Small);
             let (q, k) = (of(431, &[1, 4, 3, 16])?, of(432, &[1, 2, 3, 16])?);
             let (cos, sin) = (of(433, &[3, 8])?, of(434, &[3, 8])?);
             check(d, &[q, k, cos, sin].map(Operand::of), ROPE, rope_qk)
         });
-        cases.alone(format!("rewrite/caches/{name}"), move |d| {
+        cases.alone(format!("rewrite/rope_kv_cache/{name}"), move |d| {
             let of = |seed, dims: &[usize]| tensor(dtype, dims, seed, Fill::Small);
             let (q, k) = (of(431, &[1, 4, 3, 16])?, of(432, &[1, 2, 3, 16])?);
             let (cos, sin) = (of(433, &[3, 8])?, of(434, &[3, 8])?);
@@ -195,14 +195,17 @@ pub fn add(cases: &mut Cases) {
             (3, 640, [12, 4100, 4100]),
             (8, 64, [7, 9, 5]),
         ] {
-            cases.alone(format!("rewrite/siblings/{name}/{m}x{k}"), move |d| {
-                let x = tensor(dtype, &[m, k], 401, Fill::Small)?;
-                let mut operands = vec![Operand::of(x)];
-                for (seed, n) in (402..).zip(columns) {
-                    operands.push(Operand::of(tensor(dtype, &[n, k], seed, Fill::Small)?));
-                }
-                check(d, &operands, MATMUL, projections)
-            });
+            cases.alone(
+                format!("rewrite/fused_projections/{name}/{m}x{k}"),
+                move |d| {
+                    let x = tensor(dtype, &[m, k], 401, Fill::Small)?;
+                    let mut operands = vec![Operand::of(x)];
+                    for (seed, n) in (402..).zip(columns) {
+                        operands.push(Operand::of(tensor(dtype, &[n, k], seed, Fill::Small)?));
+                    }
+                    check(d, &operands, MATMUL, projections)
+                },
+            );
         }
         for (m, k, columns) in [
             (1, 64, [40, 40, 8]),
@@ -211,9 +214,13 @@ pub fn add(cases: &mut Cases) {
             (2, 96, [12, 12, 5]),
         ] {
             for is_gated in [false, true] {
-                let what = if is_gated { "gated" } else { "siblings" };
+                let what = if is_gated {
+                    "gated"
+                } else {
+                    "fused_projections"
+                };
                 cases.alone(
-                    format!("rewrite/prenorms/{what}/{name}/{m}x{k}"),
+                    format!("rewrite/rms_norm_matmul/{what}/{name}/{m}x{k}"),
                     move |d| {
                         let x = tensor(dtype, &[m, k], 451, Fill::Small)?;
                         let alpha = tensor(dtype, &[k], 452, Fill::Small)?;
