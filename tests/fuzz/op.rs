@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use candle_core::{DType, Tensor, D};
 use candle_nn::rotary_emb;
 
-use crate::bound::{Bound, ARITH, FUNCTION, MATMUL, NORM, ROPE, SOFTMAX, SUM};
+use crate::bound::{Bound, ARITH, EXACT, FUNCTION, MATMUL, NORM, ROPE, SOFTMAX, SUM};
 use crate::draw::Drawer;
 use crate::family::{self as draw};
 use crate::graph::Call;
@@ -219,7 +219,10 @@ pub static OPS: LazyLock<Vec<Row>> = LazyLock::new(|| {
 impl Row {
     /// A row of the shared table.
     fn of(op: &Op) -> Row {
-        let near = Near(op.bound);
+        let near = match op.bound == EXACT {
+            true => Same,
+            false => Near(op.bound),
+        };
         let (draw, judge, memory): (Draw, Judge, Memory) = match (op.family, op.name) {
             (Family::Unary, _) => (draw::unary, near, New),
             (Family::Scalars, "powf") => (draw::power, near, New),

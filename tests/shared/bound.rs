@@ -8,7 +8,7 @@ use candle_core::{DType, Device, Tensor};
 
 /// f32 passes within `abs + rel * |expected|`. f16 and bf16 pass within `ulps` units in the last place, or within the
 /// bound for f32, which matters near zero.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
     pub abs: f64,
     pub rel: f64,

@@ -373,6 +373,3 @@ impl Heads {
         Some(heads)
     }
 }
-
-#[cfg(test)]
-mod tests;

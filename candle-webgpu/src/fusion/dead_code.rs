@@ -22,27 +22,3 @@ fn find(_: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let dead = outputs.all(|value| graph.readers(value).is_empty() && graph.is_private(value));
     dead.then(|| Rewrite::new(&[at], at, []))
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::fusion::testing::takes;
-
-    #[test]
-    fn unread_results() {
-        takes((1, 4), "unread results", |b| {
-            let x = b.floats(&[64]);
-            let y = b.unary("uexp", &x);
-            b.unary("uneg", &b.softmax(&b.unary("uexp", &y)));
-            vec![y]
-        });
-    }
-
-    #[test]
-    fn writes_to_held_values_stay() {
-        takes((1, 1), "a held value", |b| {
-            let (x, y) = (b.floats(&[64]), b.floats(&[64]));
-            b.copy(&x, &y);
-            vec![y]
-        });
-    }
-}

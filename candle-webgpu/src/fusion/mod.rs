@@ -9,8 +9,6 @@ mod attention;
 mod batch_end;
 pub(crate) mod coalesce_copies;
 mod concat;
-#[cfg(test)]
-mod cost;
 mod dead_code;
 pub(crate) mod elementwise;
 mod expr;
@@ -23,8 +21,6 @@ mod rope_qk;
 mod rule;
 mod rules;
 mod split_softmax;
-#[cfg(test)]
-pub(crate) mod testing;
 mod tiled_transpose;
 mod trace;
 

@@ -47,17 +47,12 @@ impl Text {
         self.slots.push('\n');
     }
 
-    /// Adds a file without its own slot block to the slot block.
-    pub fn part(&mut self, source: &str) {
-        self.line(without_slots(source).trim_end());
-    }
-
     /// Adds the declarations after a file's slot block to this slot block.
-    pub fn part_of(&mut self, source: &str) {
+    pub fn part(&mut self, source: &str) {
         self.part_for(source, ["", ""], &[]);
     }
 
-    /// [`part_of`](Self::part_of), with identifiers renamed by [`for_operand`].
+    /// [`part`](Self::part), with identifiers renamed by [`for_operand`].
     pub fn part_for(&mut self, source: &str, operand: [&str; 2], names: &[(&str, &str)]) {
         let part = source.rsplit("// end slots").next().unwrap_or(source);
         self.line(for_operand(part.trim(), operand, names));
@@ -189,7 +184,7 @@ pub(crate) fn renamed(text: &str, names: &[(&str, &str)]) -> String {
 
 /// Renames the operand `old` to `new`: the identifiers `old` and `OLD`, and those that begin with `old_` or `OLD_`. `names` are `(old, new)`
 /// pairs of other identifiers, and of exceptions.
-pub(crate) fn for_operand(text: &str, [old, new]: [&str; 2], names: &[(&str, &str)]) -> String {
+fn for_operand(text: &str, [old, new]: [&str; 2], names: &[(&str, &str)]) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let (old_up, new_up) = (old.to_uppercase(), new.to_uppercase());
     let mut out = String::with_capacity(text.len());

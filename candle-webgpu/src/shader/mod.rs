@@ -10,7 +10,7 @@ pub(crate) mod precompile;
 mod specialization;
 pub(crate) mod steps;
 
-pub(crate) use link::{for_operand, function, renamed};
+pub(crate) use link::{function, renamed};
 pub use link::{link, link_for, Target, Text, Traits};
 pub(crate) use params::{params, Param, PARAMS_SLOT};
 pub use params::{Field, ParamsLayout};

@@ -3,7 +3,7 @@
 use crate::dtype::quant::Quant;
 use crate::dtype::DTypeInfo;
 use crate::memory::view::Merged;
-use crate::shader::{for_operand, function, renamed, Access, Text};
+use crate::shader::{function, renamed, Access, Text};
 
 /// The functions of a quantized operand. The first quantized operand gets the prefix `w`, whatever the binding's name. A second one of the
 /// same format only gets its own load functions, with the binding's name as prefix.
@@ -34,14 +34,9 @@ pub(crate) fn quantized(text: &mut Text, n: &str, quant: Quant) {
     }
 }
 
-/// Adds a file of `wgsl/lib/` that is written for an operand `x`, renamed for operand `n`; `names` are further renames.
-fn part(text: &mut Text, source: &str, n: &str, names: &[(&str, &str)]) {
-    text.part(&for_operand(source, ["x", n], names));
-}
-
 /// Adds `{n}_at(i)`: the position of logical element `i` of a strided view.
 pub(crate) fn strided_at(text: &mut Text, n: &str) {
-    part(text, wgsl!("lib/strided_at.wgsl"), n, &[]);
+    text.part_for(wgsl!("lib/strided_at.wgsl"), ["x", n], &[]);
 }
 
 /// The aliases and functions of one operand.
@@ -81,7 +76,7 @@ pub(crate) fn operand(text: &mut Text, n: &str, row: &DTypeInfo, access: Access)
         Access::Strided => {
             strided_at(text, n);
             text.line(get(&format!("{n}[{word}]")));
-            part(text, wgsl!("lib/strided_quad.wgsl"), n, &[("XL", four)]);
+            text.part_for(wgsl!("lib/strided_quad.wgsl"), ["x", n], &[("XL", four)]);
         }
         Access::Words => text.line(get(&format!("{n}[{word}]"))),
         Access::Quads => text.line(format!(
@@ -105,10 +100,10 @@ fn set(text: &mut Text, n: &str, row: &DTypeInfo) {
     let value = ("XV", row.compute.wgsl());
     if row.lanes == 1 {
         let names = [value, ("f32_get", &*get)];
-        part(text, wgsl!("lib/set_word.wgsl"), n, &names);
+        text.part_for(wgsl!("lib/set_word.wgsl"), ["x", n], &names);
     } else {
         let names = [value, ("u8_get", &*get), ("u8_set", &*set), ("4u", &*lanes)];
-        part(text, wgsl!("lib/set_lane.wgsl"), n, &names);
+        text.part_for(wgsl!("lib/set_lane.wgsl"), ["x", n], &names);
     }
 }
 

@@ -1,6 +1,10 @@
 // The parameters of flash, flash_decode, flash_decode_sub and flash_coop. Row i of an attention matrix is one of the queries of all
 // query heads that share a KV head (GQA).
 
+// slots: makes this file a module.
+@group(0) @binding(0) var<uniform> p: Params;
+// end slots
+
 struct Params {
     head_dim: u32,   // of q and k
     v_dim: u32,      // head_dim of v and y
@@ -26,7 +30,3 @@ struct Params {
     mask_strides: vec4<u32>,  // as q_strides
     fill_offset: u32,         // of what a mask puts in the place of scores
 }
-
-// slots: makes this file a module.
-@group(0) @binding(0) var<uniform> p: Params;
-// end slots

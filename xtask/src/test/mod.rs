@@ -6,6 +6,7 @@ mod parts;
 mod pool;
 mod programs;
 
+use std::collections::HashMap;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -37,7 +38,7 @@ One more part, for the edit loop, runs only when named:
 
   quick        unit tests of candle-webgpu, the shaders, errors, and one of 37 cases of each group of the conformance suite
 
-fork runs first and web last. All test programs are built together; those of the other parts run two at a time.
+fork runs first. Then all test programs and the page are built; the programs run two at a time.
 Each part ends with a line `PART: N passed, N failed, N known failures`. tests/known_upstream.txt lists known failures of
 upstream's tests with their reasons. A listed test that passes counts as failed, so that the list stays accurate.";
 
@@ -81,14 +82,15 @@ pub fn main(args: Args) -> Result<bool> {
     }
     if !rest.is_empty() {
         let programs = build(&rest)?;
-        let jobs = parts::jobs(&rest, &args, &programs)?;
-        run(jobs, &args, &mut say);
+        let mut jobs = parts::jobs(&rest, &args, &programs)?;
         if rest.contains(&Part::Web) {
             match parts::web(&args, &programs) {
-                Ok(jobs) => run(jobs, &args, &mut say),
+                // Among the longest, so it starts first.
+                Ok(job) => jobs.insert(0, job),
                 Err(error) => say(Part::Web, Err(error)),
             }
         }
+        run(jobs, &args, &mut say);
     }
     println!(
         "total: {} passed, {} failed in {} s",
@@ -122,24 +124,20 @@ fn check_fork() -> Result<Counts> {
 
 /// Runs the jobs, and prints the counts of a part when its last job is done.
 fn run(jobs: Vec<Job>, args: &Args, say: &mut impl FnMut(Part, Result<Counts>)) {
-    let mut left: Vec<Part> = jobs.iter().map(|job| job.part).collect();
-    let mut reports = Vec::<(Part, Report)>::new();
+    // Of each part, the number of jobs left and the report of the others.
+    let mut parts = HashMap::<Part, (usize, Report)>::new();
+    for job in &jobs {
+        parts.entry(job.part).or_default().0 += 1;
+    }
     pool::run(jobs, args.verbose, |part, report| {
-        let report = report.unwrap_or_else(|error| {
+        let (left, whole) = parts.entry(part).or_default();
+        whole.add(report.unwrap_or_else(|error| {
             println!("{}: {error:#}", part.name());
             Report::broken()
-        });
-        reports.push((part, report));
-        if let Some(at) = left.iter().position(|other| *other == part) {
-            left.remove(at);
-        }
-        if !left.contains(&part) {
-            let mut whole = Report::default();
-            let (these, others) = reports.drain(..).partition(|(other, _)| *other == part);
-            reports = others;
-            let these: Vec<_> = these;
-            these.into_iter().for_each(|(_, report)| whole.add(report));
-            say(part, parts::judge(part, args, &whole));
+        }));
+        *left -= 1;
+        if *left == 0 {
+            say(part, parts::judge(part, args, whole));
         }
     });
 }

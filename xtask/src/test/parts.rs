@@ -11,7 +11,7 @@ use super::programs::{Program, Selection};
 use super::{known, Args};
 use crate::{run, vulkan, web};
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
 pub enum Part {
     Fork,
     Wgsl,
@@ -64,7 +64,16 @@ const GRAPHS: [&str; 6] = ["--device", "webgpu", "--seed", "1", "--cases", "400"
 /// `quick` runs one of this many cases in each group. A prime, since the cases of a group repeat periodically.
 const SAMPLE: &str = "37";
 
-const KERNELS: [&str; 4] = ["kernels", "runtime", "fault", "rng"];
+/// The integration tests of candle-webgpu.
+const KERNELS: [&str; 7] = [
+    "environment",
+    "fault",
+    "fusion",
+    "kernels",
+    "profile",
+    "rng",
+    "runtime",
+];
 
 /// What to build for these parts.
 pub fn selection(parts: &[Part]) -> Selection {
@@ -98,7 +107,7 @@ pub fn selection(parts: &[Part]) -> Selection {
     all
 }
 
-/// The jobs of these parts, except for web, which needs cargo and both cores.
+/// The jobs of these parts, except for web.
 pub fn jobs(parts: &[Part], args: &Args, programs: &[Program]) -> Result<Vec<Job>> {
     let needs_gpu = |part: &Part| !matches!(part, Part::Wgsl | Part::Web);
     if parts.iter().any(needs_gpu) {
@@ -123,7 +132,7 @@ pub fn jobs(parts: &[Part], args: &Args, programs: &[Program]) -> Result<Vec<Job
 }
 
 /// Builds the page and its modules. Returns the job that tests them in a browser.
-pub fn web(args: &Args, programs: &[Program]) -> Result<Vec<Job>> {
+pub fn web(args: &Args, programs: &[Program]) -> Result<Job> {
     let part = Part::Web;
     let tests = Tests {
         part,
@@ -139,7 +148,7 @@ pub fn web(args: &Args, programs: &[Program]) -> Result<Vec<Job>> {
     if args.all {
         command.env("CANDLE_WEB_EVERY", "1");
     }
-    Ok(vec![tests.filtered("browser", command)])
+    Ok(tests.filtered("browser", command))
 }
 
 /// The counts of a part.

@@ -63,7 +63,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     tile_slots(tile, text);
     text.line("alias BUnit = u32;");
     let reads = OCTETS.replace("fn b_octet(at: u32) -> Octet { return b[at]; }\n", "");
-    text.part_of(&reads);
+    text.part(&reads);
     text.part(if spec.op == tile.names[2] {
         wgsl!("kernel/conv/image_octet_strided.wgsl")
     } else {

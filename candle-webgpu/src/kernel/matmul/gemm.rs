@@ -134,7 +134,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         text.part_for(file, ["a", n], names);
     }
     y_put(spec, 4, text)?;
-    text.part_of(PARAMS);
+    text.part(PARAMS);
     Ok(())
 }
 

@@ -159,9 +159,9 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         true => OCTETS,
         false => wgsl!("kernel/matmul/gemm_coop_quads.wgsl"),
     };
-    text.part_of(reads);
+    text.part(reads);
     if spec.binds("line_scales") {
-        text.part_of(wgsl!("kernel/matmul/gemm_coop_scaled.wgsl"));
+        text.part(wgsl!("kernel/matmul/gemm_coop_scaled.wgsl"));
     } else {
         text.line(UNSCALED);
     }
@@ -192,7 +192,7 @@ pub(crate) fn tile_slots(tile: &Tile, text: &mut Text) {
         8 => wgsl!("kernel/matmul/gemm_coop_scalars.wgsl"),
         _ => wgsl!("kernel/matmul/gemm_coop_vectors.wgsl"),
     };
-    text.part_of(cells);
+    text.part(cells);
     let starts = |size: u32| (0..size).step_by(side as usize);
     let accumulator = |m: u32, n: u32| format!("sums[{}]", m / side * (wn / side) + n / side);
     let mut body = Vec::new();

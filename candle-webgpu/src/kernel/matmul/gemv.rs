@@ -280,7 +280,7 @@ fn slots_k(spec: &Specialization, text: &mut Text) -> Result<()> {
         }
     }
     epilogue::y_put(spec, tile(spec).cols, text)?;
-    text.part_of(epilogue::PARAMS);
+    text.part(epilogue::PARAMS);
     Ok(())
 }
 
@@ -334,10 +334,10 @@ fn slots_n(spec: &Specialization, text: &mut Text) -> Result<()> {
     if spec.operands[1].1 == Access::Quads {
         text.line("fn b_four(row: u32, n: u32) -> vec4<f32> { return b_get4((row + n) / 4u); }");
     } else {
-        text.part_of(wgsl!("kernel/matmul/gemv_n_words.wgsl"));
+        text.part(wgsl!("kernel/matmul/gemv_n_words.wgsl"));
     }
     epilogue::y_put(spec, 4, text)?;
-    text.part_of(epilogue::PARAMS);
+    text.part(epilogue::PARAMS);
     Ok(())
 }
 

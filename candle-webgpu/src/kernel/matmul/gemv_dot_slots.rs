@@ -82,7 +82,7 @@ pub(crate) fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
                 "fn a_four(row: u32, k: u32) -> vec4<f32> { return a_get4((row + k) / 4u); }",
             );
         } else {
-            text.part_of(wgsl!("kernel/matmul/gemv_dot_words.wgsl"));
+            text.part(wgsl!("kernel/matmul/gemv_dot_words.wgsl"));
         }
     }
     b_start(spec, text);
@@ -110,7 +110,7 @@ fn matmuls(spec: &Specialization, text: &mut Text) -> Result<()> {
     let cols = tile(spec).cols;
     let (mut loads, mut stores) = (Vec::new(), Vec::new());
     if pair {
-        text.part_of(wgsl!("kernel/matmul/gemv_dot_pair.wgsl"));
+        text.part(wgsl!("kernel/matmul/gemv_dot_pair.wgsl"));
         for c in 0..cols {
             let of = if c < cols / 2 { "w" } else { "c" };
             loads.push(format!("spans[{c}] = {of}_load(unit_of(w, n, {c}u, s));"));
@@ -157,6 +157,6 @@ fn matmuls(spec: &Specialization, text: &mut Text) -> Result<()> {
     if pair {
         epilogue::y_put(spec, cols / 2, text)?;
     }
-    text.part_of(epilogue::PARAMS_PROJECTIONS);
+    text.part(epilogue::PARAMS_PROJECTIONS);
     Ok(())
 }

@@ -85,7 +85,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         true => projections(spec, text)?,
         false => one(spec, text)?,
     }
-    text.part_of(epilogue::PARAMS_PROJECTIONS);
+    text.part(epilogue::PARAMS_PROJECTIONS);
     Ok(())
 }
 
@@ -125,7 +125,7 @@ fn projections(spec: &Specialization, text: &mut Text) -> Result<()> {
         let names = [("add_up", &*add_up), ("columns", &*columns_b)];
         text.file_of(ADD_UP, &names);
     }
-    text.part_of(wgsl!("kernel/matmul/rms_norm_gemv_place.wgsl"));
+    text.part(wgsl!("kernel/matmul/rms_norm_gemv_place.wgsl"));
     let cases = matrices.iter();
     let cases = cases.map(|(b, _)| format!("return add_up_{b}(first, row, cols);"));
     let head = "add_up_of(which: u32, first: u32, row: u32, cols: vec2<u32>) -> Sums";

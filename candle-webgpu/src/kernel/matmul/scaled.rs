@@ -74,7 +74,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let quads = if quantized { 8 } else { 1 };
     text.constants(&[("TEAMS", thread_groups), ("WIDE", wide), ("QUADS", quads)]);
     if quantized {
-        text.part_of(wgsl!("kernel/matmul/scale_lines_units.wgsl"));
+        text.part(wgsl!("kernel/matmul/scale_lines_units.wgsl"));
     } else {
         text.line("fn x_piece(at: u32) -> array<vec4<f32>, QUADS> { return array<vec4<f32>, QUADS>(x_get4(at / 4u)); }");
     }

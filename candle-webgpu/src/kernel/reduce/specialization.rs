@@ -6,7 +6,7 @@ use crate::kernel::reduce::plan::Params;
 use crate::kernel::{threads, WORKGROUP};
 use crate::op::{Family, Output, OPS};
 use crate::recorder::op::Grid;
-use crate::shader::{read, renamed, write, Access, Binding, Kernel, Specialization, Text};
+use crate::shader::{read, write, Access, Binding, Kernel, Specialization, Text};
 
 /// Invocations of the workgroups that combine partial results in a tree.
 pub(crate) const TREE_WORKGROUP: u32 = 256;
@@ -105,7 +105,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         ("reduce_max_takes", "reduce_min_takes"),
     ];
     match spec.op {
-        "min" | "argmin" => text.part(&renamed(source, &MINIMUM)),
+        "min" | "argmin" => text.part_for(source, ["", ""], &MINIMUM),
         _ => text.part(source),
     }
     Ok(())

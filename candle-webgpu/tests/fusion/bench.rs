@@ -1,20 +1,21 @@
-//! Test helpers: run ops with fusion rules and without, each on its own device, and compare results and dispatches.
+//! Test helpers: run ops with fusion rules and without, and compare results and dispatches.
 
 use std::fmt::Debug;
+use std::sync::{Mutex, Once};
 
-use crate::device::adapter::{choose, DOT4, SOFTWARE};
-use crate::device::Device;
-use crate::dtype::quant::Quant;
-use crate::dtype::DType;
-use crate::error::Result;
-use crate::kernel::matmul::quantized::Blocks;
-use crate::memory::buffer::Value;
-use crate::memory::split::contiguous_strides;
-use crate::memory::view::View;
+use candle_webgpu::kernel::matmul::quantized::Blocks;
+use candle_webgpu::{DType, Device, Quant, Result, Value, View, DISABLE_VAR, ENABLE_VAR};
+
+pub const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
+
+pub fn contiguous_strides(dims: &[usize]) -> Vec<usize> {
+    let inner = (1..=dims.len()).map(|d| dims[d..].iter().product());
+    inner.collect()
+}
 
 /// A tensor.
 #[derive(Clone)]
-pub(crate) struct T {
+pub struct T {
     pub value: Value,
     pub dtype: DType,
     pub dims: Vec<usize>,
@@ -28,19 +29,14 @@ impl T {
             value,
             dtype,
             dims: dims.to_vec(),
-            strides: contiguous_strides(dims).to_vec(),
+            strides: contiguous_strides(dims),
             offset: 0,
         }
     }
 
     pub fn v(&self) -> View<'_> {
-        View {
-            value: &self.value,
-            dtype: self.dtype,
-            dims: &self.dims,
-            strides: &self.strides,
-            offset: self.offset,
-        }
+        let layout = (&self.dims[..], &self.strides[..], self.offset);
+        View::new("test", &self.value, self.dtype, layout).expect("a view of the value")
     }
 
     /// The result of an op, of this dtype and these dims.
@@ -58,21 +54,36 @@ impl T {
     }
 }
 
-/// A device, with shorthands for ops on it.
-pub(crate) struct Bench {
+/// Devices for the next [`Bench`]: opening one takes longer than most tests.
+static IDLE: Mutex<Vec<Device>> = Mutex::new(Vec::new());
+
+/// A device of its own, with shorthands for ops on it.
+pub struct Bench {
     pub device: Device,
     seed: std::cell::Cell<u32>,
 }
 
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if let Ok(mut idle) = IDLE.lock() {
+            idle.push(self.device.clone());
+        }
+    }
+}
+
 impl Bench {
     pub fn new(rules: &str) -> Bench {
-        let (adapter, mut report) = pollster::block_on(choose(0)).expect("an adapter");
         // The rules and kernels for GPUs are tested on software adapters, too.
-        report.features.push(DOT4);
-        report.features.retain(|f| *f != SOFTWARE);
-        let device = pollster::block_on(Device::open(&adapter, &report, rules));
+        static AS_GPU: Once = Once::new();
+        AS_GPU.call_once(|| {
+            std::env::set_var(DISABLE_VAR, "software");
+            std::env::set_var(ENABLE_VAR, "dot4");
+        });
+        let idle = IDLE.lock().ok().and_then(|mut idle| idle.pop());
+        let device = idle.unwrap_or_else(|| Device::separate(0).expect("an adapter"));
+        device.rewrite_by(rules).expect("rules");
         Bench {
-            device: device.expect("a device"),
+            device,
             seed: std::cell::Cell::new(1),
         }
     }
@@ -231,14 +242,14 @@ fn both(run: impl Fn(&Bench) -> Vec<T>) -> [Results; 2] {
 }
 
 /// Runs ops with rules and without, and asserts the same bits. Returns the dispatches: (with, without).
-pub(crate) fn same_bits(run: impl Fn(&Bench) -> Vec<T>) -> (u64, u64) {
+pub fn same_bits(run: impl Fn(&Bench) -> Vec<T>) -> (u64, u64) {
     let [(bytes, _, with), (plain, _, without)] = both(run);
     assert!(bytes == plain, "other bits");
     (with, without)
 }
 
 /// The same, but results may differ by up to `bound`.
-pub(crate) fn near(bound: f32, run: impl Fn(&Bench) -> Vec<T>) -> (u64, u64) {
+pub fn near(bound: f32, run: impl Fn(&Bench) -> Vec<T>) -> (u64, u64) {
     let [(bytes, dtypes, with), (plain, _, without)] = both(run);
     for ((a, b), dtype) in bytes.iter().zip(&plain).zip(dtypes) {
         let pairs = floats(a, dtype).into_iter().zip(floats(b, dtype));
@@ -251,23 +262,18 @@ pub(crate) fn near(bound: f32, run: impl Fn(&Bench) -> Vec<T>) -> (u64, u64) {
 }
 
 /// Asserts the same bits, and dispatches (with, without) rules.
-pub(crate) fn takes(counts: (u64, u64), what: impl Debug, run: impl Fn(&Bench) -> Vec<T>) {
+pub fn takes(counts: (u64, u64), what: impl Debug, run: impl Fn(&Bench) -> Vec<T>) {
     assert_eq!(same_bits(run), counts, "{what:?}");
 }
 
 /// Asserts the same bits, and how many dispatches rules save.
-pub(crate) fn saves(dispatches: u64, what: impl Debug, run: impl Fn(&Bench) -> Vec<T>) {
+pub fn saves(dispatches: u64, what: impl Debug, run: impl Fn(&Bench) -> Vec<T>) {
     let (with, without) = same_bits(run);
     assert_eq!(without - with, dispatches, "{what:?}");
 }
 
 /// The same, but results may differ by up to `bound`.
-pub(crate) fn saves_near(
-    bound: f32,
-    dispatches: u64,
-    what: impl Debug,
-    run: impl Fn(&Bench) -> Vec<T>,
-) {
+pub fn saves_near(bound: f32, dispatches: u64, what: impl Debug, run: impl Fn(&Bench) -> Vec<T>) {
     let (with, without) = near(bound, run);
     assert_eq!(without - with, dispatches, "{what:?}");
 }

@@ -1,7 +1,8 @@
-//! With the rule and without it, results agree within bounds.
+//! Attention, as models record it.
 
-use super::*;
-use crate::fusion::testing::{near, Bench, T};
+use candle_webgpu::DType;
+
+use crate::bench::{near, Bench, T};
 
 /// Attention as candle-transformers' llama records it; the sizes are batch, heads, KV heads, queries, keys, head_dim.
 struct Llama {

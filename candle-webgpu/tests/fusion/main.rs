@@ -1,0 +1,18 @@
+//! The fusion rules: recorded ops with rules and without them give the same results, by fewer dispatches. Ops run on the batches of a
+//! device of their own, with the kernels for GPUs.
+
+mod bench;
+
+mod add_rms_norm;
+mod attention;
+mod concat;
+mod dead_code;
+mod elementwise;
+mod fused_projections;
+mod matmul_epilogue;
+mod order;
+mod rms_norm_matmul;
+mod rope_kv_cache;
+mod rope_qk;
+mod split_softmax;
+mod tiled_transpose;
