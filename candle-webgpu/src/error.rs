@@ -1,7 +1,5 @@
 //! The error type. Variants carry the facts of a failure: op, dtype, limit, adapter.
 
-use std::fmt;
-
 pub type Result<T> = std::result::Result<T, Error>;
 
 #[derive(Debug, Clone, thiserror::Error)]
@@ -39,9 +37,6 @@ pub enum Error {
         dtype: &'static str,
     },
 
-    #[error("{op} is not implemented on the WebGPU device yet")]
-    UnsupportedOp { op: &'static str },
-
     #[error("{op}: {message}")]
     Invalid { op: &'static str, message: String },
 
@@ -69,14 +64,15 @@ pub enum Error {
     /// Returned when an allocation still fails after waiting for the device and returning idle memory to the driver. Existing tensors stay
     /// valid.
     #[error(
-        "out of memory on {adapter}: {requested} bytes requested, {in_use} in use, {pooled} idle bytes were returned to the driver{budget}"
+        "out of memory on {adapter}: {requested} bytes requested, {in_use} in use, {pooled} idle bytes were returned to the driver{}",
+        .budget.map(|bytes| format!("; CANDLE_WEBGPU_MEMORY_LIMIT allows {bytes}")).unwrap_or_default()
     )]
     OutOfMemory {
         requested: u64,
         in_use: u64,
         pooled: u64,
         /// The limit set by the environment, if any.
-        budget: Budget,
+        budget: Option<u64>,
         adapter: String,
     },
 
@@ -137,18 +133,5 @@ impl Error {
         let texts = (panic.downcast_ref(), panic.downcast_ref::<&str>());
         let text = texts.0.cloned().or(texts.1.map(|text| text.to_string()));
         Error::Validation(text.unwrap_or_default())
-    }
-}
-
-/// The bytes that `CANDLE_WEBGPU_MEMORY_LIMIT` allows, if set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Budget(pub Option<u64>);
-
-impl fmt::Display for Budget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(bytes) => write!(f, "; CANDLE_WEBGPU_MEMORY_LIMIT allows {bytes}"),
-            None => Ok(()),
-        }
     }
 }

@@ -39,7 +39,7 @@ pub use device::profile::{Profile, Stopwatch};
 pub use device::{Device, Stats};
 pub use dtype::quant::Quant;
 pub use dtype::DType;
-pub use error::{Budget, Error, Result};
+pub use error::{Error, Result};
 pub use executor::readback::Reading;
 #[cfg(target_arch = "wasm32")]
 pub use executor::wait::suspending;

@@ -4,8 +4,6 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Mutex;
 
-use smallvec::smallvec;
-
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::fusion::graph::writes;
@@ -119,16 +117,15 @@ fn check_operand(
     };
     let mut params = Params::new(dtype, bytes);
     (params.slot, params.behind, params.number) = (slot as u32, after.into(), number);
-    let operands = smallvec![
+    let operands = [
         (value.clone(), *start),
         (seen.clone(), 0),
-        (gpu.fault.bound(), 0)
+        (gpu.fault.bound(), 0),
     ];
-    let spec = nonfinite::spec();
+    let grid = Grid::Linear(params.groups());
     // Never fails: a binding is smaller than the largest grid.
-    if let Ok(grid) = gpu.split(&spec, Grid::Linear(params.groups())) {
-        out.push(Box::new(Op::new(spec, operands, &params, grid)));
-    }
+    let op = gpu.op(nonfinite::spec(), operands, &params, grid);
+    out.extend(op.map(Box::new));
 }
 
 fn clear(gpu: &Gpu, out: &mut Ops, value: &Value) {
@@ -136,10 +133,8 @@ fn clear(gpu: &Gpu, out: &mut Ops, value: &Value) {
     while start < value.bytes() {
         let bytes = (value.bytes() - start).min(gpu.pool.binding);
         let (spec, params, grid) = zeros(bytes);
-        if let Ok(grid) = gpu.split(&spec, grid) {
-            let operands = smallvec![(value.clone(), start)];
-            out.push(Box::new(Op::new(spec, operands, &params, grid)));
-        }
+        let op = gpu.op(spec, [(value.clone(), start)], &params, grid);
+        out.extend(op.map(Box::new));
         start += bytes;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crate::device::env;
+use crate::device::env::{set, ADAPTER_VAR, BACKEND_VAR};
 use crate::error::{Error, Result};
 use crate::executor::wait::{block_on, may_block, Call};
 
@@ -67,11 +67,7 @@ const DOT4_VENDORS: [u32; 3] = [0x10de, 0x1002, 0x8086];
 #[cfg(target_arch = "wasm32")]
 const DOT4_BROWSER: [&str; 3] = ["nvidia", "amd", "intel"];
 
-#[derive(Clone)]
-struct Ranked {
-    adapter: wgpu::Adapter,
-    report: AdapterReport,
-}
+type Ranked = (wgpu::Adapter, AdapterReport);
 
 fn rank(kind: wgpu::DeviceType) -> (u8, &'static str) {
     match kind {
@@ -115,7 +111,7 @@ async fn search() -> Vec<Ranked> {
     let found = found.into_iter().enumerate();
     let ranked = found.map(|(ordinal, adapter)| {
         let report = report(ordinal, &adapter);
-        Ranked { adapter, report }
+        (adapter, report)
     });
     #[cfg_attr(
         not(target_arch = "wasm32"),
@@ -126,7 +122,7 @@ async fn search() -> Vec<Ranked> {
     if let (Some(first), Some(facts)) =
         (ranked.first_mut(), crate::executor::browser::facts().await)
     {
-        first.report.add(facts);
+        first.1.add(facts);
     }
     ranked
 }
@@ -196,7 +192,7 @@ fn report(ordinal: usize, adapter: &wgpu::Adapter) -> AdapterReport {
 }
 
 fn reports(found: Vec<Ranked>) -> Vec<AdapterReport> {
-    found.into_iter().map(|r| r.report).collect()
+    found.into_iter().map(|(_, report)| report).collect()
 }
 
 /// All adapters, best first: discrete, integrated, virtual, other, software. In a browser, an error unless the call may block.
@@ -215,50 +211,37 @@ pub async fn adapters_async() -> Vec<AdapterReport> {
 }
 
 /// The adapter named by `CANDLE_WEBGPU_ADAPTER`, else adapter `ordinal`.
-pub(crate) async fn choose(ordinal: usize) -> Result<(wgpu::Adapter, AdapterReport)> {
+pub(crate) async fn choose(ordinal: usize) -> Result<Ranked> {
     let found = ranked().await;
     let names = || {
-        let list: Vec<String> = found
-            .iter()
-            .map(|r| {
-                format!(
-                    "{}: {} ({}, {})",
-                    r.report.ordinal, r.report.name, r.report.backend, r.report.kind
-                )
-            })
-            .collect();
+        let name =
+            |(_, r): &Ranked| format!("{}: {} ({}, {})", r.ordinal, r.name, r.backend, r.kind);
+        let list: Vec<String> = found.iter().map(name).collect();
         list.join("; ")
     };
     if found.is_empty() {
-        let found = match env::backends() {
-            Some(backends) => format!(" with WGPU_BACKEND={backends}"),
-            None => String::new(),
-        };
+        let backends = set(BACKEND_VAR).map(|names| format!(" with WGPU_BACKEND={names}"));
         return Err(Error::NoAdapter {
-            found,
+            found: backends.unwrap_or_default(),
             advice: ADVICE,
         });
     }
-    let chosen = match env::adapter() {
+    let chosen = match set(ADAPTER_VAR) {
         Some(name) => {
             let name = name.trim();
             let by_index = name.parse().ok().and_then(|i: usize| found.get(i));
             let wanted = name.to_lowercase();
-            by_index
-                .or_else(|| {
-                    found
-                        .iter()
-                        .find(|r| r.report.name.to_lowercase().contains(&wanted))
-                })
-                .ok_or_else(|| Error::UnknownAdapter {
-                    name: name.to_string(),
-                    found: names(),
-                })?
+            let is_wanted = |(_, r): &&Ranked| r.name.to_lowercase().contains(&wanted);
+            let chosen = by_index.or_else(|| found.iter().find(is_wanted));
+            chosen.ok_or_else(|| Error::UnknownAdapter {
+                name: name.to_string(),
+                found: names(),
+            })
         }
         None => found.get(ordinal).ok_or_else(|| Error::BadOrdinal {
             ordinal,
             found: names(),
-        })?,
+        }),
     };
-    Ok((chosen.adapter.clone(), chosen.report.clone()))
+    chosen.cloned()
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::device::adapter::{DOT4, OPTIONAL, PACK16, SOFTWARE};
 use crate::error::{Error, Result};
+use crate::executor::Options;
 use crate::kernel::catalogue;
 use crate::memory::binding_range::LEAST as LEAST_BINDING;
 
@@ -54,21 +55,17 @@ variables! {
 pub(crate) struct Settings {
     /// Bytes of [`MEMORY_VAR`].
     pub memory: Option<u64>,
-    pub timeout: Option<Duration>,
-    pub check_nan: bool,
+    pub executor: Options,
     pub verify: bool,
     /// Custom ops without an implementation for the device may run on the CPU.
     pub cpu_fallback: bool,
     /// Names of kernels, or of their variants.
     pub denied: Vec<String>,
     pub checked: bool,
-    pub log: bool,
     /// Folder of the pipeline cache.
     pub cache: Option<PathBuf>,
     /// Bytes of [`BINDING_VAR`].
     pub binding: Option<u64>,
-    /// Threads encode and submit.
-    pub threaded: bool,
 }
 
 impl Settings {
@@ -76,36 +73,24 @@ impl Settings {
     pub fn from_env(software: bool) -> Result<Self> {
         Ok(Settings {
             memory: parsed(MEMORY_VAR, bytes)?,
-            timeout: match parsed(TIMEOUT_VAR, seconds)? {
-                Some(asked) => asked,
-                None => (!software).then_some(TIMEOUT),
+            executor: Options {
+                timeout: match parsed(TIMEOUT_VAR, seconds)? {
+                    Some(asked) => asked,
+                    None => (!software).then_some(TIMEOUT),
+                },
+                check_nan: parsed(CHECK_NAN_VAR, switch)?.unwrap_or(false),
+                log: parsed(LOG_VAR, |text| (text == "ops").then_some(()))?.is_some(),
+                threaded: parsed(EXECUTOR_VAR, |text| either(text, "inline", "threaded"))?
+                    .unwrap_or(true),
             },
-            check_nan: parsed(CHECK_NAN_VAR, switch)?.unwrap_or(false),
             verify: parsed(VERIFY_VAR, switch)?.unwrap_or(false),
             cpu_fallback: parsed(CPU_FALLBACK_VAR, switch)?.unwrap_or(false),
             denied: denied()?,
             checked: parsed(CHECKED_VAR, switch)?.unwrap_or(false),
-            log: parsed(LOG_VAR, |text| (text == "ops").then_some(()))?.is_some(),
             cache: cache_folder(),
             binding: parsed(BINDING_VAR, binding)?,
-            threaded: parsed(EXECUTOR_VAR, executor)?.unwrap_or(true),
         })
     }
-}
-
-/// The adapter that the environment asks for.
-pub(crate) fn adapter() -> Option<String> {
-    set(ADAPTER_VAR)
-}
-
-/// The backends that wgpu searches for adapters.
-pub(crate) fn backends() -> Option<String> {
-    set(BACKEND_VAR)
-}
-
-/// The list of rules that the environment asks for.
-pub(crate) fn rules() -> String {
-    set(REWRITE_VAR).unwrap_or_default()
 }
 
 fn cache_folder() -> Option<PathBuf> {
@@ -125,14 +110,6 @@ fn cache_folder() -> Option<PathBuf> {
 
 fn binding(text: &str) -> Option<u64> {
     text.parse().ok().filter(|bytes| *bytes >= LEAST_BINDING)
-}
-
-fn executor(text: &str) -> Option<bool> {
-    match text {
-        "inline" => Some(false),
-        "threaded" => Some(true),
-        _ => None,
-    }
 }
 
 /// The name that [`SOFTWARE`] had in earlier versions.
@@ -171,7 +148,7 @@ fn features_of(variable: &'static str, list: &str) -> Result<Vec<String>> {
 
 /// The value of a variable that is set and not empty. Always `None` in browsers, so that the compiler drops what only a variable turns on.
 #[inline]
-fn set(variable: &str) -> Option<String> {
+pub(crate) fn set(variable: &str) -> Option<String> {
     if cfg!(target_arch = "wasm32") {
         return None;
     }
@@ -206,12 +183,13 @@ fn bytes(text: &str) -> Option<u64> {
     number.checked_mul(1 << shift)
 }
 
+/// Whether the text is `on`; `None` if it is not `off` either.
+fn either(text: &str, off: &str, on: &str) -> Option<bool> {
+    [off, on].contains(&text).then(|| text == on)
+}
+
 fn switch(text: &str) -> Option<bool> {
-    match text {
-        "0" => Some(false),
-        "1" => Some(true),
-        _ => None,
-    }
+    either(text, "0", "1")
 }
 
 fn denied() -> Result<Vec<String>> {
@@ -220,9 +198,6 @@ fn denied() -> Result<Vec<String>> {
     };
     let names = value.split(',').map(str::trim).filter(|n| !n.is_empty());
     let names: Vec<&str> = names.collect();
-    if names.is_empty() {
-        return Ok(Vec::new());
-    }
     let mut known = BTreeSet::new();
     for spec in catalogue() {
         known.insert(spec.kernel.name.to_string());

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::kernel::matmul::gemm_coop::{spec, Tile, TILES};
 use crate::kernel::matmul::plan::Plan;
 use crate::kernel::matmul::problem::Problem;
+use crate::memory::split::Part;
 use crate::memory::view::View;
 use crate::shader::Access;
 use crate::util::lock;
@@ -30,35 +31,28 @@ fn values() -> Vec<f32> {
 }
 
 /// Tests `pack2x16float` on the device and enables it if it rounds to nearest even.
-pub(crate) async fn packs_f16_exactly(device: &Device) -> Result<bool> {
+pub(crate) async fn pack_f16_if_exact(device: &Device) {
     let values = values();
-    lock(&device.executor().encoder).pack_f16(true);
+    lock(&device.executor().encoder).pipelines.pack_f16(true);
     let got = converted(device, &values).await;
     let same = |(v, bytes): (&f32, &[u8])| {
         let (right, got) = (f16::from_f32(*v), f16::from_le_bytes([bytes[0], bytes[1]]));
         right.to_bits() == got.to_bits() || right.is_nan() && got.is_nan()
     };
-    let exact = got.map(|got| values.iter().zip(got.chunks_exact(2)).all(same));
-    lock(&device.executor().encoder).pack_f16(matches!(exact, Ok(true)));
-    exact
+    let exact = got.is_ok_and(|got| values.iter().zip(got.chunks_exact(2)).all(same));
+    lock(&device.executor().encoder).pipelines.pack_f16(exact);
 }
 
 async fn converted(device: &Device, values: &[f32]) -> Result<Vec<u8>> {
     let value = device.upload(bytemuck::cast_slice(values))?;
-    let view = View {
-        value: &value,
-        dtype: DType::F32,
-        dims: &[values.len()],
-        strides: &[1],
-        offset: 0,
-    };
-    let y = device.cast(view, DType::F16)?;
+    let all = Part::all(&value, DType::F32, &[values.len()]);
+    let y = device.cast(all.view(), DType::F16)?;
     device.read_async(&y, 0, y.bytes())?.bytes().await
 }
 
 /// The first cooperative matrix configuration (an index into `TILES`) that the adapter lists and that passes the self-test.
 pub(crate) fn trusted(device: &Device, adapter: &wgpu::Adapter) -> Option<usize> {
-    let lanes = device.subgroup()?;
+    let lanes = device.subgroup?;
     let listed = adapter.cooperative_matrix_properties();
     let trusted = |tile: &Tile| {
         tile.suits(&listed, lanes) && multiplies_exactly(device, tile).unwrap_or(false)
@@ -82,13 +76,8 @@ fn multiplies_exactly(device: &Device, tile: &Tile) -> Result<bool> {
     };
     let ways = [([SIDE, 1], true), ([1, SIDE], true), ([SIDE, 1], false)];
     for (strides, octets) in ways {
-        let view = View {
-            value: &value,
-            dtype: DType::F16,
-            dims: &[SIDE, SIDE],
-            strides: &strides,
-            offset: 0,
-        };
+        let layout = (&[SIDE; 2][..], &strides[..], 0);
+        let view = View::new("gemm_coop", &value, DType::F16, layout)?;
         let problem = Problem::new(view, view, [1, SIDE, SIDE, SIDE], DType::F32)?;
         let along_k = [strides[1] == 1, strides[0] == 1];
         let y = (DType::F32, Access::Put);

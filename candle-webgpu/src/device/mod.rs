@@ -11,6 +11,7 @@ pub(crate) mod profile;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::device::adapter::AdapterReport;
 use crate::dtype::quant::Quant;
@@ -62,8 +63,9 @@ struct Handle(Arc<Core>);
 impl Drop for Handle {
     /// Waits until no thread is inside the driver, so that the program can end, and saves compiled pipelines.
     fn drop(&mut self) {
-        self.0.executor.wait_idle();
-        self.0.executor.save_pipelines();
+        let executor = &self.0.executor;
+        executor.wait_idle();
+        lock(&executor.encoder).pipelines.save(Duration::ZERO);
     }
 }
 
@@ -137,7 +139,7 @@ impl Device {
             submits: count(&c.submits),
             readbacks: count(&c.readbacks),
             uploads: count(&c.uploads),
-            pipelines: lock(&executor.encoder).pipelines() as u64,
+            pipelines: lock(&executor.encoder).pipelines.len() as u64,
             cpu_fallbacks: count(&core.cpu_fallbacks),
             verified: count(&core.verified),
             allocated_bytes,
@@ -153,7 +155,7 @@ impl Device {
     /// Sets the fusion rules for all clones of the device, in the syntax of [`crate::REWRITE_VAR`]; an empty list is the default. Ops
     /// recorded earlier use the old rules.
     pub fn rewrite_by(&self, rules: &str) -> Result<()> {
-        let rules = RuleSet::parse(env::REWRITE_VAR, rules, self.software())?;
+        let rules = RuleSet::parse(env::REWRITE_VAR, rules, self.software)?;
         let mut pending = lock(&self.pending);
         let sent = self.flush(&mut pending, Vec::new());
         self.use_rules(rules);

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use crate::device::adapter::{choose, AdapterReport, DOT4, OPTIONAL, PACK16, SOFTWARE};
-use crate::device::env::{self, named, Settings, DISABLE_VAR, ENABLE_VAR, REWRITE_VAR};
-use crate::device::features::{packs_f16_exactly, trusted};
+use crate::device::env::{named, set, Settings, DISABLE_VAR, ENABLE_VAR, REWRITE_VAR};
+use crate::device::features::{pack_f16_if_exact, trusted};
 use crate::device::{Core, Device, Handle};
 use crate::error::{Error, Result};
 use crate::executor::readback::FAULT_BYTES;
 use crate::executor::wait::{block_on, may_block, poll, Call};
-use crate::executor::{Executor, Options};
+use crate::executor::Executor;
 use crate::fusion::{Rewrites, RuleSet};
 use crate::kernel::matmul::gemm_coop;
 use crate::memory::binding_range::binding_limit;
@@ -19,7 +19,6 @@ use crate::memory::buffer::Value;
 use crate::memory::pool::Pool;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::Recorder;
-use crate::shader::compile::immediates;
 use crate::shader::pipeline_cache::Pipelines;
 use crate::util::lock;
 
@@ -48,7 +47,7 @@ impl Device {
         if let Some(device) = Self::shared(report.ordinal) {
             return Ok(device);
         }
-        let device = Self::open(&adapter, &report, &env::rules()).await?;
+        let device = Self::open(&adapter, &report, &set(REWRITE_VAR).unwrap_or_default()).await?;
         // Another task may have opened the device in the meantime.
         if let Some(device) = Self::shared(report.ordinal) {
             return Ok(device);
@@ -68,7 +67,7 @@ impl Device {
     /// [`Device::separate`] without blocking.
     pub async fn separate_async(ordinal: usize) -> Result<Self> {
         let (adapter, report) = choose(ordinal).await?;
-        Self::open(&adapter, &report, &env::rules()).await
+        Self::open(&adapter, &report, &set(REWRITE_VAR).unwrap_or_default()).await
     }
 
     /// The shared device of an adapter, if one exists and is not lost.
@@ -176,24 +175,17 @@ impl Device {
             settings.checked,
             settings.cache,
         );
-        let options = Options {
-            timeout: settings.timeout,
-            check_nan: settings.check_nan,
-            log: settings.log,
-            immediates: immediates(&device),
-            threaded: settings.threaded,
-        };
         let executor = Executor::new(
             gpu.clone(),
             (device, queue),
             pipelines,
             Rewrites::new(rules),
-            options,
+            settings.executor,
         );
         let core = Core {
             id: Self::next_id(report.ordinal),
             report: report.clone(),
-            recorder: Recorder::new(gpu, executor.clone(), settings.check_nan),
+            recorder: Recorder::new(gpu, executor.clone(), executor.options.check_nan),
             executor,
             verify: settings.verify,
             cpu_fallback: settings.cpu_fallback,
@@ -204,7 +196,7 @@ impl Device {
         device.use_rules(rules);
         if !without(PACK16) {
             // If the test fails, shaders round with integer arithmetic.
-            let _ = packs_f16_exactly(&device).await;
+            pack_f16_if_exact(&device).await;
         }
         // Not on software adapters: on llvmpipe (Mesa 26.2) `gemm` is at least as fast as cooperative matrices.
         if features.contains(gemm_coop::FEATURES) && !software {

@@ -114,16 +114,12 @@ async fn read(executor: &Executor, timed: &Timed) -> Result<Vec<u64>> {
     slice.map_async(wgpu::MapMode::Read, move |result| {
         done.finish(result.is_ok())
     });
-    let failed = |message: String| Error::Readback {
-        adapter: executor.gpu.name.clone(),
-        message,
-    };
-    if !until(&executor.device, None, ready, executor.timeout).await {
-        return Err(executor.cause(failed("timestamps could not be mapped".into())));
+    if !until(&executor.device, None, ready, executor.options.timeout).await {
+        return Err(executor.unread("timestamps could not be mapped"));
     }
     let data = slice
         .get_mapped_range()
-        .map_err(|e| failed(e.to_string()))?;
+        .map_err(|e| executor.unread(&e.to_string()))?;
     Ok(data
         .chunks_exact(TICKS as usize)
         .map(bytemuck::pod_read_unaligned)

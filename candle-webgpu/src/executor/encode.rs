@@ -16,6 +16,7 @@ use crate::memory::buffer::Value;
 use crate::recorder::batch::{Copy, MOST_OPS};
 use crate::recorder::op::{Op, Ops};
 use crate::shader::compile::Signature;
+use crate::shader::disk_cache::QUIET;
 use crate::shader::pipeline_cache::Pipelines;
 use crate::shader::PARAMS_SLOT;
 use rustc_hash::FxHashMap;
@@ -29,20 +30,12 @@ type BindGroupKey = SmallVec<[(u64, u64); 7]>;
 /// The state of the encode stage. While it is locked, nothing is encoded, so fresh memory may be written as soon as the
 /// [submitter](Executor::submitter) is idle.
 pub(crate) struct Encoder {
-    pipelines: Pipelines,
+    pub pipelines: Pipelines,
     bind_groups: FxHashMap<(Signature, BindGroupKey), wgpu::BindGroup>,
     /// The [`Pool::generation`](crate::memory::pool::Pool) for which the cached bind groups are valid.
     generation: u64,
     /// Set while the device is profiled.
     pub timer: Option<Timer>,
-}
-
-/// The destination of an encoded op.
-struct Target<'a> {
-    pass: &'a mut wgpu::ComputePass<'static>,
-    params: &'a mut Vec<u8>,
-    /// The op is the first of this submit.
-    is_first: bool,
 }
 
 impl Encoder {
@@ -53,19 +46,6 @@ impl Encoder {
             generation: 0,
             timer: None,
         }
-    }
-
-    pub fn pipelines(&self) -> usize {
-        self.pipelines.len()
-    }
-
-    /// Writes compiled pipelines to the disk cache.
-    pub fn save(&mut self) {
-        self.pipelines.save();
-    }
-
-    pub fn pack_f16(&mut self, packs: bool) {
-        self.pipelines.pack_f16(packs);
     }
 }
 
@@ -124,7 +104,7 @@ impl Executor {
         }
         submit(last)?;
         if !copies.is_empty() {
-            encoder.pipelines.save_when_quiet();
+            encoder.pipelines.save(QUIET);
         }
         failed.map_or(Ok(()), Err)
     }
@@ -153,12 +133,8 @@ impl Executor {
             params.reserve(PARAMS_SLOT as usize * ops.len().min(MOST_OPS));
         }
         for at in 0..ops.len().min(MOST_OPS) {
-            let target = Target {
-                pass: &mut pass,
-                params,
-                is_first: names.is_empty(),
-            };
-            let encoded = self.encode(encoder, target, &ops[at..]);
+            let is_first = names.is_empty();
+            let encoded = self.encode(encoder, (&mut pass, params), &ops[at..], is_first);
             let op = &mut ops[at];
             match encoded {
                 Ok(()) => {
@@ -201,13 +177,13 @@ impl Executor {
     fn encode(
         &self,
         encoder: &mut Encoder,
-        target: Target<'_>,
+        (pass, params): (&mut wgpu::ComputePass<'static>, &mut Vec<u8>),
         ops: &[Box<Op>],
+        is_first: bool,
     ) -> std::result::Result<(), Option<Error>> {
         let Some((op, next)) = ops.split_first() else {
             return Ok(());
         };
-        let Target { pass, params, .. } = target;
         let next = next.iter().map(|op| &op.spec);
         let pipeline = encoder.pipelines.get(&op.spec, next)?;
         let mut ids = BindGroupKey::new();
@@ -215,7 +191,7 @@ impl Executor {
             let id = match value.block(false) {
                 Ok(block) => block.id,
                 Err(Error::OutOfMemory { .. }) if !value.has_failed() => {
-                    if !target.is_first {
+                    if !is_first {
                         return Err(None);
                     }
                     self.allocate(encoder, value, false)?;
@@ -258,26 +234,23 @@ impl Executor {
         op: &Op,
     ) -> Result<wgpu::BindGroup> {
         let mut entries = Vec::with_capacity(1 + op.operands.len());
+        let mut bind = |binding, buffer, offset, size| {
+            entries.push(wgpu::BindGroupEntry {
+                binding,
+                resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                    buffer,
+                    offset,
+                    size: wgpu::BufferSize::new(size),
+                }),
+            });
+        };
         if !self.immediates {
-            entries.push(wgpu::BindGroupEntry {
-                binding: 0,
-                resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-                    buffer: &self.params,
-                    offset: 0,
-                    size: wgpu::BufferSize::new(PARAMS_SLOT),
-                }),
-            });
+            bind(0, &self.params, 0, PARAMS_SLOT);
         }
-        for (i, (value, start)) in op.operands.iter().enumerate() {
+        for (binding, (value, start)) in (1..).zip(&op.operands) {
             let block = value.block(false)?;
-            entries.push(wgpu::BindGroupEntry {
-                binding: i as u32 + 1,
-                resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-                    buffer: &block.buffer,
-                    offset: *start,
-                    size: wgpu::BufferSize::new(self.gpu.pool.binding.min(block.size - start)),
-                }),
-            });
+            let size = self.gpu.pool.binding.min(block.size - start);
+            bind(binding, &block.buffer, *start, size);
         }
         Ok(self.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,

@@ -10,8 +10,7 @@ use crate::executor::Executor;
 use crate::util::lock;
 
 /// Milliseconds to wait after a failure for wgpu to report a lost device.
-#[cfg(not(target_arch = "wasm32"))]
-const LOSS_REPORT_MS: usize = 50;
+const LOSS_REPORT_MS: usize = if cfg!(target_arch = "wasm32") { 0 } else { 50 };
 
 impl Executor {
     /// Stores errors that wgpu reports asynchronously. Natively, such a validation error comes from a submit; in a browser, it may also
@@ -34,9 +33,10 @@ impl Executor {
         });
     }
 
-    /// Makes every later call return `error`, unless the device has already failed.
-    pub fn fail_device(&self, error: Error) {
-        let _ = self.lost.set(error);
+    /// Makes every later call return `error`, unless the device has already failed. Returns `error`.
+    pub fn fail_device(&self, error: Error) -> Error {
+        let _ = self.lost.set(error.clone());
+        error
     }
 
     /// An error if the device accepts no more work.
@@ -53,9 +53,7 @@ impl Executor {
     pub fn take_stored_error(&self) -> Option<Error> {
         let uncaptured = lock(&self.uncaptured_error).take();
         if let Some(uncaptured) = uncaptured {
-            let cause = self.cause(uncaptured);
-            self.fail_device(cause.clone());
-            return Some(cause);
+            return Some(self.fail_device(self.cause(uncaptured)));
         }
         lock(&self.stored_error).take()
     }
@@ -64,14 +62,10 @@ impl Executor {
     pub fn wait(&self, index: Option<wgpu::SubmissionIndex>) -> Result<()> {
         let mut finished_before = None;
         loop {
-            match poll(&self.device, index.clone(), self.timeout) {
+            match poll(&self.device, index.clone(), self.options.timeout) {
                 Ok(true) => return self.check_lost(),
                 Ok(false) => self.check_lost()?,
-                Err(error) => {
-                    let error = self.cause(error);
-                    self.fail_device(error.clone());
-                    return Err(error);
-                }
+                Err(error) => return Err(self.fail_device(self.cause(error))),
             }
             let progress = self.progress();
             if finished_before.is_some_and(|before| progress.finished <= before) {
@@ -84,24 +78,27 @@ impl Executor {
     /// The cause of a failure: device loss or a hang, else `otherwise`.
     pub fn cause(&self, otherwise: Error) -> Error {
         // wgpu may not have reported the loss yet, or another thread may be about to store it.
-        #[cfg_attr(
-            target_arch = "wasm32",
-            allow(unused_mut, reason = "polled once in a browser")
-        )]
-        let mut done = poll(&self.device, None, self.timeout);
-        #[cfg(not(target_arch = "wasm32"))]
+        let mut done = poll(&self.device, None, self.options.timeout);
         for _ in 0..LOSS_REPORT_MS {
             if self.lost.get().is_some() || !matches!(done, Ok(true)) {
                 break;
             }
             std::thread::sleep(Duration::from_millis(1));
-            done = poll(&self.device, None, self.timeout);
+            done = poll(&self.device, None, self.options.timeout);
         }
         match (self.check_lost(), done) {
             (Err(lost), _) => lost,
             (Ok(()), Ok(false)) => self.fail_hung(self.progress()),
             _ => otherwise,
         }
+    }
+
+    /// The cause of a readback's failure, else the failure itself.
+    pub fn unread(&self, message: &str) -> Error {
+        self.cause(Error::Readback {
+            adapter: self.gpu.name.clone(),
+            message: message.into(),
+        })
     }
 
     fn progress(&self) -> Progress {
@@ -113,12 +110,10 @@ impl Executor {
     }
 
     fn fail_hung(&self, progress: Progress) -> Error {
-        let error = Error::Timeout {
+        self.fail_device(Error::Timeout {
             adapter: self.gpu.name.clone(),
-            seconds: self.timeout.unwrap_or_default().as_secs_f64(),
+            seconds: self.options.timeout.unwrap_or_default().as_secs_f64(),
             kernels: progress.kernels,
-        };
-        self.fail_device(error.clone());
-        error
+        })
     }
 }

@@ -39,9 +39,9 @@ use crate::recorder::batch::Batch;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Ops;
 use crate::recorder::Execute;
+use crate::shader::compile::immediates;
 use crate::shader::pipeline_cache::Pipelines;
 use crate::shader::precompile::Precompiler;
-use crate::util::lock;
 
 #[derive(Default)]
 pub(crate) struct Counters {
@@ -59,8 +59,6 @@ pub(crate) struct Options {
     pub check_nan: bool,
     /// Prints the name of each op to stderr before it is encoded.
     pub log: bool,
-    /// Parameters are immediates instead of a uniform buffer.
-    pub immediates: bool,
     /// Use the threaded schedule if the platform has threads.
     pub threaded: bool,
 }
@@ -70,9 +68,9 @@ pub(crate) struct Executor {
     pub gpu: Arc<Gpu>,
     pub device: wgpu::Device,
     pub queue: wgpu::Queue,
+    pub options: Options,
+    /// Parameters are immediates instead of a uniform buffer.
     immediates: bool,
-    pub timeout: Option<Duration>,
-    log: bool,
     nan_check: Option<NanCheck>,
     pub rules: Rewrites,
     pub encoder: CachePadded<Mutex<Encoder>>,
@@ -102,10 +100,9 @@ impl Executor {
         rules: Rewrites,
         options: Options,
     ) -> Arc<Self> {
+        let threaded = options.threaded;
         let schedule = |executor: &Weak<Executor>| -> Box<dyn Schedule> {
-            let threaded = options
-                .threaded
-                .then(|| Threaded::start(executor, gpu.software));
+            let threaded = threaded.then(|| Threaded::start(executor, gpu.software));
             match threaded.flatten() {
                 Some(threaded) => Box::new(threaded),
                 None => Box::new(Inline),
@@ -113,12 +110,10 @@ impl Executor {
         };
         let executor = Arc::new_cyclic(|executor| Executor {
             schedule: schedule(executor),
-            immediates: options.immediates,
-            timeout: options.timeout,
-            log: options.log,
+            immediates: immediates(&device),
             nan_check: options.check_nan.then(NanCheck::default),
             rules,
-            precompiler: pipelines.precompiler().clone(),
+            precompiler: pipelines.precompiler.clone(),
             encoder: CachePadded::new(Mutex::new(Encoder::new(pipelines))),
             submitter: CachePadded::default(),
             params: submit::params_buffer(&device),
@@ -130,6 +125,7 @@ impl Executor {
             uncaptured_error: Arc::default(),
             lost: Arc::default(),
             gpu: gpu.clone(),
+            options,
             device,
             queue,
         });
@@ -140,11 +136,6 @@ impl Executor {
     /// Waits until no stage has work.
     pub fn wait_idle(&self) {
         self.schedule.wait_idle();
-    }
-
-    /// Writes compiled pipelines to the disk cache.
-    pub fn save_pipelines(&self) {
-        lock(&self.encoder).save();
     }
 }
 

@@ -77,7 +77,7 @@ impl Reading {
         let mut out = Vec::new();
         for part in self.parts {
             let index = part.index.clone();
-            let (device, limit) = (&self.executor.device, self.executor.timeout);
+            let (device, limit) = (&self.executor.device, self.executor.options.timeout);
             let mapped = until(device, index, part.ready.clone(), limit).await;
             let bytes = self.executor.collect(part, mapped)?;
             match out.is_empty() {
@@ -150,23 +150,18 @@ impl Executor {
         let mut pending = lock(&recorder.pending);
         let faults = std::mem::take(&mut pending.faults);
         let mut copies = Vec::with_capacity(2);
+        let copy = |source: &Value, from, bytes, to| Copy {
+            source: source.bound(),
+            from,
+            bytes,
+            staging: staging.clone(),
+            to,
+        };
         if len > 0 {
-            copies.push(Copy {
-                source: value.bound(),
-                from: start,
-                bytes: len,
-                staging: staging.clone(),
-                to: 0,
-            });
+            copies.push(copy(value, start, len, 0));
         }
         if faults {
-            copies.push(Copy {
-                source: self.gpu.fault.bound(),
-                from: 0,
-                bytes: FAULT_BYTES,
-                staging: staging.clone(),
-                to: len,
-            });
+            copies.push(copy(&self.gpu.fault, 0, FAULT_BYTES, len));
         }
         let flushed = recorder.flush(&mut pending, copies);
         pending.faults |= faults && flushed.is_err();
@@ -199,12 +194,8 @@ impl Executor {
 
     /// Copies the bytes out of a mapped staging buffer and recycles it. Reports faults and stored errors.
     fn collect(&self, part: Part, mapped: bool) -> Result<Vec<u8>> {
-        let failed = |message: String| Error::Readback {
-            adapter: self.gpu.name.clone(),
-            message,
-        };
         if !mapped {
-            let error = self.cause(failed("the buffer could not be mapped".into()));
+            let error = self.unread("the buffer could not be mapped");
             // Continue if the mapping was merely late.
             if part.ready.result() != Some(true) {
                 return Err(error);
@@ -214,7 +205,7 @@ impl Executor {
             .staging
             .slice(..part.len + FAULT_BYTES)
             .get_mapped_range()
-            .map_err(|e| self.cause(failed(e.to_string())))?;
+            .map_err(|e| self.unread(&e.to_string()))?;
         let out = data[part.skip..part.skip + part.bytes].to_vec();
         let record = data[part.len as usize..].to_vec();
         drop(data);
@@ -227,17 +218,22 @@ impl Executor {
         self.take_stored_error().map_or(Ok(out), Err)
     }
 
+    /// Submits everything recorded so far, and returns the newest submit. `None` if an op may have reported a fault: a readback returns it.
+    fn submit_all(&self, recorder: &Recorder) -> Result<Option<Option<wgpu::SubmissionIndex>>> {
+        let mut pending = lock(&recorder.pending);
+        if pending.faults {
+            return Ok(None);
+        }
+        recorder.flush(&mut pending, Vec::new())?;
+        Ok(Some(self.newest_submit(false)))
+    }
+
     /// Waits for everything recorded so far. Returns faults and stored errors.
     pub(crate) fn synchronize(&self, recorder: &Recorder) -> Result<()> {
         may_block(SYNCHRONIZE)?;
-        let mut pending = lock(&recorder.pending);
-        if pending.faults {
-            drop(pending);
+        let Some(index) = self.submit_all(recorder)? else {
             return self.read(recorder, &self.gpu.fault, 0, 0).map(|_| ());
-        }
-        recorder.flush(&mut pending, Vec::new())?;
-        let index = self.newest_submit(false);
-        drop(pending);
+        };
         if cfg!(target_arch = "wasm32") {
             block(self, None, &self.work_done(), SYNCHRONIZE)?;
         } else {
@@ -249,26 +245,13 @@ impl Executor {
 
     /// [`synchronize`](Self::synchronize) without blocking.
     pub(crate) async fn synchronize_async(self: &Arc<Self>, recorder: &Recorder) -> Result<()> {
-        let (faults, index) = {
-            let mut pending = lock(&recorder.pending);
-            match pending.faults {
-                true => (true, None),
-                false => {
-                    recorder.flush(&mut pending, Vec::new())?;
-                    (false, self.newest_submit(false))
-                }
-            }
-        };
-        if faults {
+        let Some(index) = self.submit_all(recorder)? else {
             let reading = Reading::start(self.clone(), recorder, &self.gpu.fault, 0, 0)?;
             return reading.bytes().await.map(|_| ());
-        }
+        };
         let ready = self.work_done();
-        if !until(&self.device, index, ready.clone(), self.timeout).await {
-            let error = self.cause(Error::Readback {
-                adapter: self.gpu.name.clone(),
-                message: "waiting for the device failed".into(),
-            });
+        if !until(&self.device, index, ready.clone(), self.options.timeout).await {
+            let error = self.unread("waiting for the device failed");
             if ready.result() != Some(true) {
                 return Err(error);
             }
@@ -312,18 +295,9 @@ impl Executor {
 
     /// Returns the error that a fault record describes, if any, and clears the record.
     fn report_faults(&self, record: &[u8]) -> Result<()> {
-        let word = |i: usize| {
-            u32::from_le_bytes([
-                record[i * 4],
-                record[i * 4 + 1],
-                record[i * 4 + 2],
-                record[i * 4 + 3],
-            ])
-        };
-        let nan = self
-            .nan_check
-            .as_ref()
-            .and_then(|check| check.error(word(5)));
+        let word = |i: usize| bytemuck::pod_read_unaligned::<u32>(&record[i * 4..][..4]);
+        let check = self.nan_check.as_ref();
+        let nan = check.and_then(|check| check.error(word(5)));
         if word(0) == 0 && nan.is_none() {
             return Ok(());
         }

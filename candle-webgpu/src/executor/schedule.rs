@@ -82,7 +82,7 @@ impl Executor {
         self.rules.apply(&self.gpu, &mut graph);
         let [now, later, dead] = graph.into_ops();
         (*kept, batch.ops) = (later, dead);
-        if self.log {
+        if self.options.log {
             now.iter().for_each(|op| eprintln!("{}", op.spec.name()));
         }
         match &self.nan_check {

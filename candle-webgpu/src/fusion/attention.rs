@@ -28,16 +28,6 @@ pub(crate) const RULE: Rule = Rule {
     apply: Apply::Batch(Scan::All, find),
 };
 
-/// The ops around a softmax.
-struct Found {
-    members: Places,
-    /// Places of q k^T and of weights times v.
-    matmuls: [usize; 2],
-    scores: Scores,
-    y: (Value, u64),
-    out: DType,
-}
-
 /// What happens to scores before the softmax.
 struct Scores {
     scale: f32,
@@ -52,25 +42,15 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let mut members = Places::from_slice(&[at]);
     let (first, scores) = before(graph, at, &mut members)?;
     let second = after(graph, at, &mut members)?;
-    let matmuls = [first, second].map(|place| graph.op(place).map(Op::params::<Matmul>));
-    let [Some(qk), Some(pv)] = matmuls else {
-        return None;
-    };
+    let [qk, pv]: [Matmul; 2] = [graph.op(first)?.params(), graph.op(second)?.params()];
     let fits = size.x_offset == 0
         && (qk.batch, qk.m, qk.n) == (pv.batch, pv.m, pv.k)
         && (size.rows, size.n) == (qk.batch * qk.m, qk.n)
         && pv.a_offset == 0
         && is_dense(&pv);
-    let (y, out) = result(graph, second, &mut members)?;
-    let matmuls = [first, second];
-    let found = Found {
-        members,
-        matmuls,
-        scores,
-        y,
-        out,
-    };
-    found.ops(device, graph, &[qk, pv]).filter(|_| fits)
+    let y = result(graph, second, &mut members).filter(|_| fits)?;
+    let matmuls = [(first, &qk), (second, &pv)];
+    fused(device, graph, members, matmuls, scores, y)
 }
 
 /// Whether the first operand of a matmul is contiguous, as the softmax leaves it.
@@ -161,27 +141,28 @@ fn mask_of(op: &Op, dtype: DType) -> Option<(Mask, usize)> {
     })
 }
 
+/// The only op that reads the result of the op at a place, if it does so as its first operand.
+fn next(graph: &Graph, at: usize) -> Option<usize> {
+    let (y, start) = graph.op(at)?.operands.last()?;
+    let next = *graph.readers(y).first()?;
+    let first = graph.op(next)?.operands.first()?;
+    let same = first.0.same(y) && *start == 0;
+    (same && graph.sole_producer(Some(first), next) == Some(at)).then_some(next)
+}
+
 /// Goes on from the softmax to the matmul with v.
 fn after(graph: &Graph, at: usize, members: &mut Places) -> Option<usize> {
     let mut place = at;
     loop {
+        place = next(graph, place)?;
+        members.push(place);
         let op = graph.op(place)?;
-        let (y, start) = op.operands.last()?;
-        let next = graph.readers(y).first().copied()?;
-        let op = graph.op(next)?;
-        let first = op.operands.first()?;
-        let same = first.0.same(y) && first.1 == 0 && *start == 0;
-        if graph.sole_producer(Some(first), next) != Some(place) || !same {
-            return None;
-        }
-        members.push(next);
         if is_matmul(&op.spec) {
-            return Some(next);
+            return Some(place);
         }
         if !is_cast(op) {
             return None;
         }
-        place = next;
     }
 }
 
@@ -196,22 +177,11 @@ fn is_cast(op: &Op) -> bool {
 
 /// The result and its dtype: that of the matmul, or of a cast that is its only reader.
 fn result(graph: &Graph, matmul: usize, members: &mut Places) -> Option<((Value, u64), DType)> {
-    let y = |place: usize| {
-        let op = graph.op(place)?;
-        let last = op.operands.len() - 1;
-        Some((op.operands[last].clone(), op.spec.dtype(last)))
-    };
-    let next = graph.op(matmul)?.operands.last().and_then(|(y, _)| {
-        let next = *graph.readers(y).first()?;
-        let op = graph.op(next).filter(|op| is_cast(op))?;
-        let sole = graph.sole_producer(op.operands.first(), next) == Some(matmul);
-        (sole && op.params::<Strided<1>>().n > 0).then_some(next)
-    });
-    if let Some(next) = next {
-        members.push(next);
-        return y(next);
-    }
-    y(matmul)
+    let cast = next(graph, matmul).filter(|next| graph.op(*next).is_some_and(is_cast));
+    members.extend(cast);
+    let op = graph.op(cast.unwrap_or(matmul))?;
+    let last = op.operands.len() - 1;
+    Some((op.operands[last].clone(), op.spec.dtype(last)))
 }
 
 /// The batch dims of a matmul.
@@ -221,129 +191,131 @@ fn batch(matmul: &Matmul, strides: [u32; 4]) -> Axis {
         .collect()
 }
 
-impl Found {
-    fn ops(mut self, device: &Gpu, graph: &Graph, [qk, pv]: &[Matmul; 2]) -> Option<Rewrite> {
-        let [first, second] = self.matmuls;
-        let axis = |size: u32, stride: u32| Axis::from_slice(&[(size as usize, stride as usize)]);
-        let view = |(reader, operand), offset: u32, axes| {
-            let dtype = graph.op(reader)?.spec.dtype(operand);
-            Some(OperandView {
-                reader,
-                operand,
-                dtype,
-                offset: offset as usize,
-                axes,
-            })
-        };
-        let (i, j, d, c) = (qk.m, qk.n, qk.k, pv.n);
-        let q_axes = [batch(qk, qk.a_batch), axis(i, qk.a_m), axis(d, qk.a_k)];
-        let k_axes = [batch(qk, qk.b_batch), axis(j, qk.b_n), axis(d, qk.b_k)];
-        let v_axes = [batch(pv, pv.b_batch), axis(j, pv.b_k), axis(c, pv.b_n)];
-        let q = view((first, 0), qk.a_offset, q_axes)?.trace(graph, &mut self.members);
-        let k = view((first, 1), qk.b_offset, k_axes)?.trace(graph, &mut self.members);
-        let v = view((second, 1), pv.b_offset, v_axes)?.trace(graph, &mut self.members);
-        let dtype = q.dtype;
-        let fits = |n: u32| n > 0 && n.is_multiple_of(4) && n as usize <= MAX_HEAD_DIM;
-        let same = [k.dtype, v.dtype, self.out] == [dtype; 3];
-        if !FLOATS.contains(&dtype) || !same || !fits(d) || !fits(c) {
-            return None;
-        }
-        // Without a mask, q is bound in its place.
-        let (mask, how, fill) = match self.scores.mask {
-            None => (q.clone(), Mask::None, None),
-            Some((at, how)) => self.mask(graph, (at, how), [qk.batch, i, j])?,
-        };
-        let dims = common_dims([&q.axes[0], &k.axes[0], &v.axes[0], &mask.axes[0]])?;
-        let heads = Heads::of(&dims)?;
-        let all = [&q, &k, &v, &mask];
-        let [Some(qi), Some(kj), Some(vj), Some(mi)] = all.map(|s| stride(&s.axes[1])) else {
-            return None;
-        };
-        let [Some(qd), Some(kd), Some(vc), Some(mj)] = all.map(|s| stride(&s.axes[2])) else {
-            return None;
-        };
-        let offset = |at: usize| u32::try_from(at).ok();
-        let [q0, k0, v0, m0] = all.map(|s| offset(s.offset));
-        let strides = |n: usize, last: u32| {
-            let [b, g, group] = heads.strides[n];
-            [b, g, group, last]
-        };
-        let params = Params {
-            head_dim: d,
-            v_dim: c,
-            queries: i,
-            keys: j,
-            rows: heads.sizes[2].checked_mul(i)?,
-            kv_heads: heads.sizes[1],
-            matrices: heads.sizes[0] * heads.sizes[1],
-            scale: self.scores.scale,
-            softcap: self.scores.softcap,
-            offsets: [q0?, k0?, v0?, m0?],
-            inner_strides: [qd, kd, vc, mj],
-            q_strides: strides(0, qi),
-            k_strides: strides(1, kj),
-            v_strides: strides(2, vj),
-            mask_strides: strides(3, mi),
-            fill_offset: fill.as_ref().map_or(0, |(_, offset)| *offset),
-            ..Params::new()
-        };
-        let first = self.members.iter().min()?;
-        let last = self.members.iter().max()?;
-        if !graph.due().contains(first) || !graph.can_move(&self.members, *last) {
-            return None;
-        }
-        let plan = plan(device, (dtype, how), params);
-        let reads = all.iter().map(|view| view.value(graph).cloned());
-        let mut operands = reads.collect::<Option<Operands>>()?;
-        let mut second = None;
-        let mut y = self.y;
-        if let Some(merge) = plan.merge {
-            let bytes = merge.floats as u64 * 4;
-            if bytes > device.binding_limit() {
-                return None;
-            }
-            let partials = (Value::internal(&device.pool, bytes), 0);
-            let grid = device.split(&merge.spec, merge.grid).ok()?;
-            let operands = Operands::from_iter([partials.clone(), y]);
-            second = Some(Op::new(merge.spec, operands, &merge.params, grid));
-            y = partials;
-        }
-        operands.push(y);
-        operands.extend(fill.map(|(bound, _)| bound));
-        let grid = device.split(&plan.spec, plan.grid).ok()?;
-        let op = Op::new(plan.spec, operands, &plan.params, grid);
-        let ops = [op].into_iter().chain(second);
-        Some(Rewrite::new(&self.members, *last, ops))
+/// The ops of `sdpa`, from the places and parameters of q k^T and of weights times v, and the result and its dtype.
+fn fused(
+    device: &Gpu,
+    graph: &Graph,
+    mut members: Places,
+    [(first, qk), (second, pv)]: [(usize, &Matmul); 2],
+    scores: Scores,
+    (mut y, out): ((Value, u64), DType),
+) -> Option<Rewrite> {
+    let axis = |size: u32, stride: u32| Axis::from_slice(&[(size as usize, stride as usize)]);
+    let view = |(reader, operand), offset: u32, axes| {
+        let dtype = graph.op(reader)?.spec.dtype(operand);
+        Some(OperandView {
+            reader,
+            operand,
+            dtype,
+            offset: offset as usize,
+            axes,
+        })
+    };
+    let (i, j, d, c) = (qk.m, qk.n, qk.k, pv.n);
+    let q_axes = [batch(qk, qk.a_batch), axis(i, qk.a_m), axis(d, qk.a_k)];
+    let k_axes = [batch(qk, qk.b_batch), axis(j, qk.b_n), axis(d, qk.b_k)];
+    let v_axes = [batch(pv, pv.b_batch), axis(j, pv.b_k), axis(c, pv.b_n)];
+    let q = view((first, 0), qk.a_offset, q_axes)?.trace(graph, &mut members);
+    let k = view((first, 1), qk.b_offset, k_axes)?.trace(graph, &mut members);
+    let v = view((second, 1), pv.b_offset, v_axes)?.trace(graph, &mut members);
+    let dtype = q.dtype;
+    let fits = |n: u32| n > 0 && n.is_multiple_of(4) && n as usize <= MAX_HEAD_DIM;
+    let same = [k.dtype, v.dtype, out] == [dtype; 3];
+    if !FLOATS.contains(&dtype) || !same || !fits(d) || !fits(c) {
+        return None;
     }
+    // Without a mask, q is bound in its place.
+    let (mask, how, fill) = match scores.mask {
+        None => (q.clone(), Mask::None, None),
+        Some((at, how)) => mask_view(graph, (at, how), [qk.batch, i, j])?,
+    };
+    let dims = common_dims([&q.axes[0], &k.axes[0], &v.axes[0], &mask.axes[0]])?;
+    let heads = Heads::of(&dims)?;
+    let all = [&q, &k, &v, &mask];
+    let [Some(qi), Some(kj), Some(vj), Some(mi)] = all.map(|s| stride(&s.axes[1])) else {
+        return None;
+    };
+    let [Some(qd), Some(kd), Some(vc), Some(mj)] = all.map(|s| stride(&s.axes[2])) else {
+        return None;
+    };
+    let offset = |at: usize| u32::try_from(at).ok();
+    let [q0, k0, v0, m0] = all.map(|s| offset(s.offset));
+    let strides = |n: usize, last: u32| {
+        let [b, g, group] = heads.strides[n];
+        [b, g, group, last]
+    };
+    let params = Params {
+        head_dim: d,
+        v_dim: c,
+        queries: i,
+        keys: j,
+        rows: heads.sizes[2].checked_mul(i)?,
+        kv_heads: heads.sizes[1],
+        matrices: heads.sizes[0] * heads.sizes[1],
+        scale: scores.scale,
+        softcap: scores.softcap,
+        offsets: [q0?, k0?, v0?, m0?],
+        inner_strides: [qd, kd, vc, mj],
+        q_strides: strides(0, qi),
+        k_strides: strides(1, kj),
+        v_strides: strides(2, vj),
+        mask_strides: strides(3, mi),
+        fill_offset: fill.as_ref().map_or(0, |(_, offset)| *offset),
+        ..Params::new()
+    };
+    let first = members.iter().min()?;
+    let last = members.iter().max()?;
+    if !graph.due().contains(first) || !graph.can_move(&members, *last) {
+        return None;
+    }
+    let plan = plan(device, (dtype, how), params);
+    let reads = all.iter().map(|view| view.value(graph).cloned());
+    let mut operands = reads.collect::<Option<Operands>>()?;
+    let mut second = None;
+    if let Some(merge) = plan.merge {
+        let bytes = merge.floats as u64 * 4;
+        if bytes > device.binding_limit() {
+            return None;
+        }
+        let partials = (Value::internal(&device.pool, bytes), 0);
+        let operands = [partials.clone(), y];
+        let op = device.op(merge.spec, operands, &merge.params, merge.grid);
+        second = Some(op.ok()?);
+        y = partials;
+    }
+    operands.push(y);
+    operands.extend(fill.map(|(bound, _)| bound));
+    let op = device.op(plan.spec, operands, &plan.params, plan.grid);
+    let ops = [op.ok()?].into_iter().chain(second);
+    Some(Rewrite::new(&members, *last, ops))
+}
 
-    /// The mask along (batch, queries, keys), and where the value lies that it fills scores with.
-    #[allow(clippy::type_complexity, reason = "the parts of a mask")]
-    fn mask(
-        &self,
-        graph: &Graph,
-        (at, how): (usize, Mask),
-        [batch, i, j]: [u32; 3],
-    ) -> Option<(OperandView<3>, Mask, Option<((Value, u64), u32)>)> {
-        let op = graph.op(at)?;
-        let [batch, i, j] = [batch, i, j].map(|n| n as usize);
-        let axis = |size, stride| Axis::from_slice(&[(size, stride)]);
-        let scores = OperandView {
-            reader: at,
-            operand: 0,
-            dtype: op.spec.dtype(0),
-            offset: 0,
-            axes: [axis(batch, i * j), axis(i, j), axis(j, 1)],
-        };
-        let Mask::Fill { marked, .. } = how else {
-            let map = CopyMap::strided::<2>(&op.params(), 1, op.spec.dtype(1));
-            return Some((scores.through(&map, at, 1)?, how, None));
-        };
-        let params: Strided<3> = op.params();
-        let map = CopyMap::strided(&params, 0, DType::U8);
-        let filled = if marked { 1 } else { 2 };
-        let bound = (op.operands[filled].clone(), params.offsets[filled]);
-        Some((scores.through(&map, at, 0)?, how, Some(bound)))
-    }
+/// The mask along (batch, queries, keys), and where the value lies that it fills scores with.
+#[allow(clippy::type_complexity, reason = "the parts of a mask")]
+fn mask_view(
+    graph: &Graph,
+    (at, how): (usize, Mask),
+    [batch, i, j]: [u32; 3],
+) -> Option<(OperandView<3>, Mask, Option<((Value, u64), u32)>)> {
+    let op = graph.op(at)?;
+    let [batch, i, j] = [batch, i, j].map(|n| n as usize);
+    let axis = |size, stride| Axis::from_slice(&[(size, stride)]);
+    let scores = OperandView {
+        reader: at,
+        operand: 0,
+        dtype: op.spec.dtype(0),
+        offset: 0,
+        axes: [axis(batch, i * j), axis(i, j), axis(j, 1)],
+    };
+    let Mask::Fill { marked, .. } = how else {
+        let map = CopyMap::strided::<2>(&op.params(), 1, op.spec.dtype(1));
+        return Some((scores.through(&map, at, 1)?, how, None));
+    };
+    let params: Strided<3> = op.params();
+    let map = CopyMap::strided(&params, 0, DType::U8);
+    let filled = if marked { 1 } else { 2 };
+    let bound = (op.operands[filled].clone(), params.offsets[filled]);
+    Some((scores.through(&map, at, 0)?, how, Some(bound)))
 }
 
 /// Sizes of the batch, of the KV heads and of the query heads that share one (GQA); and their strides in q, k, v and mask.

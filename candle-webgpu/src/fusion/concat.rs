@@ -134,7 +134,7 @@ fn joined(device: &Gpu, graph: &Graph, members: &[usize]) -> Option<Op> {
         groups = groups.checked_add(slot.n.div_ceil(4 * WORKGROUP))?;
     }
     let spec = spec(&to, graph.op(*members.first()?)?.spec.dtype(0))?;
-    let grid = device.split(&spec, Grid::Linear(groups.into())).ok()?;
-    reads.extend(writes);
-    Some(Op::new(spec, reads, &params, grid))
+    let operands = reads.into_iter().chain(writes);
+    let grid = Grid::Linear(groups.into());
+    device.op(spec, operands, &params, grid).ok()
 }

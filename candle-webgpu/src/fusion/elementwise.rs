@@ -26,14 +26,10 @@ pub(crate) const RULE: Rule = Rule {
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let last = graph.op(at).filter(|op| Expr::is(op))?;
     let (_, reads) = last.operands.split_last()?;
-    reads.iter().find_map(|(value, _)| {
-        let producer = graph.producer(value)?;
-        let only = graph.readers(value).iter().all(|reader| *reader == at);
-        if producer >= at || !graph.due().contains(&producer) || !only {
-            return None;
-        }
+    reads.iter().find_map(|read| {
+        let producer = graph.sole_producer(Some(read), at)?;
         let first = graph.op(producer).filter(|op| Expr::is(op))?;
-        if !graph.can_move(&[producer, at], at) {
+        if !graph.due().contains(&producer) || !graph.can_move(&[producer, at], at) {
             return None;
         }
         let joined = join(Expr::lift(first)?, &Expr::lift(last)?)?;
@@ -54,12 +50,9 @@ fn join(first: Expr, last: &Expr) -> Option<Expr> {
         return None;
     }
     let mut joined = Expr {
-        n: last.n,
-        reads: first.reads,
-        steps: first.steps,
-        scalars: first.scalars,
         y: last.y.clone(),
         out: last.out,
+        ..first
     };
     // The operands of `last` in the joined expression.
     let mut moved = SmallVec::<[Arg; MAX_READS]>::new();
@@ -99,7 +92,6 @@ fn join(first: Expr, last: &Expr) -> Option<Expr> {
 /// Whether the fused kernel can run the expression.
 fn fits(expr: &Expr) -> bool {
     let views = expr.reads.iter().filter(|read| read.view.is_some());
-    let scalars = expr.steps.iter().filter(|step| step.has_scalars());
     // Operator files of two compute types cannot be linked together.
     let mut computes = expr.steps.iter().filter(|step| step.is_op()).map(|step| {
         let dtype: DType = step.args[0].1;
@@ -109,6 +101,6 @@ fn fits(expr: &Expr) -> bool {
     expr.reads.len() <= MAX_READS
         && expr.steps.len() <= MAX_STEPS
         && views.count() <= MAX_VIEWS
-        && scalars.count() <= MAX_SCALARS
+        && expr.scalars().count() <= MAX_SCALARS
         && computes.all(|compute| first == Some(compute))
 }

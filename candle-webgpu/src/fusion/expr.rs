@@ -35,6 +35,37 @@ pub(crate) struct Read {
     pub view: Option<Walk>,
 }
 
+impl Read {
+    /// Operand `i` of an op at `offset`; `layout` returns dims and strides if it is not flat.
+    fn of(
+        op: &Op,
+        i: usize,
+        offset: u32,
+        layout: impl FnOnce() -> Option<[[u32; VIEW_RANK]; 2]>,
+    ) -> Option<Read> {
+        let (dtype, access) = op.spec.operands[i];
+        let (value, start) = op.operands[i].clone();
+        let view = match access {
+            Access::Flat => None,
+            _ => {
+                let [dims, strides] = layout()?;
+                Some(Walk {
+                    dims,
+                    strides,
+                    quads: matches!(access, Access::Rows | Access::Quads),
+                })
+            }
+        };
+        Some(Read {
+            value,
+            start,
+            dtype,
+            offset,
+            view,
+        })
+    }
+}
+
 /// An elementwise expression. Without steps it is a copy of its only operand.
 #[derive(Debug, Clone)]
 pub(crate) struct Expr {
@@ -92,26 +123,9 @@ impl Expr {
         };
         let mut args = SmallVec::new();
         for i in 0..N {
-            let (dtype, access) = op.spec.operands[i];
-            let (value, start) = op.operands[i].clone();
-            let view = match access {
-                Access::Flat => None,
-                _ => {
-                    let (dims, strides) = params.padded()?;
-                    Some(Walk {
-                        dims,
-                        strides: strides[i],
-                        quads: access == Access::Rows,
-                    })
-                }
-            };
-            let read = Read {
-                value,
-                start,
-                dtype,
-                offset: params.offsets[i],
-                view,
-            };
+            let layout = || params.padded().map(|(dims, strides)| [dims, strides[i]]);
+            let read = Read::of(op, i, params.offsets[i], layout)?;
+            let dtype = read.dtype;
             args.push((expr.read(read), dtype));
         }
         if name != COPY {
@@ -130,26 +144,9 @@ impl Expr {
         let mut params: Params = op.params();
         let offsets = params.offsets().map(|offset| *offset);
         let (y, reads) = op.operands.split_last()?;
-        let mut views = params.views.iter();
-        let mut read = |(i, (value, start)): (usize, &(Value, u64))| {
-            let (dtype, access) = op.spec.operands[i];
-            let view = match access {
-                Access::Flat => None,
-                _ => views.next().map(|[dims, strides]| Walk {
-                    dims: *dims,
-                    strides: *strides,
-                    quads: access == Access::Quads,
-                }),
-            };
-            Read {
-                value: value.clone(),
-                start: *start,
-                dtype,
-                offset: offsets[i],
-                view,
-            }
-        };
-        let reads = reads.iter().enumerate().map(&mut read).collect();
+        let mut views = params.views.into_iter();
+        let reads = (0..reads.len()).map(|i| Read::of(op, i, offsets[i], || views.next()));
+        let reads = reads.collect::<Option<_>>()?;
         let mut kept = params.scalars.iter();
         let mut scalars = |step: &Step| match step.has_scalars() {
             true => kept.next().copied().unwrap_or_default(),
@@ -186,35 +183,38 @@ impl Expr {
             let mut places = (0..self.reads.len()).filter(|i| self.reads[*i].value.same(value));
             order.push(places.next().filter(|_| places.next().is_none())?);
         }
-        for i in 0..self.reads.len() {
-            if !order.contains(&i) {
-                order.push(i);
-            }
-        }
-        for (arg, _) in self.steps.iter_mut().flat_map(|step| &mut step.args) {
-            if let Arg::Read(at) = arg {
-                *at = order.iter().position(|i| *i == usize::from(*at))? as u8;
-            }
-        }
-        self.reads = order.iter().map(|i| self.reads[*i].clone()).collect();
+        let others = (0..self.reads.len()).filter(|i| !order.contains(i));
+        let order: SmallVec<[usize; MAX_READS]> = order.iter().copied().chain(others).collect();
+        self.keep(&order);
         Some(self)
+    }
+
+    /// The scalars of the steps that have some.
+    pub fn scalars(&self) -> impl Iterator<Item = &[u32; 4]> {
+        let steps = self.steps.iter().zip(&self.scalars);
+        steps
+            .filter(|(step, _)| step.has_scalars())
+            .map(|(_, scalars)| scalars)
     }
 
     /// Drops operands that no step reads.
     pub fn drop_unread(&mut self) {
-        let mut at = 0;
-        while at < self.reads.len() {
-            let taken = |step: &Step| step.args.iter().any(|(arg, _)| *arg == Arg::Read(at as u8));
-            if self.steps.iter().any(taken) {
-                at += 1;
-                continue;
-            }
-            self.reads.remove(at);
-            let args = self.steps.iter_mut().flat_map(|step| &mut step.args);
-            for (arg, _) in args {
-                if let Arg::Read(i) = arg {
-                    *i -= u8::from(usize::from(*i) > at);
-                }
+        let args = || self.steps.iter().flat_map(|step| &step.args);
+        let is_read = |at: &usize| args().any(|(arg, _)| *arg == Arg::Read(*at as u8));
+        let read: SmallVec<[usize; MAX_READS]> = (0..self.reads.len()).filter(is_read).collect();
+        if read.len() < self.reads.len() {
+            self.keep(&read);
+        }
+    }
+
+    /// Keeps the operands at these places, in this order. No step may read another.
+    fn keep(&mut self, places: &[usize]) {
+        self.reads = places.iter().map(|at| self.reads[*at].clone()).collect();
+        let args = self.steps.iter_mut().flat_map(|step| &mut step.args);
+        for (arg, _) in args {
+            if let Arg::Read(at) = arg {
+                let place = places.iter().position(|old| *old == usize::from(*at));
+                *at = place.unwrap_or_default() as u8;
             }
         }
     }
@@ -244,16 +244,14 @@ impl Expr {
             };
             operands.push((read.dtype, access));
         }
-        let of_steps = self.steps.iter().zip(&self.scalars);
-        let scalars = of_steps.filter(|(step, _)| step.has_scalars());
-        for ((_, from), to) in scalars.zip(&mut params.scalars) {
+        for (from, to) in self.scalars().zip(&mut params.scalars) {
             *to = *from;
         }
         let spec = fused::spec(&operands, self.steps.to_vec().into(), self.out);
-        let grid = device.split(&spec, spans(&spec, self.n as usize)).ok()?;
+        let grid = spans(&spec, self.n as usize);
         let bound = |read: &Read| (read.value.clone(), read.start);
         let reads = self.reads.iter().map(bound);
-        let operands = reads.chain([self.y.clone()]).collect();
-        Some(Op::new(spec, operands, &params, grid))
+        let operands = reads.chain([self.y.clone()]);
+        device.op(spec, operands, &params, grid).ok()
     }
 }

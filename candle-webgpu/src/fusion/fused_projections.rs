@@ -9,7 +9,7 @@ use crate::kernel::matmul::gemv_projections;
 use crate::kernel::matmul::gemv_projections::MOST;
 use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::recorder::gpu::Gpu;
-use crate::recorder::op::{Grid, Op};
+use crate::recorder::op::{Grid, Op, Operands};
 
 /// Positions of matmuls that share their rows.
 type Projections = SmallVec<[usize; MOST]>;
@@ -36,13 +36,9 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     readers.retain(|next| *next > at);
     readers.sort_unstable();
     readers.dedup();
+    let shares = |op: &Op| are_projections((first, &matmul), op);
+    readers.retain(|next| graph.op(*next).is_some_and(shares));
     for next in readers {
-        let same = graph
-            .op(next)
-            .is_some_and(|op| are_projections((first, &matmul), op));
-        if !same {
-            continue;
-        }
         let with: Projections = members.iter().copied().chain([next]).collect();
         // At the position of the first matmul, or else of the last.
         let Some(place) = graph.place_for(&with, [at, next]) else {
@@ -80,7 +76,7 @@ fn are_projections((first, matmul): (&Op, &MatmulParams), op: &Op) -> bool {
 
 fn joined(device: &Gpu, graph: &Graph, members: &[usize]) -> Option<Op> {
     let first = graph.op(*members.first()?)?;
-    let mut operands = SmallVec::from_iter([first.operands.first()?.clone()]);
+    let mut operands = Operands::from_iter([first.operands.first()?.clone()]);
     let mut matmuls = SmallVec::<[MatmulParams; MOST]>::new();
     for &member in members {
         let op = graph.op(member)?;
@@ -88,6 +84,6 @@ fn joined(device: &Gpu, graph: &Graph, members: &[usize]) -> Option<Op> {
         operands.extend(op.operands.iter().skip(1).cloned());
     }
     let (spec, params, groups) = gemv_projections::joined(device, &first.spec, &matmuls)?;
-    let grid = device.split(&spec, Grid::Linear(groups.into())).ok()?;
-    Some(Op::new(spec, operands, &params, grid))
+    let grid = Grid::Linear(groups.into());
+    device.op(spec, operands, &params, grid).ok()
 }

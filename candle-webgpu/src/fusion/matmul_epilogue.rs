@@ -120,9 +120,9 @@ fn pair(device: &Gpu, projections: &Op, expr: Expr) -> Option<Op> {
     }
     scalars(&expr, &mut params.epilogue)?;
     let spec = epilogue::pair_spec(&one, expr.steps.to_vec().into(), expr.out);
-    let operands = [a, b, &expr.y, c].into_iter().cloned().collect();
-    let grid = device.split(&spec, Grid::Linear(groups.into())).ok()?;
-    Some(Op::new(spec, operands, &params, grid))
+    let operands = [a, b, &expr.y, c].into_iter().cloned();
+    let grid = Grid::Linear(groups.into());
+    device.op(spec, operands, &params, grid).ok()
 }
 
 /// Whether a result is read whole, in its own layout and dtype.
@@ -151,8 +151,7 @@ fn period(read: &Read, count: u32) -> Option<u32> {
 /// Stores the scalars of the steps that have some; `None` if they do not fit.
 fn scalars(expr: &Expr, to: &mut Epilogue) -> Option<()> {
     let mut slots = to.scalars.iter_mut();
-    let steps = expr.steps.iter().zip(&expr.scalars);
-    for (_, scalars) in steps.filter(|(step, _)| step.has_scalars()) {
+    for scalars in expr.scalars() {
         *slots.next()? = *scalars;
     }
     Some(())

@@ -45,18 +45,18 @@ pub(crate) struct Rewrites {
 impl Rewrites {
     pub fn new(on: RuleSet) -> Self {
         Rewrites {
-            on: AtomicU32::new(on.bits()),
-            fired: CachePadded::new(std::array::from_fn(|_| AtomicU64::new(0))),
+            on: AtomicU32::new(on.0),
+            fired: CachePadded::default(),
         }
     }
 
     fn on(&self) -> RuleSet {
-        RuleSet::from_bits(self.on.load(Ordering::Relaxed))
+        RuleSet(self.on.load(Ordering::Relaxed))
     }
 
     /// Replaces the set of rules that are on.
     pub fn set(&self, on: RuleSet) {
-        self.on.store(on.bits(), Ordering::Relaxed);
+        self.on.store(on.0, Ordering::Relaxed);
     }
 
     pub fn is_on(&self, rule: &Rule) -> bool {

@@ -78,8 +78,7 @@ fn normed(device: &Gpu, graph: &Graph, at: usize, matmul: usize) -> Option<Op> {
     let mut operands = op.operands.clone();
     operands[0] = x.clone();
     operands.push(alpha.clone());
-    let mut op_with_norm = Op::new(fused, operands, &(), op.grid);
-    op_with_norm.set_params(&op.slot());
+    let mut op_with_norm = Op::new(fused, operands, &op.slot(), op.grid);
     op_with_norm.set_first(&params(of, &row));
     Some(op_with_norm)
 }

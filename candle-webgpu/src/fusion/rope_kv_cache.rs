@@ -13,7 +13,7 @@ use crate::kernel::threads;
 use crate::memory::buffer::Value;
 use crate::memory::view::merge;
 use crate::recorder::gpu::Gpu;
-use crate::recorder::op::{Op, Operands};
+use crate::recorder::op::Op;
 
 pub(crate) const RULE: Rule = Rule {
     name: "rope_kv_cache",
@@ -84,11 +84,12 @@ fn fuse(device: &Gpu, qk: &Op, copies: &Op) -> Option<Op> {
     }
     let [queries, ..] = params.sides;
     let quads: usize = params.parts.iter().map(|part| part.n as usize).sum();
-    let grid = device.split(&spec, threads(quads + queries.n.div_ceil(4) as usize));
-    let mut operands: Operands = qk.operands[..KEYS].iter().cloned().collect();
-    operands.extend([made(0).clone(), reads[values].clone(), made(1).clone()]);
-    operands.extend(order[2..].iter().map(|part| reads[*part].clone()));
-    Some(Op::new(spec, operands, &params, grid.ok()?))
+    let grid = threads(quads + queries.n.div_ceil(4) as usize);
+    let inputs = qk.operands[..KEYS].iter();
+    let caches = [made(0), &reads[values], made(1)];
+    let before = order[2..].iter().map(|part| &reads[*part]);
+    let operands = inputs.chain(caches).chain(before).cloned();
+    device.op(spec, operands, &params, grid).ok()
 }
 
 /// A copy as rows of whole quads, if it is that; each of its elements counts as `scale` elements.

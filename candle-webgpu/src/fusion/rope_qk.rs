@@ -1,11 +1,12 @@
 //! RoPE of queries and of keys by the same angles becomes one kernel. Bit for bit.
 
+use bytemuck::{bytes_of, Zeroable};
+
 use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::rope::{qk_spec, Params, QkParams, Side, ROPE};
 use crate::kernel::threads;
 use crate::recorder::gpu::Gpu;
-use crate::recorder::op::{Op, Operands};
 
 /// The most ops between the two, plus one.
 const NEAR: usize = 8;
@@ -36,22 +37,22 @@ fn pair(device: &Gpu, graph: &Graph, members: [usize; 2]) -> Option<Rewrite> {
         return None;
     }
     let [first, second]: [Params; 2] = [a.params(), b.params()];
-    let angles = |p: &Params| {
-        (
-            p.head_dim,
-            p.x_inner_stride,
-            p.c_offset,
-            p.s_offset,
-            p.c_strides,
-            p.s_strides,
-        )
-    };
+    // What the two must have in common.
+    let [angles, others] = [&first, &second].map(|p| QkParams {
+        head_dim: p.head_dim,
+        c_offset: p.c_offset,
+        s_offset: p.s_offset,
+        x_inner_stride: p.x_inner_stride,
+        c_strides: p.c_strides,
+        s_strides: p.s_strides,
+        ..QkParams::zeroed()
+    });
     // Neither reads what the other writes, and they write different values.
     let apart = ![0, 3]
         .iter()
         .any(|i| b.operands[*i].0.same(&a.operands[3].0))
         && !a.operands[0].0.same(&b.operands[3].0);
-    if angles(&first) != angles(&second) || !apart {
+    if bytes_of(&angles) != bytes_of(&others) || !apart {
         return None;
     }
     let to = graph.place_for(&members, members)?;
@@ -61,21 +62,10 @@ fn pair(device: &Gpu, graph: &Graph, members: [usize; 2]) -> Option<Rewrite> {
         dims: p.dims,
         strides: p.x_strides,
     });
-    let params = QkParams {
-        head_dim: first.head_dim,
-        c_offset: first.c_offset,
-        s_offset: first.s_offset,
-        x_inner_stride: first.x_inner_stride,
-        c_strides: first.c_strides,
-        s_strides: first.s_strides,
-        sides,
-        parts: Default::default(),
-    };
+    let params = QkParams { sides, ..angles };
     let spec = qk_spec(&a.spec)?;
     let quads = first.n.div_ceil(4) as usize + second.n.div_ceil(4) as usize;
-    let grid = device.split(&spec, threads(quads)).ok()?;
-    let mut operands: Operands = a.operands.iter().cloned().collect();
-    operands.extend([b.operands[0].clone(), b.operands[3].clone()]);
-    let op = Op::new(spec, operands, &params, grid);
-    Some(Rewrite::new(&members, to, [op]))
+    let operands = a.operands.iter().chain([&b.operands[0], &b.operands[3]]);
+    let op = device.op(spec, operands.cloned(), &params, threads(quads));
+    Some(Rewrite::new(&members, to, [op.ok()?]))
 }

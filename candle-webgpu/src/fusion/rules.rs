@@ -51,7 +51,7 @@ pub(super) fn position(name: &str) -> Option<usize> {
 
 /// A set of rules: bit `i` stands for `RULES[i]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RuleSet(u32);
+pub(crate) struct RuleSet(pub(super) u32);
 
 impl RuleSet {
     /// The rules that are on by default, changed by `list`, the value of the environment variable `variable`: `-attention` turns
@@ -78,23 +78,13 @@ impl RuleSet {
     }
 
     fn default_for(software: bool) -> Self {
-        let rules = RULES
-            .iter()
-            .enumerate()
-            .filter(|(_, rule)| match rule.enabled {
-                Enabled::Always => true,
-                Enabled::Never => false,
-                Enabled::OnGpu => !software,
-            });
-        RuleSet(rules.fold(0, |on, (at, _)| on | 1 << at))
-    }
-
-    pub(super) fn from_bits(bits: u32) -> Self {
-        RuleSet(bits)
-    }
-
-    pub(super) fn bits(self) -> u32 {
-        self.0
+        let on = |rule: &Rule| match rule.enabled {
+            Enabled::Always => true,
+            Enabled::Never => false,
+            Enabled::OnGpu => !software,
+        };
+        let rules = RULES.iter().enumerate();
+        RuleSet(rules.fold(0, |set, (at, rule)| set | u32::from(on(rule)) << at))
     }
 
     pub fn has(self, at: usize) -> bool {

@@ -1,15 +1,12 @@
 //! Softmax of few long rows, split into chunks. Off on software adapters, which gain nothing and pay for a second kernel. Runs after
 //! `attention`, which matches the softmax as recorded.
 
-use smallvec::SmallVec;
-
 use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::softmax::split::Chunks;
 use crate::kernel::softmax::{SoftmaxParams, SOFTMAX};
 use crate::memory::buffer::Value;
 use crate::recorder::gpu::Gpu;
-use crate::recorder::op::Op;
 use crate::shader::Access;
 
 pub(crate) const RULE: Rule = Rule {
@@ -27,11 +24,10 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let chunks = Chunks::if_faster(op.params::<SoftmaxParams>())?;
     let stats = (Value::internal(&device.pool, chunks.bytes()), 0);
     let [split, merge] = chunks.specs(dtype, access == Access::Quads);
-    let grid = device.split(&split, chunks.grid()).ok()?;
     let (x, y) = (op.operands[0].clone(), op.operands[1].clone());
-    let operands = SmallVec::from_iter([x.clone(), stats.clone()]);
-    let split = Op::new(split, operands, &chunks, grid);
-    let operands = SmallVec::from_iter([x, stats, y]);
-    let merge = Op::new(merge, operands, &chunks, grid);
+    let operands = [x.clone(), stats.clone()];
+    let split = device.op(split, operands, &chunks, chunks.grid()).ok()?;
+    let operands = [x, stats, y];
+    let merge = device.op(merge, operands, &chunks, chunks.grid()).ok()?;
     Some(Rewrite::new(&[at], at, [split, merge]))
 }

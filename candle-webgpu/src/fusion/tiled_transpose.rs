@@ -8,7 +8,6 @@ use crate::kernel::elementwise::unary::{COPY, UNARY};
 use crate::kernel::Strided;
 use crate::memory::view::MAX_RANK;
 use crate::recorder::gpu::Gpu;
-use crate::recorder::op::Op;
 use crate::shader::Access;
 
 pub(crate) const RULE: Rule = Rule {
@@ -35,8 +34,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     if (spec.kernel.shared)(&spec) > room {
         return None;
     }
-    let grid = device.split(&spec, grid).ok()?;
-    let tiled = Op::new(spec, op.operands.clone(), &params, grid);
+    let tiled = device.op(spec, op.operands.clone(), &params, grid).ok()?;
     Some(Rewrite::new(&[at], at, [tiled]))
 }
 

@@ -44,8 +44,9 @@ impl CopyMap {
             };
             return Some(CopyMap::strided::<1>(&op.params(), 0, from));
         };
-        let (bits, sizes, [x, y], offsets) = run.layout();
-        let dims = sizes.iter().enumerate().map(|(i, n)| (*n, y[i], x[i]));
+        let [x, y] = &run.strides;
+        let sizes = run.dims.iter().enumerate();
+        let dims = sizes.map(|(i, n)| (*n, y[i], x[i]));
         let mut dims: SmallVec<[_; 8]> = dims.filter(|(size, ..)| *size > 1).collect();
         dims.sort_unstable_by_key(|(_, to, _)| std::cmp::Reverse(*to));
         let mut step = 1;
@@ -54,10 +55,10 @@ impl CopyMap {
             step *= size;
             dense
         });
-        let whole = dense && bits.size() == dtype.size() && offsets[1] == 0;
+        let whole = dense && run.dtype.size() == dtype.size() && run.offsets[1] == 0;
         whole.then_some(CopyMap {
             dtype,
-            offset: offsets[0],
+            offset: run.offsets[0],
             dims,
         })
     }

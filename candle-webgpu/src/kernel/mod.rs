@@ -32,10 +32,11 @@ pub(crate) mod softmax;
 pub mod sort;
 mod split;
 
+use crate::dtype::DType;
 use crate::memory::view::{Merged, MAX_RANK};
 use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
-use crate::shader::{Field, Specialization, Text};
+use crate::shader::{Access, Field, Specialization, Text};
 
 /// Every specialization that the backend can ask for.
 pub fn catalogue() -> Vec<Specialization> {
@@ -96,7 +97,7 @@ pub(crate) fn thread_group(
     const GROUPS: usize = 16;
     let most = units.div_ceil(each) as u32;
     let wanted = match rows {
-        _ if !device.software() => most,
+        _ if !device.software => most,
         0 | 1 => 2 * VECTOR,
         rows => most
             .min((GROUPS * threads as usize / rows) as u32)
@@ -132,9 +133,41 @@ pub(crate) fn spans(spec: &Specialization, n: usize) -> Grid {
     threads(n.div_ceil(4 * span(spec) as usize))
 }
 
+/// An operand of words that a kernel accesses directly.
+pub(crate) const RAW: (DType, Access) = (DType::U32, Access::Raw);
+
+/// How an operand is read whose rows are whole quads, or not.
+pub(crate) fn reads(whole: bool) -> Access {
+    match whole {
+        true => Access::Quads,
+        false => Access::Words,
+    }
+}
+
+/// How a result is written whose rows are whole quads, or not.
+pub(crate) fn writes(whole: bool) -> Access {
+    match whole {
+        true => Access::Put,
+        false => Access::Set,
+    }
+}
+
 /// A grid of one thread per item.
 pub(crate) fn threads(n: usize) -> Grid {
     Grid::Linear((n as u64).div_ceil(u64::from(WORKGROUP)))
+}
+
+/// The lines of a switch on `value`, whose cases are numbered from 0.
+pub(crate) fn switch(
+    value: &str,
+    cases: impl IntoIterator<Item = String>,
+    default: &str,
+) -> Vec<String> {
+    let mut lines = vec![format!("switch {value} {{")];
+    let cases = cases.into_iter().enumerate();
+    lines.extend(cases.map(|(i, case)| format!("    case {i}u: {{ {case} }}")));
+    lines.extend([format!("    default: {default}"), "}".to_string()]);
+    lines
 }
 
 /// Parameters of the elementwise kernels and copies: N strided operands with the same dims.

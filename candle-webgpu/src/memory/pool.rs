@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use crossbeam_utils::CachePadded;
 
-use crate::error::{Budget, Error, Result};
+use crate::error::{Error, Result};
 use crate::memory::buffer::Block;
 use crate::util::{lock, scoped};
 
@@ -84,12 +84,8 @@ impl Pool {
     /// A block of at least `bytes` bytes, or [`Error::OutOfMemory`]. With `exact`, the size is not rounded up, to save memory for
     /// long-lived data (weights).
     pub fn take(&self, bytes: u64, exact: bool) -> Result<Block> {
-        let class = Self::class(bytes);
-        let want = if exact {
-            bytes.next_multiple_of(GRAIN).max(GRAIN)
-        } else {
-            class
-        };
+        let least = bytes.max(GRAIN).next_multiple_of(GRAIN);
+        let want = if exact { least } else { Self::class(bytes) };
         {
             let mut free = lock(&self.free);
             let most = want + want / 8;
@@ -100,11 +96,7 @@ impl Pool {
                 return Ok(block);
             }
         }
-        let want = if want > self.limit {
-            bytes.next_multiple_of(GRAIN)
-        } else {
-            want
-        };
+        let want = if want > self.limit { least } else { want };
         self.create(want).ok_or_else(|| self.out_of_memory(want, 0))
     }
 
@@ -117,7 +109,7 @@ impl Pool {
                 .load(Ordering::Relaxed)
                 .saturating_sub(idle.load(Ordering::Relaxed)),
             pooled,
-            budget: Budget(self.budget),
+            budget: self.budget,
             adapter: self.adapter.clone(),
         }
     }

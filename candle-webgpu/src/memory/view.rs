@@ -111,29 +111,24 @@ pub fn merge<const N: usize>(
         if size == 1 {
             continue;
         }
-        let last = out.rank.wrapping_sub(1);
-        if out.rank > 0 && (0..N).all(|k| out.strides[k][last] as usize == strides[k][d] * size) {
-            out.dims[last] = to_u32(op, out.dims[last] as usize * size)?;
-            for (merged, stride) in out.strides.iter_mut().zip(strides) {
-                merged[last] = to_u32(op, stride[d])?;
+        let continues =
+            |last: usize| (0..N).all(|k| out.strides[k][last] as usize == strides[k][d] * size);
+        if !out.rank.checked_sub(1).is_some_and(continues) {
+            if out.rank == MAX_RANK {
+                return Err(Error::Invalid {
+                    op,
+                    message: format!("the layout has more than {MAX_RANK} dims that do not merge"),
+                });
             }
-            continue;
+            out.rank += 1;
         }
-        if out.rank == MAX_RANK {
-            return Err(Error::Invalid {
-                op,
-                message: format!("the layout has more than {MAX_RANK} dims that do not merge"),
-            });
-        }
-        out.dims[out.rank] = to_u32(op, size)?;
+        let last = out.rank - 1;
+        out.dims[last] = to_u32(op, out.dims[last] as usize * size)?;
         for (merged, stride) in out.strides.iter_mut().zip(strides) {
-            merged[out.rank] = to_u32(op, stride[d])?;
+            merged[last] = to_u32(op, stride[d])?;
         }
-        out.rank += 1;
     }
-    if out.rank == 0 {
-        out.rank = 1;
-    }
+    out.rank = out.rank.max(1);
     Ok(out)
 }
 

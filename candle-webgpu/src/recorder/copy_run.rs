@@ -46,43 +46,33 @@ impl CopyRun {
             return false;
         };
         let steps = [x, y];
-        if self.joined {
-            let count = self.dims[0];
-            if (0..2).any(|i| steps[i] != count * self.strides[i][0]) {
-                return false;
-            }
-            self.dims[0] += 1;
-        } else {
+        if !self.joined {
             if self.dims.len() == MAX_RANK {
                 return false;
             }
-            self.dims.insert(0, 2);
+            self.dims.insert(0, 1);
             (0..2).for_each(|i| self.strides[i].insert(0, steps[i]));
         }
+        let even = (0..2).all(|i| steps[i] == self.dims[0] * self.strides[i][0]);
+        self.dims[0] += 1;
         let small = to_u32(OP, self.dims.iter().product()).is_ok();
-        let joins = small && distinct(&self.dims, &self.strides[1]);
-        match (joins, self.joined) {
-            (true, _) => self.joined = true,
-            (false, true) => self.dims[0] -= 1,
-            (false, false) => {
-                self.dims.remove(0);
-                for strides in &mut self.strides {
-                    strides.remove(0);
-                }
+        if even && small && distinct(&self.dims, &self.strides[1]) {
+            self.joined = true;
+            return true;
+        }
+        self.dims[0] -= 1;
+        if !self.joined {
+            self.dims.remove(0);
+            for strides in &mut self.strides {
+                strides.remove(0);
             }
         }
-        joins
+        false
     }
 
     /// Whether this run consists of several copies.
     pub fn is_joined(&self) -> bool {
         self.joined
-    }
-
-    /// Dtype, dims, strides and offsets of source and destination.
-    pub fn layout(&self) -> (DType, &[usize], [&[usize]; 2], [usize; 2]) {
-        let [x, y] = &self.strides;
-        (self.dtype, &self.dims, [x, y], self.offsets)
     }
 }
 

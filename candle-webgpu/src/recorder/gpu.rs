@@ -8,7 +8,7 @@ use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
 use crate::memory::pool::Pool;
 use crate::memory::view::View;
-use crate::recorder::op::Grid;
+use crate::recorder::op::{Grid, Op};
 use crate::shader::{Kernel, Specialization};
 use crate::util::lock;
 
@@ -18,14 +18,18 @@ pub struct Gpu {
     pub(crate) name: String,
     pub(crate) limits: wgpu::Limits,
     pub(crate) features: wgpu::Features,
+    /// Smallest and largest subgroup size; `None` if subgroup operations are not available.
     pub(crate) subgroup: Option<(u32, u32)>,
     pub(crate) dot4: bool,
+    /// Whether this is a software adapter. Software adapters run the threads of a workgroup one after the other, so a barrier costs more
+    /// than the work between two barriers.
     pub(crate) software: bool,
     /// Kernels and kernel variants named in `CANDLE_WEBGPU_DENY`.
     pub(crate) denied: Vec<String>,
     /// The cooperative matrix configuration that passed its self-test: an index into `gemm_coop::TILES`.
     pub(crate) cooperative: OnceLock<usize>,
     pub(crate) pool: Arc<Pool>,
+    /// The fault record, to which kernels write out-of-range indices. Bind it as a `Raw` operand.
     pub(crate) fault: Value,
     /// Ops that may report a fault. The fault record contains an index into this list.
     pub(crate) fault_ops: Mutex<Vec<&'static str>>,
@@ -44,17 +48,6 @@ impl Gpu {
     /// Whether `dot4I8Packed` is fast on this adapter and not disabled.
     pub fn dot4(&self) -> bool {
         self.dot4
-    }
-
-    /// Whether this is a software adapter. Software adapters run the threads of a workgroup one after the other, so a barrier costs more
-    /// than the work between two barriers.
-    pub fn software(&self) -> bool {
-        self.software
-    }
-
-    /// Smallest and largest subgroup size; `None` if subgroup operations are not available.
-    pub fn subgroup(&self) -> Option<(u32, u32)> {
-        self.subgroup
     }
 
     /// Maximum bytes of one binding. Ops on larger tensors are split.
@@ -94,11 +87,6 @@ impl Gpu {
         Ok(Value::logical(&self.pool, bytes))
     }
 
-    /// The fault record, to which kernels write out-of-range indices. Bind it as a `Raw` operand.
-    pub fn fault(&self) -> &Value {
-        &self.fault
-    }
-
     /// The code of `op` in the fault record.
     pub fn note_fault(&self, op: &'static str) -> u32 {
         let mut ops = lock(&self.fault_ops);
@@ -112,24 +100,33 @@ impl Gpu {
     /// The workgroups of a grid along x, y and z, each within the adapter's limit.
     pub(crate) fn split(&self, spec: &Specialization, grid: Grid) -> Result<[u32; 3]> {
         let most = u64::from(self.limits.max_compute_workgroups_per_dimension);
-        match grid {
-            Grid::Xyz(xyz) => match xyz.into_iter().max().map(u64::from) {
-                Some(n) if n > most => Err(self.too_many(spec, n, most)),
-                _ => Ok(xyz),
-            },
-            Grid::Linear(0) => Ok([0, 1, 1]),
+        let (needed, limit) = match grid {
+            Grid::Xyz(xyz) => (u64::from(xyz.into_iter().fold(0, u32::max)), most),
+            Grid::Linear(n) => (n, most * most),
+        };
+        if needed > limit {
+            return Err(self.over_limit(spec, "workgroups", needed, limit));
+        }
+        Ok(match grid {
+            Grid::Xyz(xyz) => xyz,
+            Grid::Linear(0) => [0, 1, 1],
             Grid::Linear(n) => {
                 let y = n.div_ceil(most);
-                if y > most {
-                    return Err(self.too_many(spec, n, most * most));
-                }
-                Ok([n.div_ceil(y) as u32, y as u32, 1])
+                [n.div_ceil(y) as u32, y as u32, 1]
             }
-        }
+        })
     }
 
-    fn too_many(&self, spec: &Specialization, needed: u64, limit: u64) -> Error {
-        self.over_limit(spec, "workgroups", needed, limit)
+    /// An op on a grid, or the error of [`split`](Self::split).
+    pub(crate) fn op(
+        &self,
+        spec: Specialization,
+        operands: impl IntoIterator<Item = (Value, u64)>,
+        params: &impl bytemuck::NoUninit,
+        grid: Grid,
+    ) -> Result<Op> {
+        let grid = self.split(&spec, grid)?;
+        Ok(Op::new(spec, operands.into_iter().collect(), params, grid))
     }
 
     pub(crate) fn over_limit(

@@ -121,6 +121,6 @@ impl Op {
     }
 
     pub fn is_of(&self, kernel: &'static Kernel) -> bool {
-        std::ptr::eq(self.spec.kernel, kernel)
+        self.spec.is_of(kernel)
     }
 }

@@ -76,13 +76,6 @@ impl Compiler {
         self.packs.swap(packs, Ordering::Relaxed)
     }
 
-    fn traits(&self) -> Traits {
-        Traits {
-            packs: self.packs.load(Ordering::Relaxed),
-            immediates: self.immediates,
-        }
-    }
-
     pub fn layout(&self, signature: Signature) -> Layout {
         let mut layouts = lock(&self.layouts);
         let made = layouts.entry(signature);
@@ -126,7 +119,11 @@ impl Compiler {
     pub fn compile(&self, spec: &Specialization) -> Result<Pipeline> {
         self.check(spec)?;
         let name = spec.name();
-        let text = link_for(spec, TARGET, self.traits())?;
+        let traits = Traits {
+            packs: self.packs.load(Ordering::Relaxed),
+            immediates: self.immediates,
+        };
+        let text = link_for(spec, TARGET, traits)?;
         let checks = if self.checked {
             wgpu::ShaderRuntimeChecks::checked()
         } else {
@@ -183,29 +180,23 @@ pub(crate) fn immediates(device: &wgpu::Device) -> bool {
 }
 
 fn layout(device: &wgpu::Device, signature: Signature, immediates: bool) -> Layout {
-    let params = wgpu::BindGroupLayoutEntry {
-        binding: 0,
+    let entry = |binding, ty, slot: Option<wgpu::BufferSize>| wgpu::BindGroupLayoutEntry {
+        binding,
         visibility: wgpu::ShaderStages::COMPUTE,
         ty: wgpu::BindingType::Buffer {
-            ty: wgpu::BufferBindingType::Uniform,
-            has_dynamic_offset: true,
-            min_binding_size: wgpu::BufferSize::new(PARAMS_SLOT),
+            ty,
+            has_dynamic_offset: slot.is_some(),
+            min_binding_size: slot,
         },
         count: None,
     };
-    let storage = (0..signature.count).map(|i| wgpu::BindGroupLayoutEntry {
-        binding: u32::from(i) + 1,
-        visibility: wgpu::ShaderStages::COMPUTE,
-        ty: wgpu::BindingType::Buffer {
-            ty: wgpu::BufferBindingType::Storage {
-                read_only: signature.writes >> i & 1 == 0,
-            },
-            has_dynamic_offset: false,
-            min_binding_size: None,
-        },
-        count: None,
+    let slot = wgpu::BufferSize::new(PARAMS_SLOT);
+    let params = (!immediates).then(|| entry(0, wgpu::BufferBindingType::Uniform, slot));
+    let storage = (0..signature.count).map(|i| {
+        let read_only = signature.writes >> i & 1 == 0;
+        let ty = wgpu::BufferBindingType::Storage { read_only };
+        entry(u32::from(i) + 1, ty, None)
     });
-    let params = Some(params).filter(|_| !immediates);
     let entries: Vec<_> = params.into_iter().chain(storage).collect();
     let bind_group = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
         label: None,

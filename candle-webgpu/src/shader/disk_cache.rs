@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Pipelines are compiled in bursts. The file is written once no pipeline has been compiled for this long.
-const QUIET: Duration = Duration::from_millis(300);
+pub(crate) const QUIET: Duration = Duration::from_millis(300);
 
 pub(crate) struct DiskCache {
-    cache: wgpu::PipelineCache,
+    pub cache: wgpu::PipelineCache,
     path: PathBuf,
     /// When the newest pipeline that the file lacks was compiled.
     dirty: Option<Instant>,
@@ -39,27 +39,17 @@ impl DiskCache {
         })
     }
 
-    pub fn cache(&self) -> &wgpu::PipelineCache {
-        &self.cache
-    }
-
     /// Notes that a pipeline was compiled.
     pub fn mark_dirty(&mut self) {
         self.dirty = Some(Instant::now());
     }
 
-    /// Writes the file if nothing was compiled for [`QUIET`].
-    pub fn save_when_quiet(&mut self) {
-        if self.dirty.is_some_and(|since| since.elapsed() > QUIET) {
-            self.save();
-        }
-    }
-
-    /// Writes the file if it lacks pipelines. Ignores write errors, since the cache is optional.
-    pub fn save(&mut self) {
-        if self.dirty.take().is_none() {
+    /// Writes the file if it lacks pipelines and nothing was compiled for `quiet`. Ignores write errors, since the cache is optional.
+    pub fn save(&mut self, quiet: Duration) {
+        if self.dirty.is_none_or(|since| since.elapsed() < quiet) {
             return;
         }
+        self.dirty = None;
         let (Some(data), Some(folder)) = (self.cache.get_data(), self.path.parent()) else {
             return;
         };

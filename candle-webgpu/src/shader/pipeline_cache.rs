@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::Result;
 use crate::shader::compile::{Compiler, Pipeline, Signature};
@@ -13,7 +14,7 @@ use rustc_hash::FxHashMap;
 /// The encoder's pipelines. The [`Precompiler`] compiles missing ones.
 pub(crate) struct Pipelines {
     compiled: FxHashMap<Specialization, Arc<Pipeline>>,
-    precompiler: Arc<Precompiler>,
+    pub precompiler: Arc<Precompiler>,
     disk: Option<DiskCache>,
     /// An op of this submit needed a missing pipeline.
     missed: bool,
@@ -27,7 +28,7 @@ impl Pipelines {
         folder: Option<PathBuf>,
     ) -> Self {
         let disk = DiskCache::open(&device, folder);
-        let cache = disk.as_ref().map(|disk| disk.cache().clone());
+        let cache = disk.as_ref().map(|disk| disk.cache.clone());
         Pipelines {
             compiled: FxHashMap::default(),
             precompiler: Arc::new(Precompiler::new(Compiler::new(
@@ -36,10 +37,6 @@ impl Pipelines {
             disk,
             missed: false,
         }
-    }
-
-    pub fn precompiler(&self) -> &Arc<Precompiler> {
-        &self.precompiler
     }
 
     /// Sets whether shaders pack f16 with `pack2x16float`. A change drops all pipelines.
@@ -53,17 +50,10 @@ impl Pipelines {
         self.compiled.len()
     }
 
-    /// Writes the disk cache if nothing was compiled for a moment. Must be called regularly.
-    pub fn save_when_quiet(&mut self) {
+    /// Writes the disk cache if nothing was compiled for this long. Must be called regularly.
+    pub fn save(&mut self, quiet: Duration) {
         if let Some(disk) = &mut self.disk {
-            disk.save_when_quiet();
-        }
-    }
-
-    /// Writes the disk cache at once.
-    pub fn save(&mut self) {
-        if let Some(disk) = &mut self.disk {
-            disk.save();
+            disk.save(quiet);
         }
     }
 

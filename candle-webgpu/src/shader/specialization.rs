@@ -28,18 +28,11 @@ pub enum Access {
 }
 
 impl Access {
-    fn name(self) -> &'static str {
+    /// As pipeline labels say it.
+    fn name(self) -> String {
         match self {
-            Access::Quant(quant) => quant.info().name,
-            Access::Flat => "flat",
-            Access::Rows => "rows",
-            Access::Strided => "strided",
-            Access::Words => "words",
-            Access::Quads => "quads",
-            Access::Put => "put",
-            Access::PutWord => "putword",
-            Access::Set => "set",
-            Access::Raw => "raw",
+            Access::Quant(quant) => quant.info().name.into(),
+            _ => format!("{self:?}").to_lowercase(),
         }
     }
 }
@@ -56,9 +49,8 @@ pub struct Binding {
 
 pub const fn read(name: &'static str) -> Binding {
     Binding {
-        name,
         write: false,
-        read_only: false,
+        ..write(name)
     }
 }
 
@@ -74,9 +66,8 @@ pub const fn write(name: &'static str) -> Binding {
 /// moves loads across barriers to where the values are used.
 pub const fn read_bound_rw(name: &'static str) -> Binding {
     Binding {
-        name,
-        write: true,
         read_only: true,
+        ..write(name)
     }
 }
 
@@ -99,8 +90,16 @@ pub struct Kernel {
     pub slots: fn(&Specialization, &mut Text) -> Result<()>,
 }
 
+impl PartialEq for Kernel {
+    /// Kernels are statics.
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+impl Eq for Kernel {}
+
 /// A kernel with a fixed op, dtypes, accesses and constants: the key of the pipeline cache, and the input of the linker.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Specialization {
     pub kernel: &'static Kernel,
     /// Distinguishes variants of the same kernel, such as `sub32`; empty for the default.
@@ -108,7 +107,7 @@ pub struct Specialization {
     /// A row of OPS, or another name that the kernel's `slots` accepts.
     pub op: &'static str,
     /// Bindings beyond the kernel's own.
-    added: SmallVec<[Binding; 3]>,
+    pub(crate) added: SmallVec<[Binding; 3]>,
     /// One per binding.
     pub operands: SmallVec<[(DType, Access); 7]>,
     /// Values of `override` constants other than WORKGROUP.
@@ -121,20 +120,6 @@ pub struct Specialization {
     pub features: wgpu::Features,
 }
 
-impl PartialEq for Specialization {
-    fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.kernel, other.kernel)
-            && self.variant == other.variant
-            && self.op == other.op
-            && self.added == other.added
-            && self.operands == other.operands
-            && self.overrides == other.overrides
-            && self.steps == other.steps
-            && self.workgroup == other.workgroup
-            && self.features == other.features
-    }
-}
-impl Eq for Specialization {}
 impl Hash for Specialization {
     fn hash<H: Hasher>(&self, h: &mut H) {
         // Every pipeline lookup hashes its key. Skip fields that rarely differ alone.
@@ -205,7 +190,7 @@ impl Specialization {
     }
 
     pub fn is_of(&self, kernel: &Kernel) -> bool {
-        std::ptr::eq(self.kernel, kernel)
+        self.kernel == kernel
     }
 
     /// All bindings, in the order of `operands`.
@@ -215,15 +200,7 @@ impl Specialization {
 
     /// The binding of operand `i`.
     pub fn binding(&self, i: usize) -> Option<&Binding> {
-        match i.checked_sub(self.kernel.bindings.len()) {
-            Some(i) => self.added.get(i),
-            None => self.kernel.bindings.get(i),
-        }
-    }
-
-    /// The bindings beyond the kernel's own.
-    pub fn added(&self) -> &[Binding] {
-        &self.added
+        self.bindings().nth(i)
     }
 
     /// Whether there is a binding of this name.

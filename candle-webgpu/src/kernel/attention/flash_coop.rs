@@ -53,7 +53,7 @@ pub(crate) fn tile_for(head_dim: u32) -> Option<&'static Tile> {
 pub(crate) fn is_supported(device: &Gpu) -> bool {
     let fits = |tile: &gemm_coop::Tile| tile.side == SIDE;
     let tiles = device.coop_tiles();
-    device.subgroup() == Some((32, 32)) && tiles.is_some_and(|tiles| tiles.iter().all(fits))
+    device.subgroup == Some((32, 32)) && tiles.is_some_and(|tiles| tiles.iter().all(fits))
 }
 
 fn tile(spec: &Specialization) -> &'static Tile {

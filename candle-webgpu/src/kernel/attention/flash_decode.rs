@@ -75,14 +75,10 @@ fn block(spec: &Specialization) -> &'static Block {
 /// The threads of a thread group of [`FLASH_DECODE_SUB`] and the blocks that hold rows of `v_dim` columns, where the adapter's
 /// subgroups allow it.
 pub(crate) fn thread_group(device: &Gpu, v_dim: u32) -> Option<(u32, &'static [Block])> {
-    let (least, _) = device
-        .subgroup()
-        .filter(|_| !device.denies(&FLASH_DECODE_SUB))?;
+    let (least, _) = device.subgroup?;
     let [fewest, most] = THREAD_GROUP;
     let threads = least.min(most);
-    let blocks = [BLOCKS, WIDE_BLOCKS].into_iter();
-    let mut fit = blocks.filter(|blocks| v_dim <= 4 * threads * blocks[0].quads);
-    fit.next()
-        .filter(|_| least >= fewest)
-        .map(|blocks| (threads, blocks))
+    let fits = |blocks: &&[Block]| v_dim <= 4 * threads * blocks[0].quads;
+    let blocks = [BLOCKS, WIDE_BLOCKS].into_iter().find(fits)?;
+    (least >= fewest && !device.denies(&FLASH_DECODE_SUB)).then_some((threads, blocks))
 }

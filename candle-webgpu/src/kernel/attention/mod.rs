@@ -84,7 +84,7 @@ impl Recorder {
         let group = h / g;
         let q = of_query_heads(q, q.strides, group);
         let [k, v] = [k, v].map(|kv| Part::from(kv).repeat(2, group));
-        let masked = mask.is_some();
+        let masked = mask.map_or(Mask::None, |m| Mask::Add(m.dtype));
         // Without a mask, q is bound in its place.
         let mask = match mask {
             Some(m) => {
@@ -106,7 +106,7 @@ impl Recorder {
     fn attend(
         &self,
         [q, k, v, mask]: [View<'_>; 4],
-        masked: bool,
+        masked: Mask,
         how: Attention,
         ranges: &[BindingRange<'_>],
     ) -> Result<()> {
@@ -138,11 +138,7 @@ impl Recorder {
             mask_strides: strides(mask),
             ..Params::new()
         };
-        let mask = match masked {
-            true => Mask::Add(q.dtype),
-            false => Mask::None,
-        };
-        let plan = plan(self, (q.dtype, mask), params);
+        let plan = plan(self, (q.dtype, masked), params);
         let Some(merge) = plan.merge else {
             return self.record(plan.spec, ranges, &plan.params, plan.grid);
         };
@@ -171,18 +167,13 @@ fn broadcast(m: View<'_>, to: [usize; 4]) -> Option<[usize; 4]> {
 /// (b, h, i, last) as (b, h / group, group, i, last): `group` query heads share a KV head.
 fn of_query_heads<'a>(v: View<'a>, s: &[usize], group: usize) -> Part<'a> {
     Part {
-        value: v.value,
-        dtype: v.dtype,
         dims: Dims::from_slice(&[v.dims[0], v.dims[1] / group, group, v.dims[2], v.dims[3]]),
         strides: Dims::from_slice(&[s[0], s[1] * group, s[1], s[2], s[3]]),
-        offset: v.offset,
+        ..v.into()
     }
 }
 
 /// The strides of all dims but the last; 0 for dims of size 1.
 fn strides(v: View<'_>) -> [u32; 4] {
-    [0, 1, 2, 3].map(|d| match v.dims[d] {
-        1 => 0,
-        _ => v.strides[d] as u32,
-    })
+    [0, 1, 2, 3].map(|d| v.step(d) as u32)
 }

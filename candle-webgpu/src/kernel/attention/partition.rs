@@ -2,8 +2,11 @@
 
 use crate::kernel::attention::flash::{Tile, TILES};
 use crate::kernel::attention::flash_coop;
-use crate::kernel::attention::flash_decode::{Block, BLOCKS, DECODE_KEYS, SUBGROUP_KEYS};
+use crate::kernel::attention::flash_decode::{
+    thread_group, Block, BLOCKS, DECODE_KEYS, SUBGROUP_KEYS,
+};
 use crate::kernel::attention::plan::Params;
+use crate::recorder::gpu::Gpu;
 
 /// The most queries, and the most rows, for which `flash_decode` is used: with more it would read k and v too often.
 const DECODE_QUERIES: u32 = 8;
@@ -65,15 +68,9 @@ pub(crate) struct Partition {
     pub split_keys: u32,
 }
 
-/// `limit` is the size of a binding in bytes; `coop` says whether cooperative matrices may be used; `thread_group` is what
-/// [`thread_group`](super::flash_decode::thread_group) found.
-pub(crate) fn partition(
-    limit: u64,
-    coop: bool,
-    thread_group: Option<(u32, &'static [Block])>,
-    params: &Params,
-) -> Partition {
-    let (strategy, tile_rows) = strategy(coop, thread_group, params);
+/// `coop` says whether cooperative matrices may be used.
+pub(crate) fn partition(device: &Gpu, coop: bool, params: &Params) -> Partition {
+    let (strategy, tile_rows) = strategy(device, coop, params);
     let limits = match strategy {
         Strategy::Decode(_) => DECODE,
         Strategy::DecodeSubgroups(..) => DECODE_SUBGROUPS,
@@ -84,7 +81,7 @@ pub(crate) fn partition(
     let useful = (u64::from(limits.groups) / groups.max(1)) as u32;
     // The partial results of all splits must fit in one binding.
     let bytes = matrices * u64::from(rows) * u64::from(params.v_dim + 4) * 4;
-    let room = (limit / bytes.max(1)).min(u32::MAX.into()) as u32;
+    let room = (device.binding_limit() / bytes.max(1)).min(u32::MAX.into()) as u32;
     let splits = if keys <= limits.whole {
         1
     } else {
@@ -101,13 +98,10 @@ pub(crate) fn partition(
 }
 
 /// The kernel with its tile, and the rows of a workgroup.
-fn strategy(
-    coop: bool,
-    thread_group: Option<(u32, &'static [Block])>,
-    params: &Params,
-) -> (Strategy, u32) {
+fn strategy(device: &Gpu, coop: bool, params: &Params) -> (Strategy, u32) {
     let rows = params.rows;
     if params.queries <= DECODE_QUERIES && rows <= DECODE_ROWS {
+        let thread_group = thread_group(device, params.v_dim);
         let groups = |b: &&Block| u64::from(params.matrices) * u64::from(rows.div_ceil(b.rows));
         let full = |b: &&Block| groups(b) >= DECODE_SHARED;
         let blocks = thread_group.map_or(BLOCKS, |(_, blocks)| blocks);

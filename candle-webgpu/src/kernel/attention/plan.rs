@@ -4,10 +4,11 @@ use crate::dtype::DType;
 use crate::kernel::attention::flash::{FLASH, TILES};
 use crate::kernel::attention::flash_coop::{self, FLASH_COOP};
 use crate::kernel::attention::flash_decode::{
-    thread_group, BLOCKS, FLASH_DECODE, FLASH_DECODE_SUB, THREAD_GROUP, WIDE_BLOCKS,
+    BLOCKS, FLASH_DECODE, FLASH_DECODE_SUB, THREAD_GROUP, WIDE_BLOCKS,
 };
 use crate::kernel::attention::partition::{partition, Strategy};
 use crate::kernel::matmul::store::FLOATS;
+use crate::kernel::reads;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Grid;
 use crate::shader::{params, read, read_bound_rw, Access, Kernel, Specialization};
@@ -116,10 +117,7 @@ struct Request {
 
 impl Request {
     fn spec(self, strategy: &Strategy, head_dim: u32) -> Specialization {
-        let rows = match self.whole {
-            true => Access::Quads,
-            false => Access::Words,
-        };
+        let rows = reads(self.whole);
         match *strategy {
             Strategy::Coop(tile) => self.of(&FLASH_COOP, tile.name, Access::Raw),
             Strategy::Flash(tile) => self.of(&FLASH, tile.name, rows),
@@ -151,10 +149,7 @@ impl Request {
             Mask::Fill { marked: true, .. } => (DType::U8, HIDE),
             Mask::Fill { .. } => (DType::U8, KEEP),
         };
-        let mask_access = match self.whole_mask && self.mask != Mask::None {
-            true => Access::Quads,
-            false => Access::Words,
-        };
+        let mask_access = reads(self.whole_mask && self.mask != Mask::None);
         let operands = [x, x, x, (mask, mask_access), (y, Access::Put)];
         let spec = Specialization::new(kernel, op, &operands)
             .with("MASKED", how)
@@ -193,8 +188,7 @@ pub(crate) fn plan(device: &Gpu, (dtype, mask): (DType, Mask), mut params: Param
     let [whole, whole_mask] = params.whole_quads();
     let able = flash_coop::is_supported(device) && !device.denies(&FLASH_COOP);
     let coop = dtype == DType::F16 && whole && able;
-    let thread_group = thread_group(device, params.v_dim);
-    let partition = partition(device.binding_limit(), coop, thread_group, &params);
+    let partition = partition(device, coop, &params);
     let request = Request {
         dtype,
         whole,

@@ -8,7 +8,8 @@ use crate::kernel::matmul::gemm_coop::{
 };
 use crate::kernel::matmul::plan;
 use crate::kernel::matmul::problem::Params as MatmulParams;
-use crate::kernel::matmul::store::y_put;
+use crate::kernel::matmul::store::put;
+use crate::kernel::writes;
 use crate::memory::buffer::Value;
 use crate::memory::view::{merge, to_u32};
 use crate::recorder::op::Grid;
@@ -70,7 +71,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         wgsl!("kernel/conv/image_octet_adjacent.wgsl")
     });
     text.line(UNSCALED);
-    y_put(spec, 2, text)
+    put(spec, 2, text)
 }
 
 pub fn catalogue() -> Vec<Specialization> {
@@ -109,8 +110,8 @@ impl Problem<'_> {
         if !(fits && close && packs && full && columns < 2 * self.out[1]) {
             return Ok(None);
         }
-        let (x_range, (x_offset, x_strides)) = self.x.bind(device, op, self.dtype)?;
-        let (w_range, (w_offset, w_strides)) = self.w.bind(device, op, self.dtype)?;
+        let (x_range, (x_offset, x_strides)) = self.x.bind(device, op)?;
+        let (w_range, (w_offset, w_strides)) = self.w.bind(device, op)?;
         let k = to_u32(op, self.k())?;
         if !(k | w_strides[0] | w_offset).is_multiple_of(OCTET as u32) {
             return Ok(None);
@@ -128,11 +129,7 @@ impl Problem<'_> {
         let outputs = self.outputs();
         let most = device.binding_limit();
         let parts = plan::parts([k, ROUND], tiles(tile), outputs as u64, most);
-        let access = if self.out[1].is_multiple_of(4) {
-            Access::Put
-        } else {
-            Access::Set
-        };
+        let access = writes(self.out[1].is_multiple_of(4));
         let dtype = if parts == 1 { self.dtype } else { DType::F32 };
         let whole_k = k.is_multiple_of(ROUND * parts);
         let spec = spec(tile, self.stride[1] > 1, whole_k, (dtype, access));
@@ -152,14 +149,12 @@ impl Problem<'_> {
             b_offset: x_offset,
             a_m: w_strides[0],
             a_k: 1,
-            b_k: 0,
-            b_n: 0,
             dims: [images as u32, parts, 1, 1],
             a_batch: [0, k / parts, 0, 0],
             b_batch: [x_strides[0], 0, 0, 0],
-            op: 0,
             blocks: 1,
             rounds: 1,
+            ..bytemuck::Zeroable::zeroed()
         };
         let params = Params {
             matmul,

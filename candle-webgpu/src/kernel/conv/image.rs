@@ -11,6 +11,7 @@ use crate::recorder::Recorder;
 #[derive(Clone, Copy)]
 pub(crate) struct Image<'a> {
     pub value: &'a Value,
+    pub dtype: DType,
     pub dims: [usize; 4],
     pub strides: [usize; 4],
     pub offset: usize,
@@ -31,10 +32,22 @@ impl<'a> Image<'a> {
         };
         Ok(Image {
             value: v.value,
+            dtype: v.dtype,
             dims,
             strides,
             offset: v.offset,
         })
+    }
+
+    /// The same elements, or some of them, in other dims.
+    pub fn view<'v>(&'v self, dims: &'v [usize], strides: &'v [usize]) -> View<'v> {
+        View {
+            value: self.value,
+            dtype: self.dtype,
+            dims,
+            strides,
+            offset: self.offset,
+        }
     }
 
     /// The binding range, and the image's offset and strides in it as [`steps`](Self::steps).
@@ -42,15 +55,8 @@ impl<'a> Image<'a> {
         &self,
         device: &Recorder,
         op: &'static str,
-        dtype: DType,
     ) -> Result<(BindingRange<'_>, (u32, [u32; 4]))> {
-        let view = View {
-            value: self.value,
-            dtype,
-            dims: &self.dims,
-            strides: &self.strides,
-            offset: self.offset,
-        };
+        let view = self.view(&self.dims, &self.strides);
         let (range, View { offset, .. }) = device.binding_range(op, view)?;
         Ok((range, Image { offset, ..*self }.steps(op)?))
     }

@@ -10,7 +10,7 @@ use crate::dtype::{DType, MATMUL, MATMUL_F32, NUMBERS};
 use crate::error::{Error, Result};
 use crate::kernel::conv::image::{count, Ends, Image};
 use crate::kernel::conv::specialization::{Tile, TILES};
-use crate::kernel::{threads, ROUNDS};
+use crate::kernel::{reads, threads, writes, ROUNDS};
 use crate::memory::buffer::Value;
 use crate::memory::view::{merge, to_u32, View};
 use crate::recorder::op::Grid;
@@ -254,8 +254,8 @@ impl<'a> Problem<'a> {
         if let Some(y) = self.cooperative(device)? {
             return Ok(y);
         }
-        let (x_range, (x_offset, x_strides)) = self.x.bind(device, self.op, self.dtype)?;
-        let (w_range, (w_offset, w_strides)) = self.w.bind(device, self.op, self.dtype)?;
+        let (x_range, (x_offset, x_strides)) = self.x.bind(device, self.op)?;
+        let (w_range, (w_offset, w_strides)) = self.w.bind(device, self.op)?;
         let (spec, rows, grid) = self.plan(device, n)?;
         let params = Params {
             c_in: self.w.dims[1] as u32,
@@ -299,39 +299,21 @@ impl<'a> Problem<'a> {
         }
         let step = line.strides[0][0] as usize;
         let [w_o, w_c, ..] = self.w.strides;
-        let view = |image: &Image<'a>| View {
-            value: image.value,
-            dtype: self.dtype,
-            dims: &[],
-            strides: &[],
-            offset: image.offset,
-        };
-        if positions == 1 {
+        let y = if positions == 1 {
             // One matmul for the batch: rows of x times columns of w.
-            let a = View {
-                dims: &[1, batch, c_in],
-                strides: &[0, x_b, x_c],
-                ..view(&self.x)
-            };
-            let b = View {
-                dims: &[1, c_in, c_out],
-                strides: &[0, w_c, w_o],
-                ..view(&self.w)
-            };
-            return device.matmul(a, b, (1, batch, c_out, c_in)).map(Some);
-        }
-        let a = View {
-            dims: &[batch, c_out, c_in],
-            strides: &[0, w_o, w_c],
-            ..view(&self.w)
+            device.matmul(
+                self.x.view(&[1, batch, c_in], &[0, x_b, x_c]),
+                self.w.view(&[1, c_in, c_out], &[0, w_c, w_o]),
+                (1, batch, c_out, c_in),
+            )
+        } else {
+            device.matmul(
+                self.w.view(&[batch, c_out, c_in], &[0, w_o, w_c]),
+                self.x.view(&[batch, c_in, positions], &[x_b, x_c, step]),
+                (batch, c_out, positions, c_in),
+            )
         };
-        let b = View {
-            dims: &[batch, c_in, positions],
-            strides: &[x_b, x_c, step],
-            ..view(&self.x)
-        };
-        let shape = (batch, c_out, positions, c_in);
-        device.matmul(a, b, shape).map(Some)
+        y.map(Some)
     }
 
     /// The kernel, its number of tiles along the output channels, and its grid.
@@ -356,10 +338,11 @@ impl<'a> Problem<'a> {
                     && t.shared(0) <= limit
             })
             .unwrap_or(&TILES[last]);
+        let y = writes(self.positions().is_multiple_of(4));
         let spec = specialization::gemm(
             self.dtype,
             tile.name(self.transposed),
-            [self.kernel_access(), self.output_access()],
+            [self.kernel_access(), y],
             if tile.shared(4) <= limit { 4 } else { 0 },
         );
         let rows = c_out.div_ceil(tile.channels() as usize) as u32;
@@ -371,23 +354,10 @@ impl<'a> Problem<'a> {
         let [_, c, h, w] = self.w.dims;
         let line = merge(self.op, &[c, h, w], [&self.w.strides[1..]]);
         let dense = line.is_ok_and(|l| l.rank == 1 && l.strides[0][0] == 1);
-        let row = if self.w.dims[0] == 1 {
-            0
-        } else {
-            self.w.strides[0]
+        let row = match self.w.dims[0] {
+            1 => 0,
+            _ => self.w.strides[0],
         };
-        if dense && (self.k() | row | self.w.offset).is_multiple_of(4) {
-            Access::Quads
-        } else {
-            Access::Words
-        }
-    }
-
-    fn output_access(&self) -> Access {
-        if self.positions().is_multiple_of(4) {
-            Access::Put
-        } else {
-            Access::Set
-        }
+        reads(dense && (self.k() | row | self.w.offset).is_multiple_of(4))
     }
 }

@@ -3,15 +3,12 @@
 use crate::dtype::{Compute, DType, MATMUL, MATMUL_F32, NUMBERS};
 use crate::error::Result;
 use crate::kernel::conv::Params;
-use crate::kernel::matmul::store::y_put;
+use crate::kernel::matmul::store::put;
 use crate::shader::{Access, Kernel, Specialization, Text};
 
 pub static CONV_GEMM: Kernel = Kernel {
     workgroup: 256,
-    shared: |spec| {
-        let pad = spec.overrides.iter().find(|(name, _)| *name == "PAD");
-        tile(spec).shared(pad.map_or(0, |(_, pad)| *pad))
-    },
+    shared: |spec| tile(spec).shared(spec.value("PAD").unwrap_or(0)),
     slots: gemm_slots,
     ..kernel!("conv", "conv_gemm", Params::LAYOUT; read w, read x, write y)
 };
@@ -32,15 +29,12 @@ pub(crate) struct Tile {
 }
 
 /// From the largest to the smallest.
+#[rustfmt::skip]
 pub(crate) const TILES: &[Tile] = &[
-    tile_of(["conv_128x128", "conv_transpose_128x128"], 8, 2),
-    tile_of(["conv_64x64", "conv_transpose_64x64"], 4, 1),
-    tile_of(["conv_32x64", "conv_transpose_32x64"], 2, 1),
+    Tile { names: ["conv_128x128", "conv_transpose_128x128"], rows: 8, quads: 2 },
+    Tile { names: ["conv_64x64", "conv_transpose_64x64"], rows: 4, quads: 1 },
+    Tile { names: ["conv_32x64", "conv_transpose_32x64"], rows: 2, quads: 1 },
 ];
-
-const fn tile_of(names: [&'static str; 2], rows: u32, quads: u32) -> Tile {
-    Tile { names, rows, quads }
-}
 
 /// Depth of a tile along k; `BK` in the shader.
 const BK: u32 = 16;
@@ -86,15 +80,9 @@ const CONV: &str = "conv";
 const CONV_TRANSPOSE: &str = "conv_transpose";
 
 pub(crate) fn direct(dtype: DType, transposed: bool) -> Specialization {
-    Specialization::new(
-        &CONV_DIRECT,
-        if transposed { CONV_TRANSPOSE } else { CONV },
-        &[
-            (dtype, Access::Words),
-            (dtype, Access::Words),
-            (dtype, Access::Put),
-        ],
-    )
+    let op = if transposed { CONV_TRANSPOSE } else { CONV };
+    let operands = [Access::Words, Access::Words, Access::Put].map(|access| (dtype, access));
+    Specialization::new(&CONV_DIRECT, op, &operands)
 }
 
 fn gemm_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
@@ -118,7 +106,7 @@ fn gemm_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     });
     let head = format!("finish(sums: array<vec4<f32>, {accumulators}>, o: u32, column: u32)");
     text.unrolled(&head, store);
-    y_put(spec, 2, text)
+    put(spec, 2, text)
 }
 
 fn direct_slots(spec: &Specialization, text: &mut Text) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use crate::dtype::{DType, BITS};
 use crate::error::Result;
+use crate::kernel::switch;
 use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
 
 /// The most copies.
@@ -62,18 +63,11 @@ params! {
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.bindings(spec, 0);
-    text.line("fn move_quad(part: u32, source: u32, place: u32) {");
-    text.line("    switch part {");
     let destinations = destinations(spec).unwrap_or_default();
-    for (part, (to, from)) in destinations.iter().zip(spec.bindings()).enumerate() {
-        let (from, to) = (from.name, WRITES[*to]);
-        text.line(format!(
-            "        case {part}u: {{ {to}[place] = {from}[source]; }}"
-        ));
-    }
-    text.line("        default: {}");
-    text.line("    }");
-    text.line("}");
+    let parts = destinations.iter().zip(spec.bindings());
+    let moves = parts.map(|(to, from)| format!("{}[place] = {}[source];", WRITES[*to], from.name));
+    let head = "move_quad(part: u32, source: u32, place: u32)";
+    text.unrolled(head, switch("part", moves, "{}"));
     Ok(())
 }
 

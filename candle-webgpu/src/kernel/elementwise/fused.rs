@@ -6,8 +6,7 @@ use smallvec::SmallVec;
 
 use crate::dtype::{Compute, DType, NUMBERS};
 use crate::error::Result;
-use crate::kernel::elementwise::unary;
-use crate::kernel::elementwise::unary::apply;
+use crate::kernel::elementwise::unary::{self, apply};
 use crate::kernel::span_slot;
 use crate::op::{short, Family, OPS, SHORT};
 use crate::shader::steps::READ_NAMES;
@@ -58,16 +57,14 @@ params! {
 
 impl Params {
     pub fn offsets(&mut self) -> [&mut u32; MAX_READS] {
-        let Params {
-            a_offset,
-            b_offset,
-            c_offset,
-            d_offset,
-            e_offset,
-            f_offset,
-            ..
-        } = self;
-        [a_offset, b_offset, c_offset, d_offset, e_offset, f_offset]
+        [
+            &mut self.a_offset,
+            &mut self.b_offset,
+            &mut self.c_offset,
+            &mut self.d_offset,
+            &mut self.e_offset,
+            &mut self.f_offset,
+        ]
     }
 }
 
@@ -210,13 +207,13 @@ pub(crate) fn holds(compute: Compute, c: &str) -> String {
     }
 }
 
+pub(crate) fn step(op: &'static str, args: &[(Arg, DType)], out: DType) -> Step {
+    let args = SmallVec::from_slice(args);
+    Step { op, args, out }
+}
+
 /// A sample of the expressions that rules fuse, with every op, every cast and every access.
 pub fn catalogue() -> Vec<Specialization> {
-    let step = |op, args: &[(Arg, DType)], out| Step {
-        op,
-        args: SmallVec::from_slice(args),
-        out,
-    };
     let (a, b, c) = (Arg::Read(0), Arg::Read(1), Arg::Read(2));
     let (flat, quads, words) = (Access::Flat, Access::Quads, Access::Words);
     let mut all = Vec::new();

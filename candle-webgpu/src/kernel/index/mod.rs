@@ -4,7 +4,7 @@ pub mod scatter;
 
 use crate::dtype::{DType, BITS, INTEGERS};
 use crate::error::{Error, Result};
-use crate::kernel::quads;
+use crate::kernel::{quads, reads, RAW};
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
 use crate::memory::split::{Dims, Loops, Part};
@@ -38,24 +38,18 @@ pub(crate) fn ids_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     Ok(())
 }
 
-pub(crate) const FAULT: (DType, Access) = (DType::U32, Access::Raw);
-
-fn gather_spec(dtype: DType, ids: DType) -> Specialization {
-    let [src, ids] = [(dtype, Access::Words), (ids, Access::Words)];
-    Specialization::new(&GATHER, "", &[src, ids, (dtype, Access::Put), FAULT])
-}
-
-fn rows_spec(dtype: DType, ids: DType) -> Specialization {
-    let [src, ids] = [(dtype, Access::Quads), (ids, Access::Words)];
-    Specialization::new(&GATHER_ROWS, "", &[src, ids, (dtype, Access::Put), FAULT])
+/// `rows`: ids select whole rows, of whole quads.
+fn spec(rows: bool, dtype: DType, ids: DType) -> Specialization {
+    let kernel = if rows { &GATHER_ROWS } else { &GATHER };
+    let [src, ids] = [(dtype, reads(rows)), (ids, Access::Words)];
+    Specialization::new(kernel, "", &[src, ids, (dtype, Access::Put), RAW])
 }
 
 pub fn catalogue() -> Vec<Specialization> {
     let mut all = Vec::new();
     for ids in INTEGERS {
         for dtype in BITS {
-            all.push(gather_spec(dtype, ids));
-            all.push(rows_spec(dtype, ids));
+            all.extend([true, false].map(|rows| spec(rows, dtype, ids)));
         }
     }
     all
@@ -96,10 +90,6 @@ params! {
     }
 }
 
-pub(crate) fn invalid(op: &'static str, message: String) -> Error {
-    Error::Invalid { op, message }
-}
-
 /// Whether `inner` has the rank of `outer` and is no larger, except along `dim`.
 fn fits(inner: &[usize], outer: &[usize], dim: usize) -> bool {
     let mut sizes = inner.iter().zip(outer).enumerate();
@@ -138,7 +128,7 @@ impl Recorder {
         ids.dtype.one_of(&INTEGERS, OP)?;
         if dim >= src.dims.len() || ids.dims.len() != 1 {
             let message = format!("ids {:?} on dim {dim} of {:?}", ids.dims, src.dims);
-            return Err(invalid(OP, message));
+            return Err(Error::Invalid { op: OP, message });
         }
         let mut dims = Dims::from(src.dims);
         dims[dim] = ids.dims[0];
@@ -151,7 +141,7 @@ impl Recorder {
         ids.dtype.one_of(&INTEGERS, OP)?;
         if !fits(ids.dims, src.dims, dim) {
             let message = format!("ids {:?} on dim {dim} of {:?}", ids.dims, src.dims);
-            return Err(invalid(OP, message));
+            return Err(Error::Invalid { op: OP, message });
         }
         self.gather_as(OP, src, ids, dim)
     }
@@ -176,7 +166,7 @@ impl Recorder {
             for (first, shown) in self.pool.ranges(&src, dim) {
                 let range = src.clone().narrow(dim, first, shown);
                 let (src_range, range) = self.binding_range(op, range.view())?;
-                let ranges = [src_range, ids_range, y, self.fault().into()];
+                let ranges = [src_range, ids_range, y, (&self.fault).into()];
                 self.gather_range(op, [range, ids], &ranges, dim, (size, first))?;
             }
             Ok(())
@@ -221,7 +211,7 @@ impl Recorder {
                 first: first as u32,
                 shown: src.dims[dim] as u32,
             };
-            return self.record(rows_spec(src.dtype, ids.dtype), ranges, &params, quads(n));
+            return self.record(spec(true, src.dtype, ids.dtype), ranges, &params, quads(n));
         }
         let mut strides = Dims::from(src.strides);
         strides[dim] = 0;
@@ -241,6 +231,6 @@ impl Recorder {
             src_strides: merged.strides[0],
             ids_strides: merged.strides[1],
         };
-        self.record(gather_spec(src.dtype, ids.dtype), ranges, &params, quads(n))
+        self.record(spec(false, src.dtype, ids.dtype), ranges, &params, quads(n))
     }
 }

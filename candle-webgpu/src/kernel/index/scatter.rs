@@ -2,12 +2,12 @@
 //! readback or synchronize.
 
 use crate::dtype::{DType, BITS, INTEGERS, NUMBERS};
-use crate::error::Result;
-use crate::kernel::index::{along, fits, ids_slots, invalid, spread, FAULT};
-use crate::kernel::{threads, ROUNDS};
+use crate::error::{Error, Result};
+use crate::kernel::index::{along, fits, ids_slots, spread};
+use crate::kernel::{threads, RAW, ROUNDS};
 use crate::memory::buffer::Value;
 use crate::memory::split::Part;
-use crate::memory::view::{merge, to_u32, Merged, View, MAX_RANK};
+use crate::memory::view::{merge, to_u32, View, MAX_RANK};
 use crate::recorder::Recorder;
 use crate::shader::{params, Access, Kernel, Specialization};
 
@@ -28,7 +28,7 @@ const ADD: &str = "add";
 
 fn scatter_spec(op: &'static str, dtype: DType, ids: DType) -> Specialization {
     let [src, ids] = [(dtype, Access::Words), (ids, Access::Words)];
-    Specialization::new(&SCATTER, op, &[(dtype, Access::Set), ids, src, FAULT])
+    Specialization::new(&SCATTER, op, &[(dtype, Access::Set), ids, src, RAW])
 }
 
 pub fn catalogue() -> Vec<Specialization> {
@@ -61,21 +61,6 @@ params! {
         ids_strides: [u32; MAX_RANK],
         src_strides: [u32; MAX_RANK],
     }
-}
-
-/// Merges all dims but `dim`.
-fn others<const N: usize>(
-    op: &'static str,
-    dims: &[usize],
-    strides: [&[usize]; N],
-    dim: usize,
-) -> Result<Merged<N>> {
-    let without = |s: &[usize]| -> Vec<usize> {
-        let kept = s.iter().enumerate().filter(|(d, _)| *d != dim);
-        kept.map(|(_, &v)| v).collect()
-    };
-    let kept = strides.map(without);
-    merge(op, &without(dims), std::array::from_fn(|k| &kept[k][..]))
 }
 
 impl Recorder {
@@ -114,7 +99,7 @@ impl Recorder {
         dst.dtype.one_of(&NUMBERS, OP)?;
         if dim >= src.dims.len() || ids.dims != [src.dims[dim]] {
             let message = format!("ids {:?} on dim {dim} of {:?}", ids.dims, src.dims);
-            return Err(invalid(OP, message));
+            return Err(Error::Invalid { op: OP, message });
         }
         let y = self.contiguous(dst)?;
         let sum = Part::all(&y, dst.dtype, dst.dims);
@@ -136,7 +121,7 @@ impl Recorder {
                 "{:?} {} by ids {:?} on dim {dim} of {:?} {}",
                 src.dims, src.dtype, ids.dims, dst.dims, dst.dtype
             );
-            return Err(invalid(op, message));
+            return Err(Error::Invalid { op, message });
         }
         // Setting moves bits.
         let [dst, src] = match how {
@@ -147,14 +132,13 @@ impl Recorder {
             return Ok(());
         }
         // A dispatch cannot read and write one buffer: copy operands that share dst's.
-        for (view, ids_alias) in [(src, false), (ids, true)] {
+        for at in [2, 1] {
+            let mut views = [dst, ids, src];
+            let view = views[at];
             if view.value.same(dst.value) {
                 let copy = self.contiguous(view)?;
                 let copy = Part::all(&copy, view.dtype, view.dims);
-                let views = match ids_alias {
-                    true => [dst, copy.view(), src],
-                    false => [dst, ids, copy.view()],
-                };
+                views[at] = copy.view();
                 return self.scatter(op, how, views, dim);
             }
         }
@@ -192,7 +176,9 @@ impl Recorder {
         let (src_window, src) = self.binding_range(op, src)?;
         let length = src.dims[dim];
         let n = src.count() / length;
-        let merged = others(op, src.dims, [dst.strides, ids.strides, src.strides], dim)?;
+        let others = [dst, ids, src].map(|v| Part::from(v).without(dim));
+        let strides = others.each_ref().map(|v| &v.strides[..]);
+        let merged = merge(op, &others[2].dims, strides)?;
         let params = ScatterParams {
             n: to_u32(op, n)?,
             rank: merged.rank as u32,
@@ -215,7 +201,7 @@ impl Recorder {
         };
         self.record(
             scatter_spec(how, dst.dtype, ids.dtype),
-            &[dst_window, ids_window, src_window, self.fault().into()],
+            &[dst_window, ids_window, src_window, (&self.fault).into()],
             &params,
             threads(n),
         )

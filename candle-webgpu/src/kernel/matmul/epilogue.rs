@@ -10,15 +10,15 @@ use smallvec::SmallVec;
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::kernel::elementwise::fused;
+use crate::kernel::elementwise::fused::{self, step};
 use crate::kernel::elementwise::unary;
 use crate::kernel::matmul::gemm::GEMM;
 use crate::kernel::matmul::gemm_coop::GEMM_COOP;
 use crate::kernel::matmul::gemv::{GEMV_K, GEMV_N};
 use crate::kernel::matmul::gemv_dot::GEMV_DOT;
 use crate::kernel::matmul::problem::Params as MatmulParams;
-use crate::kernel::matmul::store;
-use crate::kernel::matmul::{gemm, gemm_coop, gemv, gemv_dot, gemv_projections};
+use crate::kernel::matmul::{gemm, gemm_coop, gemv, gemv_dot, gemv_projections, store};
+use crate::kernel::reads;
 use crate::shader::{params, read, Access, Arg, Kernel, Specialization, Step, Text};
 
 /// The most operands of the steps besides the matmul, and the most steps with scalars: the room in the parameters.
@@ -52,8 +52,7 @@ impl Params {
     pub fn new(matmul: MatmulParams) -> Self {
         Params {
             matmul,
-            pad: 0,
-            epilogue: Epilogue::default(),
+            ..bytemuck::Zeroable::zeroed()
         }
     }
 }
@@ -67,13 +66,13 @@ const KERNELS: [&Kernel; 5] = [&GEMV_K, &GEMV_N, &GEMV_DOT, &GEMM, &GEMM_COOP];
 
 /// Whether a matmul has neither an epilogue nor bindings beyond its operands.
 pub(crate) fn is_bare(spec: &Specialization) -> bool {
-    spec.steps.is_none() && spec.added().is_empty()
+    spec.steps.is_none() && spec.added.is_empty()
 }
 
 /// Whether an epilogue can be added to a matmul.
 pub(crate) fn suits(spec: &Specialization) -> bool {
     let known = KERNELS.iter().any(|kernel| spec.is_of(kernel));
-    let scaled = spec.added().iter().all(|b| b.name == "line_scales");
+    let scaled = spec.added.iter().all(|b| b.name == "line_scales");
     known && spec.steps.is_none() && scaled
 }
 
@@ -127,23 +126,13 @@ pub(crate) fn seen(steps: &[Step], at: u8) -> Option<DType> {
         .map(|(_, dtype)| *dtype)
 }
 
-/// `y_put(at, count, v)` of [`store`], which applies the steps first if there are any. For a pair, v has `own` accumulators of the
-/// first matmul, followed by those of the second.
-pub(crate) fn y_put(spec: &Specialization, own: u32, text: &mut Text) -> Result<()> {
-    y_put_by(spec, own, "epilogue", text)
-}
-
-/// [`y_put`] with the epilogue in `field` of the parameters.
-pub(crate) fn y_put_by(
-    spec: &Specialization,
-    own: u32,
-    field: &str,
-    text: &mut Text,
-) -> Result<()> {
+/// `y_put(at, count, v)` of [`store`], which applies the steps first if there are any: those of `field` of the parameters. For a pair, v
+/// has `own` accumulators of the first matmul, followed by those of the second.
+pub(crate) fn y_put(spec: &Specialization, own: u32, field: &str, text: &mut Text) -> Result<()> {
     let Some(steps) = &spec.steps else {
-        return store::put(spec, 2, "y", text);
+        return store::put(spec, 2, text);
     };
-    store::put_as(spec, 2, "y", "y_keep", text)?;
+    store::put_as(spec, 2, "keep", text)?;
     let place = format!("p.{field}");
     text.line(format!(
         "fn kept(v: vec4<f32>) -> vec4<f32> {{ return bitcast<vec4<f32>>(bitcast<vec4<u32>>(v) ^ vec4<u32>({place}.zero)); }}"
@@ -204,14 +193,6 @@ fn operand(n: &str, access: Access, (field, i): (&str, usize), text: &mut Text) 
 const A: Arg = Arg::Read(0);
 const B: Arg = Arg::Read(1);
 
-fn step(op: &'static str, args: &[(Arg, DType)], out: DType) -> Step {
-    Step {
-        op,
-        args: SmallVec::from_slice(args),
-        out,
-    }
-}
-
 /// A matmul with steps that read no, one and two further operands.
 fn samples(one: &Specialization) -> impl Iterator<Item = Specialization> {
     let (dtype, access) = one.operands[2];
@@ -219,10 +200,7 @@ fn samples(one: &Specialization) -> impl Iterator<Item = Specialization> {
         DType::F32 => DType::Bf16,
         _ => DType::F32,
     };
-    let read = match access {
-        Access::Put => Access::Quads,
-        _ => Access::Words,
-    };
+    let read = reads(access == Access::Put);
     let scaled = [
         step("affine", &[(A, dtype)], dtype),
         step(unary::CAST_OP, &[(Arg::Step(0), dtype)], other),

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::kernel::matmul::problem::Params;
 use crate::kernel::norm::flat;
 use crate::memory::buffer::Value;
+use crate::memory::split::Part;
 use crate::memory::view::View;
 use crate::recorder::Recorder;
 use crate::shader::{Access, Kernel, Specialization};
@@ -30,51 +31,38 @@ pub fn catalogue() -> Vec<Specialization> {
 struct Rows {
     dtype: DType,
     dims: [usize; 2],
-    strides: [usize; 2],
 }
 
 impl Rows {
-    fn new(dtype: DType, rows: usize, n: usize) -> Self {
-        let (dims, strides) = ([rows, n], [n, 1]);
-        Rows {
-            dtype,
-            dims,
-            strides,
-        }
+    fn all<'a>(&self, v: &'a Value) -> Part<'a> {
+        Part::all(v, self.dtype, &self.dims)
     }
 
-    fn all<'a>(&'a self, v: &'a Value) -> View<'a> {
-        all(v, self.dtype, &self.dims, &self.strides)
+    fn per_row<'a>(&self, v: &'a Value) -> Part<'a> {
+        self.line(v).repeat(1, self.dims[1])
     }
 
-    fn per_row<'a>(&'a self, v: &'a Value) -> View<'a> {
-        all(v, self.dtype, &self.dims, &[1, 0])
-    }
-
-    fn per_column<'a>(&'a self, v: &'a Value) -> View<'a> {
-        all(v, self.dtype, &self.dims, &[0, 1])
+    fn per_column<'a>(&self, v: &'a Value) -> Part<'a> {
+        Part::all(v, self.dtype, &self.dims[1..]).repeat(0, self.dims[0])
     }
 
     /// One number per row, as a vector.
-    fn line<'a>(&'a self, v: &'a Value) -> View<'a> {
-        all(v, self.dtype, &self.dims[..1], &[1])
+    fn line<'a>(&self, v: &'a Value) -> Part<'a> {
+        Part::all(v, self.dtype, &self.dims[..1])
     }
 
     fn mean(&self, device: &Recorder, v: &Value) -> Result<Value> {
-        let sum = device.reduce("sum", self.all(v), &[1])?;
-        device.unary("affine", self.line(&sum), [1.0 / self.dims[1] as f64, 0.0])
+        let sum = device.reduce("sum", self.all(v).view(), &[1])?;
+        let scale = 1.0 / self.dims[1] as f64;
+        device.unary("affine", self.line(&sum).view(), [scale, 0.0])
     }
 }
 
-/// A view of a whole new value.
-fn all<'a>(value: &'a Value, dtype: DType, dims: &'a [usize], strides: &'a [usize]) -> View<'a> {
-    View {
-        value,
-        dtype,
-        dims,
-        strides,
-        offset: 0,
-    }
+/// Every `step`-th element of the last of four dims: `size` of them, from element `from` on.
+fn every<'a>(v: &Part<'a>, from: usize, step: usize, size: usize) -> Part<'a> {
+    let mut part = v.clone().narrow(3, from, size);
+    part.strides[3] *= step;
+    part
 }
 
 impl Recorder {
@@ -85,14 +73,17 @@ impl Recorder {
         if rows == 0 {
             return self.output("softmax_last_dim", 0, x.dtype);
         }
-        let rows = Rows::new(x.dtype, rows, n);
+        let (dtype, dims) = (x.dtype, [rows, n]);
+        let rows = Rows { dtype, dims };
         let flat = flat(self, x)?;
-        let x = flat.view(x.dtype, &rows.dims, &rows.strides);
+        let strides = [n, 1];
+        let x = flat.view(dtype, &dims, &strides);
         let max = self.reduce("max", x, &[1])?;
-        let shifted = self.binary("bsub", x, rows.per_row(&max))?;
-        let exps = self.unary("uexp", rows.all(&shifted), [0.0; 2])?;
-        let sum = self.reduce("sum", rows.all(&exps), &[1])?;
-        self.binary("bdiv", rows.all(&exps), rows.per_row(&sum))
+        let shifted = self.binary("bsub", x, rows.per_row(&max).view())?;
+        let exps = self.unary("uexp", rows.all(&shifted).view(), [0.0; 2])?;
+        let exps = rows.all(&exps);
+        let sum = self.reduce("sum", exps.view(), &[1])?;
+        self.binary("bdiv", exps.view(), rows.per_row(&sum).view())
     }
 
     /// rms_norm over the last dim, or layer_norm if there is a beta, in f32, composed of elementwise ops and reductions.
@@ -104,23 +95,23 @@ impl Recorder {
         eps: f32,
     ) -> Result<Value> {
         let n = alpha.dims[0];
-        let rows = Rows::new(DType::F32, x.count() / n, n);
-        let mut y = self.cast(x, rows.dtype)?;
+        let (dtype, dims) = (DType::F32, [x.count() / n, n]);
+        let rows = Rows { dtype, dims };
+        let with = |op, y: &Value, v: Part<'_>| self.binary(op, rows.all(y).view(), v.view());
+        let mut y = self.cast(x, dtype)?;
         if beta.is_some() {
             let mean = rows.mean(self, &y)?;
-            y = self.binary("bsub", rows.all(&y), rows.per_row(&mean))?;
+            y = with("bsub", &y, rows.per_row(&mean))?;
         }
-        let square = rows.mean(self, &self.unary("usqr", rows.all(&y), [0.0; 2])?)?;
-        let square = self.unary("affine", rows.line(&square), [1.0, eps.into()])?;
-        let root = self.unary("usqrt", rows.line(&square), [0.0; 2])?;
-        y = self.binary("bdiv", rows.all(&y), rows.per_row(&root))?;
-        let alpha = self.cast(alpha, rows.dtype)?;
-        y = self.binary("bmul", rows.all(&y), rows.per_column(&alpha))?;
+        let square = rows.mean(self, &self.unary("usqr", rows.all(&y).view(), [0.0; 2])?)?;
+        let square = self.unary("affine", rows.line(&square).view(), [1.0, eps.into()])?;
+        let root = self.unary("usqrt", rows.line(&square).view(), [0.0; 2])?;
+        y = with("bdiv", &y, rows.per_row(&root))?;
+        y = with("bmul", &y, rows.per_column(&self.cast(alpha, dtype)?))?;
         if let Some(beta) = beta {
-            let beta = self.cast(beta, rows.dtype)?;
-            y = self.binary("badd", rows.all(&y), rows.per_column(&beta))?;
+            y = with("badd", &y, rows.per_column(&self.cast(beta, dtype)?))?;
         }
-        self.cast(rows.all(&y), x.dtype)
+        self.cast(rows.all(&y).view(), x.dtype)
     }
 
     /// Rotary embedding of x, composed of elementwise ops. The dims of `cos` and `sin` are those of x with the last one halved.
@@ -130,35 +121,22 @@ impl Recorder {
         [x, cos, sin]: [View<'_>; 3],
         halves: bool,
     ) -> Result<Value> {
-        let [b, i, j, d] = [x.dims[0], x.dims[1], x.dims[2], x.dims[3]];
-        let dims = [b, i, j, d / 2];
-        let y = self.output("rope", x.count(), x.dtype)?;
+        let half = x.dims[3] / 2;
         // The distance within a pair, and from pair to pair.
-        let (apart, step) = if halves { (d / 2, 1) } else { (1, 2) };
-        let last = x.strides[3];
-        let strides = [x.strides[0], x.strides[1], x.strides[2], last * step];
-        let part = |k: usize| View {
-            dims: &dims,
-            strides: &strides,
-            offset: x.offset + k * apart * last,
-            ..x
-        };
+        let (apart, step) = if halves { (half, 1) } else { (1, 2) };
+        let y = self.output("rope", x.count(), x.dtype)?;
+        let (x, y_part) = (Part::from(x), Part::all(&y, x.dtype, x.dims));
         let (c, s) = (self.contiguous(cos)?, self.contiguous(sin)?);
-        let flat = [i * j * (d / 2), j * (d / 2), d / 2, 1];
-        let out = [i * j * d, j * d, d, step];
+        let [c, s] = [&c, &s].map(|v| Part::all(v, cos.dtype, cos.dims));
         for (k, op) in ["bsub", "badd"].into_iter().enumerate() {
-            let u = self.binary("bmul", part(k), all(&c, x.dtype, &dims, &flat))?;
-            let v = self.binary("bmul", part(1 - k), all(&s, x.dtype, &dims, &flat))?;
-            let sum = self.binary(
-                op,
-                all(&u, x.dtype, &dims, &flat),
-                all(&v, x.dtype, &dims, &flat),
-            )?;
-            let to = View {
-                offset: k * apart,
-                ..all(&y, x.dtype, &dims, &out)
-            };
-            self.copy_into(all(&sum, x.dtype, &dims, &flat), to)?;
+            let [near, far] = [k, 1 - k].map(|k| every(&x, k * apart, step, half));
+            let u = self.binary("bmul", near.view(), c.view())?;
+            let v = self.binary("bmul", far.view(), s.view())?;
+            let [u, v] = [&u, &v].map(|v| Part::all(v, cos.dtype, cos.dims));
+            let sum = self.binary(op, u.view(), v.view())?;
+            let sum = Part::all(&sum, cos.dtype, cos.dims);
+            let to = every(&y_part, k * apart, step, half);
+            self.copy_into(sum.view(), to.view())?;
         }
         Ok(y)
     }

@@ -89,11 +89,7 @@ pub(crate) fn spec(
     y: (DType, Access),
     limit: u32,
 ) -> Specialization {
-    let pad = if tile.shared(b.access, 4) <= limit {
-        4
-    } else {
-        0
-    };
+    let pad = 4 * u32::from(tile.shared(b.access, 4) <= limit);
     let operands = [(dtype, a.access), (dtype, b.access), y];
     let spec = Specialization::new(&GEMM, tile.name, &operands)
         .workgroup(tile.threads)
@@ -133,7 +129,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         };
         text.part_for(file, ["a", n], names);
     }
-    y_put(spec, 4, text)?;
+    y_put(spec, 4, "epilogue", text)?;
     text.part(PARAMS);
     Ok(())
 }

@@ -2,7 +2,8 @@
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::kernel::matmul::epilogue::{y_put_by, Params};
+use crate::kernel::matmul::epilogue::{y_put, Params};
+use crate::kernel::matmul::store::FLOATS;
 use crate::recorder::gpu::Gpu;
 use crate::shader::{read, Access, Kernel, Specialization, Text};
 
@@ -62,28 +63,18 @@ macro_rules! tile {
     };
 }
 
-/// The large tile must take at most 24 KiB of workgroup memory: on an NVIDIA H200 (Vulkan, driver 580), two such workgroups fit a
-/// multiprocessor, and only one larger workgroup does.
-macro_rules! large {
-    ($side:literal, $lanes:literal, $more:literal) => {
-        tile!($side, $lanes, $more, 128, 32, 128)
-    };
-}
-
-macro_rules! small {
-    ($side:literal, $lanes:literal, $more:literal) => {
-        tile!($side, $lanes, $more, 64, 64, 0)
-    };
-}
-
 /// One row per kind of cooperative matrix, from the largest to the smallest tile: NVIDIA; AMD with subgroups of 64; Apple; llvmpipe
 /// (Mesa 26.2 and later, 256-bit vectors), which takes minutes to compile the large tile. The first row that the adapter lists
 /// and that passes the self-test is used.
+///
+/// A large tile must take at most 24 KiB of workgroup memory: on an NVIDIA H200 (Vulkan, driver 580), two such workgroups fit a
+/// multiprocessor, and only one larger workgroup does.
+#[rustfmt::skip]
 pub(crate) static TILES: [&[Tile]; 4] = [
-    &[large!(16, 32, ""), small!(16, 32, "")],
-    &[large!(16, 64, ".16x64"), small!(16, 64, ".16x64")],
-    &[large!(8, 32, ".8x32"), small!(8, 32, ".8x32")],
-    &[small!(8, 8, ".8x8")],
+    &[tile!(16, 32, "", 128, 32, 128), tile!(16, 32, "", 64, 64, 0)],
+    &[tile!(16, 64, ".16x64", 128, 32, 128), tile!(16, 64, ".16x64", 64, 64, 0)],
+    &[tile!(8, 32, ".8x32", 128, 32, 128), tile!(8, 32, ".8x32", 64, 64, 0)],
+    &[tile!(8, 8, ".8x8", 64, 64, 0)],
 ];
 
 impl Tile {
@@ -165,7 +156,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     } else {
         text.line(UNSCALED);
     }
-    y_put_by(spec, 4, "more", text)
+    y_put(spec, 4, "more", text)
 }
 
 /// The results of operands that were not scaled.
@@ -222,14 +213,12 @@ pub fn catalogue() -> Vec<Specialization> {
     for (tile, octets) in all_tiles().flat_map(|t| [(t, true), (t, false)]) {
         for (along_k, whole_k) in runs.iter().flat_map(|r| [(*r, true), (*r, false)]) {
             // Split-K parts are f32.
-            for access in [Access::Put, Access::Set] {
-                for dtype in [DType::F16, DType::F32] {
-                    let y = (dtype, access);
-                    all.push(spec(tile, octets, along_k, whole_k, y, false));
+            for y in [Access::Put, Access::Set] {
+                for dtype in FLOATS {
+                    all.push(spec(tile, octets, along_k, whole_k, (dtype, y), true));
                 }
-                for dtype in [DType::F16, DType::Bf16, DType::F32] {
-                    let y = (dtype, access);
-                    all.push(spec(tile, octets, along_k, whole_k, y, true));
+                for dtype in [DType::F16, DType::F32] {
+                    all.push(spec(tile, octets, along_k, whole_k, (dtype, y), false));
                 }
             }
         }

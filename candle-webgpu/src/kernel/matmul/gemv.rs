@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::plan::Plan;
 use crate::kernel::matmul::store::FLOATS;
+use crate::kernel::{reads, writes};
 use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 
 /// The most rows of a GEMV.
@@ -252,9 +253,8 @@ pub(crate) fn spec_n(
         3 | 4 => "4",
         _ => "8",
     };
-    let b = if quads { Access::Quads } else { Access::Words };
-    let y = if whole { Access::Put } else { Access::Set };
-    let operands = [(dtype, Access::Words), (dtype, b), (out, y)];
+    let [b, y] = [(dtype, reads(quads)), (out, writes(whole))];
+    let operands = [(dtype, Access::Words), b, y];
     Specialization::new(&GEMV_N, rows, &operands)
 }
 
@@ -279,7 +279,7 @@ fn slots_k(spec: &Specialization, text: &mut Text) -> Result<()> {
             text.file(wgsl!("kernel/matmul/gemv_eights.wgsl"));
         }
     }
-    epilogue::y_put(spec, tile(spec).cols, text)?;
+    epilogue::y_put(spec, tile(spec).cols, "epilogue", text)?;
     text.part(epilogue::PARAMS);
     Ok(())
 }
@@ -336,7 +336,7 @@ fn slots_n(spec: &Specialization, text: &mut Text) -> Result<()> {
     } else {
         text.part(wgsl!("kernel/matmul/gemv_n_words.wgsl"));
     }
-    epilogue::y_put(spec, 4, text)?;
+    epilogue::y_put(spec, 4, "epilogue", text)?;
     text.part(epilogue::PARAMS);
     Ok(())
 }

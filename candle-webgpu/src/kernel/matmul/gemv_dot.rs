@@ -73,7 +73,7 @@ impl Request {
             a,
             quant,
             limit: device.limits.max_compute_workgroup_storage_size,
-            subgroup: device.subgroup().map(|(least, _)| least),
+            subgroup: device.subgroup.map(|(least, _)| least),
             experts: false,
         }
     }

@@ -4,9 +4,10 @@ use crate::dtype::quant::QuantInfo;
 use crate::error::{Error, Result};
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::gemv::{b_start, tile, SUB};
-use crate::kernel::matmul::gemv_projections::{is_projections, matrices, store, switch, MOST};
+use crate::kernel::matmul::gemv_projections::{is_projections, matrices, store, MOST};
 use crate::kernel::matmul::rms_norm_gemv::is_normed;
 use crate::kernel::matmul::store::put;
+use crate::kernel::switch;
 use crate::shader::{function, renamed, Access, Specialization, Text};
 
 /// The unrolled loop over the units of a span: NVIDIA's compiler does not unroll it, and keeps the arrays that it indexes in memory.
@@ -70,8 +71,7 @@ pub(crate) fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     if is_normed(spec) {
         text.file_of(keep, &[("keep", "keep_units")]);
         text.file(wgsl!("kernel/matmul/keep_rms_norm.wgsl"));
-        let last = spec.operands.len() - 1;
-        bindings(spec, &[last], text);
+        text.bindings(spec, spec.operands.len() - 1);
         text.line("fn x_four(row: u32, k: u32) -> vec4<f32> { return a_get4((row + k) / 4u); }");
         text.line("fn a_four(row: u32, k: u32) -> vec4<f32> { return x_four(row, k) * alpha_get4((p.a_batch.x + k) / 4u); }");
         text.line(function(sums, "one_of_thread_group"));
@@ -87,15 +87,6 @@ pub(crate) fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     }
     b_start(spec, text);
     matmuls(spec, text)
-}
-
-/// Declares the operands with these indices.
-fn bindings(spec: &Specialization, of: &[usize], text: &mut Text) {
-    for at in of {
-        if let Some(binding) = spec.binding(*at) {
-            text.binding(at + 1, binding);
-        }
-    }
 }
 
 /// The part of y that a workgroup owns, the loads of its columns and the stores of its accumulators.
@@ -122,13 +113,14 @@ fn matmuls(spec: &Specialization, text: &mut Text) -> Result<()> {
         );
         let most = if projections { MOST } else { 1 };
         for (which, (b, y)) in matrices(spec).into_iter().enumerate().take(most) {
+            let own = (1..).zip(spec.bindings()).skip(1 + 2 * which).take(2);
             if which > 0 {
-                bindings(spec, &[1 + 2 * which, 2 + 2 * which], text);
+                own.for_each(|(at, binding)| text.binding(at, binding));
             }
             if projections {
-                put(spec, 2 + 2 * which, y, text)?;
+                put(spec, 2 + 2 * which, text)?;
             } else {
-                epilogue::y_put(spec, cols, text)?;
+                epilogue::y_put(spec, cols, "epilogue", text)?;
             }
             let of = if which == 0 { "w" } else { b };
             loads.push(format!(
@@ -138,8 +130,8 @@ fn matmuls(spec: &Specialization, text: &mut Text) -> Result<()> {
         }
     }
     if projections {
-        loads = switch(loads, "{}");
-        stores = switch(stores, "{}");
+        loads = switch("which", loads, "{}");
+        stores = switch("which", stores, "{}");
     }
     loads.insert(0, "var spans: Spans;".into());
     loads.push("return spans;".into());
@@ -155,7 +147,7 @@ fn matmuls(spec: &Specialization, text: &mut Text) -> Result<()> {
     let head = format!("y_put_of(which: u32, at: u32, count: u32, {v}: vec4<f32>)");
     text.unrolled(&head, stores);
     if pair {
-        epilogue::y_put(spec, cols / 2, text)?;
+        epilogue::y_put(spec, cols / 2, "epilogue", text)?;
     }
     text.part(epilogue::PARAMS_PROJECTIONS);
     Ok(())

@@ -5,14 +5,12 @@
 use smallvec::SmallVec;
 
 use crate::error::Result;
-use crate::kernel::matmul::epilogue;
-use crate::kernel::matmul::epilogue::Epilogue;
-use crate::kernel::matmul::gemv;
-use crate::kernel::matmul::gemv::{eights, thread_group, tile, tile_of, GEMV_K};
-use crate::kernel::matmul::gemv_dot;
-use crate::kernel::matmul::gemv_dot::{Request, GEMV_DOT};
+use crate::kernel::matmul::epilogue::{self, Epilogue};
+use crate::kernel::matmul::gemv::{self, eights, thread_group, tile, tile_of, GEMV_K};
+use crate::kernel::matmul::gemv_dot::{self, Request, GEMV_DOT};
 use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::store::{put, FLOATS};
+use crate::kernel::switch;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
 use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
@@ -97,10 +95,9 @@ pub(crate) fn joined(
     };
     let mut params = Params {
         matmul,
-        pad: 0,
-        epilogue: Epilogue::default(),
         starts: [u32::MAX; 4],
         products: [[1; 4]; MOST],
+        ..bytemuck::Zeroable::zeroed()
     };
     let mut end = 0u32;
     for (i, one) in all.iter().enumerate() {
@@ -158,7 +155,7 @@ pub(crate) fn pair_of(projections: &Specialization) -> Option<(Specialization, u
 
 /// Whether an op computes two projections and nothing else.
 pub(crate) fn is_two(spec: &Specialization) -> bool {
-    is_projections(spec) && spec.added().len() == 2
+    is_projections(spec) && spec.added.len() == 2
 }
 
 params! {
@@ -181,9 +178,9 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     eights(spec, 0, "a", text);
     text.file(wgsl!("kernel/matmul/eight.wgsl"));
     let matrices = matrices(spec);
-    for (which, (b, y)) in matrices.iter().enumerate() {
+    for (which, (b, _)) in matrices.iter().enumerate() {
         eights(spec, 1 + 2 * which, b, text);
-        put(spec, 2 + 2 * which, y, text)?;
+        put(spec, 2 + 2 * which, text)?;
         let [eight, add_up] = [format!("{b}_eight"), format!("add_up_{b}")];
         let names = [("b_eight", &*eight), ("add_up", &*add_up)];
         text.file_of(wgsl!("kernel/matmul/gemv_eights.wgsl"), &names);
@@ -192,8 +189,10 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let head = format!("add_up_of(which: u32, first: u32, rows: array<u32, ROWS>, cols: array<u32, COLS>) -> {sums}");
     let cases = matrices.iter();
     let cases = cases.map(|(b, _)| format!("return add_up_{b}(first, rows, cols);"));
-    text.unrolled(&head, switch(cases, &format!("{{ return {sums}(); }}")));
-    text.unrolled(PUT_OF, switch(matrices.iter().map(|(_, y)| store(y)), "{}"));
+    let none = format!("{{ return {sums}(); }}");
+    text.unrolled(&head, switch("which", cases, &none));
+    let stores = matrices.iter().map(|(_, y)| store(y));
+    text.unrolled(PUT_OF, switch("which", stores, "{}"));
     Ok(())
 }
 
@@ -208,18 +207,6 @@ pub(crate) const PUT_OF: &str = "put_of(which: u32, at: u32, count: u32, v: vec4
 
 pub(crate) fn store(y: &str) -> String {
     format!("{y}_put(at, count, v);")
-}
-
-/// The lines of a switch to the statements of projection `which`.
-pub(crate) fn switch(cases: impl IntoIterator<Item = String>, default: &str) -> Vec<String> {
-    let mut lines = vec!["switch which {".to_string()];
-    lines.extend(
-        (0..)
-            .zip(cases)
-            .map(|(i, case): (u32, _)| format!("    case {i}u: {{ {case} }}")),
-    );
-    lines.extend([format!("    default: {default}"), "}".to_string()]);
-    lines
 }
 
 pub fn catalogue() -> Vec<Specialization> {

@@ -20,7 +20,6 @@ use crate::error::{Error, Result};
 use crate::kernel::matmul::f64::matmul_spec;
 use crate::kernel::matmul::plan::Plan;
 use crate::kernel::matmul::problem::{Problem, OP};
-use crate::kernel::matmul::scaled::Scaled;
 use crate::kernel::{threads, ROUNDS};
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
@@ -96,7 +95,7 @@ impl Recorder {
         let params = problem.params(&plan, 0);
         let grid = problem.grid(&plan);
         match &scaled {
-            Some(Scaled { a, b, scale }) => {
+            Some([a, b, scale]) => {
                 let ranges = [a.into(), b.into(), (&y).into(), scale.into()];
                 self.record(plan.spec, &ranges, &params, grid)?;
             }
@@ -112,15 +111,7 @@ impl Recorder {
         }
         let dtype = DType::F32;
         let count = y.bytes() as usize / dtype.size() / parts;
-        let dims = [parts, count];
-        let parts = View {
-            value: &y,
-            dtype,
-            dims: &dims,
-            strides: &[count, 1],
-            offset: 0,
-        };
-        self.sum_to(parts, &[0], out)
+        self.sum_to(Part::all(&y, dtype, &[parts, count]).view(), &[0], out)
     }
 
     /// A matmul that exceeds a binding or the largest k: split along the batch, m, n or k.

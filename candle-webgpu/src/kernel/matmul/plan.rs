@@ -3,16 +3,15 @@
 use crate::dtype::quant::Quant;
 use crate::dtype::DType;
 use crate::kernel::matmul::epilogue::is_bare;
-use crate::kernel::matmul::gemm;
-use crate::kernel::matmul::gemm::{Reading, GEMM, TILES};
-use crate::kernel::matmul::gemm_coop;
-use crate::kernel::matmul::gemm_coop::GEMM_COOP;
-use crate::kernel::matmul::gemv;
-use crate::kernel::matmul::gemv::{Partition, Reduction, GEMV_K, GEMV_N, GEMV_N_COLS, MAX_ROWS};
-use crate::kernel::matmul::gemv_dot;
-use crate::kernel::matmul::gemv_dot::Request;
-use crate::kernel::matmul::problem::{Problem, Side, BATCH_DIMS};
+use crate::kernel::matmul::gemm::{self, Reading, GEMM, TILES};
+use crate::kernel::matmul::gemm_coop::{self, GEMM_COOP};
+use crate::kernel::matmul::gemv::{
+    self, Partition, Reduction, GEMV_K, GEMV_N, GEMV_N_COLS, MAX_ROWS,
+};
+use crate::kernel::matmul::gemv_dot::{self, Request};
+use crate::kernel::matmul::problem::{Problem, Side};
 use crate::kernel::matmul::scaled::{Lines, SCALE_LINES};
+use crate::kernel::{reads, writes};
 use crate::recorder::Recorder;
 use crate::shader::{Access, Specialization};
 
@@ -77,7 +76,7 @@ pub(crate) fn parts([k, step]: [u32; 2], tiles: u64, outputs: u64, limit: u64) -
 
 /// The fastest reduction of a GPU.
 fn best_reduction(device: &Recorder) -> Reduction {
-    match device.subgroup() {
+    match device.subgroup {
         Some(_) => Reduction::Subgroups,
         None => Reduction::Memory,
     }
@@ -135,7 +134,8 @@ impl Problem {
     ) -> Plan {
         let rows = self.m.div_ceil(m);
         let out = if parts == 1 { self.out } else { DType::F32 };
-        let spec = spec(self.k.is_multiple_of(depth * parts), (out, self.stores()));
+        let y = writes(self.n.is_multiple_of(4));
+        let spec = spec(self.k.is_multiple_of(depth * parts), (out, y));
         Plan {
             rows,
             parts,
@@ -151,49 +151,33 @@ impl Problem {
         if !(able && other && self.batch == 1 && self.m >= MANY_ROWS) {
             return None;
         }
-        let lines = |side: &Side, x: (DType, Access), along: bool, count: u32| Lines {
+        let lines = |x, along_k, side| Lines {
             x,
-            along,
-            count,
+            along_k,
             k: self.k,
-            offset: side.offset,
-            strides: [side.k, side.other],
+            side,
         };
-        let dense = |side: &Side, count: u32| {
-            let reading = side.reading(self.k);
-            (reading.access == Access::Quads)
-                .then(|| lines(side, (self.dtype, Access::Quads), reading.along_k, count))
+        let dense = |side: Side| {
+            let Reading { access, along_k } = side.reading(self.k);
+            (access == Access::Quads).then(|| lines((self.dtype, access), along_k, side))
         };
-        let a = dense(&self.a, self.m)?;
+        let a = dense(self.a)?;
         let b = match self.quant {
-            Some(quant) => lines(&self.b, (DType::U32, Access::Quant(quant)), true, self.n),
-            None => dense(&self.b, self.n)?,
+            Some(quant) => lines((DType::U32, Access::Quant(quant)), true, self.b),
+            None => dense(self.b)?,
         };
         if a.bytes().max(b.bytes()) > device.binding_limit() {
             return None;
         }
-        let packed = |lines: &Lines| {
-            let [k, other] = lines.packed();
-            Side {
-                offset: 0,
-                k,
-                other,
-                size: lines.count,
-                batch: [0; BATCH_DIMS],
-            }
-        };
         let problem = Problem {
             dtype: DType::F16,
-            out: self.out,
             quant: None,
             scaled: true,
-            batch: 1,
-            dims: self.dims,
-            a: packed(&a),
-            b: packed(&b),
+            a: a.packed(),
+            b: b.packed(),
             ..*self
         };
-        let readings = [&problem.a, &problem.b].map(|side| side.reading(self.k));
+        let readings = [problem.a, problem.b].map(|side| side.reading(self.k));
         problem.plan_coop(device, readings)?;
         Some((problem, [a, b]))
     }
@@ -224,15 +208,6 @@ impl Problem {
         u64::from(self.m.div_ceil(m)) * u64::from(self.n.div_ceil(n)) * u64::from(self.batch)
     }
 
-    /// How y is written: by whole quads if its rows are made of them.
-    fn stores(&self) -> Access {
-        if self.n.is_multiple_of(4) {
-            Access::Put
-        } else {
-            Access::Set
-        }
-    }
-
     /// GEMV: a few rows, in blocks of as many as a thread accumulates.
     fn plan_gemv(&self, device: &Recorder) -> Plan {
         let dtypes = (self.dtype, self.out);
@@ -246,7 +221,7 @@ impl Problem {
         }
         let size = (self.m, self.n, self.k);
         let batch = u64::from(self.batch);
-        let usual = match device.software() {
+        let usual = match device.software {
             true => Reduction::Alone,
             false => best_reduction(device),
         };
@@ -270,10 +245,7 @@ impl Problem {
     /// GEMV with a quantized matrix in integer arithmetic, on adapters with a fast packed dot product.
     fn plan_dot(&self, device: &Recorder, experts: bool) -> Option<Plan> {
         let quant = self.quant.filter(|_| device.dot4())?;
-        let a = match self.a.aligned(4, true, self.k) {
-            true => Access::Quads,
-            false => Access::Words,
-        };
+        let a = reads(self.a.aligned(4, true, self.k));
         let mut request = Request {
             experts,
             ..Request::new(device, (self.dtype, a), quant)

@@ -5,9 +5,10 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::matmul::gemm::Reading;
 use crate::kernel::matmul::plan::Plan;
+use crate::kernel::reads;
 use crate::memory::view::{merge, to_u32, View};
 use crate::recorder::op::Grid;
-use crate::shader::{params, Access};
+use crate::shader::params;
 
 pub(crate) const OP: &str = "matmul";
 
@@ -38,6 +39,7 @@ params! {
 }
 
 /// An operand: its strides, in elements, along k, along the other dim (m or n) and across the batch.
+#[derive(Clone, Copy)]
 pub(crate) struct Side {
     pub offset: u32,
     pub k: u32,
@@ -63,15 +65,12 @@ impl Side {
     }
 
     pub fn reading(&self, k: u32) -> Reading {
-        for along_k in [true, false] {
-            if self.aligned(4, along_k, k) {
-                let access = Access::Quads;
-                return Reading { access, along_k };
-            }
-        }
+        let aligned = [true, false]
+            .into_iter()
+            .find(|along_k| self.aligned(4, *along_k, k));
         Reading {
-            access: Access::Words,
-            along_k: self.k <= self.other,
+            access: reads(aligned.is_some()),
+            along_k: aligned.unwrap_or(self.k <= self.other),
         }
     }
 }
@@ -82,7 +81,7 @@ pub(crate) struct Problem {
     pub out: DType,
     /// The format of a quantized `b`, whose offset and strides still count elements.
     pub quant: Option<Quant>,
-    /// The operands are f16 lines, each divided by its scale in [`Scaled`](crate::kernel::matmul::scaled::Scaled).
+    /// The operands are f16 lines, each divided by its scale (see [`scaled`](crate::kernel::matmul::scaled)).
     pub scaled: bool,
     pub batch: u32,
     pub m: u32,
@@ -111,11 +110,7 @@ impl Problem {
                 problem.batch = 1;
                 problem.dims = [1; BATCH_DIMS];
                 problem.m = rows.dims[0];
-                problem.a.other = if rows.dims[0] == 1 {
-                    0
-                } else {
-                    rows.strides[0][0]
-                };
+                problem.a.other = rows.strides[0][0];
                 problem.a.size = rows.dims[0];
                 problem.a.batch = [0; BATCH_DIMS];
             }
@@ -135,10 +130,11 @@ impl Problem {
         to_u32(OP, batch * m * n)?;
         let outer = a.dims.len() - 2;
         let (a_batch, b_batch) = (&a.strides[..outer], &b.strides[..outer]);
+        // A stride of 0 counts as aligned.
         let side = |v: View<'_>, k_dim: usize, other: usize| Side {
             offset: v.offset as u32,
-            k: stride(v, k_dim),
-            other: stride(v, other),
+            k: v.step(k_dim) as u32,
+            other: v.step(other) as u32,
             size: v.dims[other] as u32,
             batch: [0; BATCH_DIMS],
         };
@@ -217,14 +213,5 @@ impl Problem {
 
     pub fn grid(&self, plan: &Plan) -> Grid {
         Grid::Linear(u64::from(plan.groups) * u64::from(plan.blocks) * u64::from(self.batch))
-    }
-}
-
-/// The stride of a dim; 0 for a dim of size 1, so that it counts as aligned.
-fn stride(v: View<'_>, dim: usize) -> u32 {
-    if v.dims[dim] == 1 {
-        0
-    } else {
-        v.strides[dim] as u32
     }
 }

@@ -6,7 +6,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::matmul::problem::{Problem, OP};
 use crate::kernel::matmul::store::FLOATS;
-use crate::kernel::threads;
+use crate::kernel::{threads, RAW};
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
 use crate::memory::pool::GRAIN;
@@ -41,8 +41,6 @@ params! {
 
 /// Elements that are dequantized at a time.
 const UNIT: usize = 32;
-
-const RAW: (DType, Access) = (DType::U32, Access::Raw);
 
 fn dequantize_spec(quant: Quant, to: DType) -> Specialization {
     let x = (DType::U32, Access::Quant(quant));
@@ -80,6 +78,12 @@ fn gcd(a: usize, b: usize) -> usize {
 }
 
 impl Blocks<'_> {
+    /// The transpose of a matrix (n, k), shared by a batch.
+    fn transposed(&self, dtype: DType, size: [usize; 2], batch: &[usize]) -> Part<'_> {
+        let one = Part::all(self.value, dtype, &size).transpose();
+        batch.iter().rev().fold(one, |b, d| b.repeat(0, *d))
+    }
+
     /// The binding range of `count` elements from element `from`, the first of a group, on.
     fn range(&self, from: usize, count: usize) -> BindingRange<'_> {
         let row = self.quant.info();
@@ -203,7 +207,7 @@ impl Recorder {
                 x.range(first * row, run * row),
                 ids_range,
                 (&y).into(),
-                self.fault().into(),
+                (&self.fault).into(),
             ];
             let spec = rows_spec(x.quant, to);
             self.record(spec, &operands, &params, threads(count / UNIT))?;
@@ -235,20 +239,9 @@ impl Recorder {
         }
         let (a_range, a) = self.binding_range(OP, a)?;
         let matmul = |first: usize, run: usize| {
-            let mut dims = a.dims.to_vec();
-            dims[outer] = k;
-            dims[outer + 1] = run;
-            let mut strides = vec![0; dims.len()];
-            strides[outer] = 1;
-            strides[outer + 1] = k;
-            let b = View {
-                value: w.value,
-                dtype: a.dtype,
-                dims: &dims,
-                strides: &strides,
-                offset: 0,
-            };
-            let problem = Problem::new(a, b, [batch, m, run, k], a.dtype)?.quantized(w.quant);
+            let b = w.transposed(a.dtype, [run, k], &a.dims[..outer]);
+            let size = [batch, m, run, k];
+            let problem = Problem::new(a, b.view(), size, a.dtype)?.quantized(w.quant);
             let ranges = [a_range, w.range(first * k, run * k)];
             self.multiply(problem, ranges, batch * m * run)
         };
@@ -312,22 +305,15 @@ impl Recorder {
         }
         let ids = self.contiguous(ids)?;
         let (a_range, a) = self.binding_range(OP, a)?;
-        let row_step = if a.dims[1] == 1 { 0 } else { a.strides[1] };
-        let a_strides = [a.strides[0], row_step, 0, a.strides[2]];
         let a_rows = View {
             dims: &[tokens, picked, 1, k],
-            strides: &a_strides,
+            strides: &[a.strides[0], a.step(1), 0, a.strides[2]],
             ..a
         };
-        let b = View {
-            value: w.value,
-            dtype: a.dtype,
-            dims: &[tokens, picked, k, n],
-            strides: &[0, 0, 1, k],
-            offset: 0,
-        };
+        let b = w.transposed(a.dtype, [n, k], &[tokens, picked]);
         to_u32(OP, experts * n * k)?;
-        let problem = Problem::batched(a_rows, b, [matmuls, 1, n, k], a.dtype)?.quantized(w.quant);
+        let size = [matmuls, 1, n, k];
+        let problem = Problem::batched(a_rows, b.view(), size, a.dtype)?.quantized(w.quant);
         let mut plan = problem.plan_expert(self, w.quant);
         plan.rows = to_u32(OP, experts)?;
         let y = self.output(OP, matmuls * n, a.dtype)?;
@@ -340,7 +326,7 @@ impl Recorder {
                 w.value.into(),
                 (&y).into(),
                 (&ids).into(),
-                self.fault().into(),
+                (&self.fault).into(),
             ],
             &params,
             grid,

@@ -5,12 +5,13 @@ use crate::error::Result;
 use crate::kernel::matmul::gemv::{eights, thread_group, GEMV_K};
 use crate::kernel::matmul::gemv_dot::GEMV_DOT;
 use crate::kernel::matmul::gemv_projections::{
-    is_projections, matrices, store, switch, GEMV_PROJECTIONS, PUT_OF,
+    is_projections, matrices, store, GEMV_PROJECTIONS, PUT_OF,
 };
 use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::store::{put, FLOATS};
 use crate::kernel::matmul::{epilogue, gemv, gemv_dot, gemv_projections};
 use crate::kernel::norm::NormParams;
+use crate::kernel::switch;
 use crate::shader::{read, Access, Kernel, Specialization, Text};
 
 const MATRICES: [&str; 3] = ["b", "c", "d"];
@@ -103,7 +104,7 @@ fn one(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.line("fn add_up_of(which: u32, first: u32, row: u32, cols: vec2<u32>) -> Sums { return add_up(first, row, cols); }");
     text.line(format!("fn {PUT_OF} {{ y_put(at, count, v); }}"));
     text.file(ADD_UP);
-    epilogue::y_put(spec, 2, text)
+    epilogue::y_put(spec, 2, "epilogue", text)
 }
 
 /// The products with two columns of `b`, and what follows them.
@@ -118,8 +119,8 @@ fn columns(name: &str, b: &str, behind: &str, text: &mut Text) {
 
 fn projections(spec: &Specialization, text: &mut Text) -> Result<()> {
     let matrices = matrices(spec);
-    for (which, (b, y)) in matrices.iter().enumerate() {
-        put(spec, 2 + 2 * which, y, text)?;
+    for (which, (b, _)) in matrices.iter().enumerate() {
+        put(spec, 2 + 2 * which, text)?;
         let [columns_b, add_up] = [format!("columns_{b}"), format!("add_up_{b}")];
         columns(&columns_b, b, "0.0, 0.0", text);
         let names = [("add_up", &*add_up), ("columns", &*columns_b)];
@@ -129,8 +130,9 @@ fn projections(spec: &Specialization, text: &mut Text) -> Result<()> {
     let cases = matrices.iter();
     let cases = cases.map(|(b, _)| format!("return add_up_{b}(first, row, cols);"));
     let head = "add_up_of(which: u32, first: u32, row: u32, cols: vec2<u32>) -> Sums";
-    text.unrolled(head, switch(cases, "{ return Sums(); }"));
-    text.unrolled(PUT_OF, switch(matrices.iter().map(|(_, y)| store(y)), "{}"));
+    text.unrolled(head, switch("which", cases, "{ return Sums(); }"));
+    let stores = matrices.iter().map(|(_, y)| store(y));
+    text.unrolled(PUT_OF, switch("which", stores, "{}"));
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 use crate::dtype::quant::QUANTS;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::kernel::matmul::problem::{Problem, OP};
+use crate::kernel::matmul::problem::{Problem, Side, BATCH_DIMS, OP};
 use crate::kernel::matmul::store::FLOATS;
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
@@ -41,21 +41,12 @@ params! {
     }
 }
 
-/// The lines of an operand: whether k is contiguous, how many there are, and their strides along k and from line to line.
+/// The lines of an operand, of `k` elements each, and whether k is contiguous.
 pub(crate) struct Lines {
     pub x: (DType, Access),
-    pub along: bool,
-    pub count: u32,
+    pub along_k: bool,
     pub k: u32,
-    pub offset: u32,
-    pub strides: [u32; 2],
-}
-
-/// Both operands in f16 and the scales of their lines, those of `a` first.
-pub(crate) struct Scaled {
-    pub a: Value,
-    pub b: Value,
-    pub scale: Value,
+    pub side: Side,
 }
 
 fn spec(along: bool, x: (DType, Access)) -> Specialization {
@@ -93,20 +84,22 @@ pub fn catalogue() -> Vec<Specialization> {
 }
 
 impl Recorder {
-    /// Converts the operands of `problem` to f16, and updates `problem`, if that lets cooperative matrices compute it.
+    /// Converts the operands of `problem` to f16, and updates `problem`, if that lets cooperative matrices compute it. Returns both
+    /// operands, and the scales of their lines, those of `a` first.
     pub(crate) fn scale(
         &self,
         problem: &mut Problem,
         [a, b]: [BindingRange<'_>; 2],
-    ) -> Result<Option<Scaled>> {
+    ) -> Result<Option<[Value; 3]>> {
         let Some((scaled, [a_lines, b_lines])) = problem.scaled(self) else {
             return Ok(None);
         };
-        let scale = self.output(OP, (a_lines.count + b_lines.count) as usize, DType::F32)?;
+        let lines = a_lines.side.size + b_lines.side.size;
+        let scale = self.output(OP, lines as usize, DType::F32)?;
         let a = self.scale_lines(a, &a_lines, (&scale, 0))?;
-        let b = self.scale_lines(b, &b_lines, (&scale, a_lines.count))?;
+        let b = self.scale_lines(b, &b_lines, (&scale, a_lines.side.size))?;
         *problem = scaled;
-        Ok(Some(Scaled { a, b, scale }))
+        Ok(Some([a, b, scale]))
     }
 
     fn scale_lines(
@@ -115,38 +108,42 @@ impl Recorder {
         lines: &Lines,
         scale: (&Value, u32),
     ) -> Result<Value> {
-        let y = self.output(OP, lines.count as usize * lines.k as usize, DType::F16)?;
-        let [y_k, y_line] = lines.packed();
+        let (from, to) = (&lines.side, lines.packed());
+        let y = self.output(OP, from.size as usize * lines.k as usize, DType::F16)?;
         let params = Params {
-            lines: lines.count,
+            lines: from.size,
             k: lines.k,
-            x_offset: lines.offset,
-            x_line: lines.strides[1],
-            x_k: lines.strides[0],
-            y_line,
-            y_k,
+            x_offset: from.offset,
+            x_line: from.other,
+            x_k: from.k,
+            y_line: to.other,
+            y_k: to.k,
             first: scale.1,
         };
-        let lines_each = if lines.along { 1 } else { LINES_ACROSS };
-        let grid = Grid::Linear(u64::from(lines.count.div_ceil(lines_each)));
+        let lines_each = if lines.along_k { 1 } else { LINES_ACROSS };
+        let grid = Grid::Linear(u64::from(from.size.div_ceil(lines_each)));
         let ranges = [x, (&y).into(), scale.0.into()];
-        self.record(spec(lines.along, lines.x), &ranges, &params, grid)?;
+        self.record(spec(lines.along_k, lines.x), &ranges, &params, grid)?;
         Ok(y)
     }
 }
 
 impl Lines {
-    /// Strides along k and from line to line without gaps.
-    pub fn packed(&self) -> [u32; 2] {
-        if self.along {
-            [1, self.k]
-        } else {
-            [self.count, 1]
+    /// The lines without gaps.
+    pub fn packed(&self) -> Side {
+        let size = self.side.size;
+        let (k, other) = if self.along_k { (1, self.k) } else { (size, 1) };
+        Side {
+            offset: 0,
+            k,
+            other,
+            size,
+            batch: [0; BATCH_DIMS],
         }
     }
 
     /// Bytes of the elements in f16.
     pub fn bytes(&self) -> u64 {
-        2 * u64::from(self.count) * u64::from(self.k)
+        2 * u64::from(self.side.size) * u64::from(self.k)
     }
 }

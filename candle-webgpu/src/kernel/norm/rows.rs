@@ -2,8 +2,8 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::kernel::matmul::store::{y_put, FLOATS};
-use crate::kernel::{thread_group, ROUNDS};
+use crate::kernel::matmul::store::{put, FLOATS};
+use crate::kernel::{reads, thread_group, writes, ROUNDS};
 use crate::memory::buffer::Value;
 use crate::memory::split::Loops;
 use crate::memory::view::{to_u32, View};
@@ -61,7 +61,7 @@ pub(crate) fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     if spec.operands[last].1 == Access::Raw {
         return Ok(());
     }
-    y_put(spec, last, text)?;
+    put(spec, last, text)?;
     text.line(if whole {
         "fn y_four(q: u32, first: u32, end: u32, v: vec4<f32>) { y_put(q * 4u, 4u, v); }"
     } else {
@@ -77,15 +77,10 @@ pub(crate) fn spec(
     whole: bool,
     rows: Option<u32>,
 ) -> Specialization {
-    let (read, write) = if whole {
-        (Access::Quads, Access::Put)
-    } else {
-        (Access::Words, Access::Set)
-    };
     let operands = kernel.bindings.iter().map(|b| match (b.name, b.write) {
         ("stats", _) => (DType::F32, Access::Raw),
-        (_, true) => (dtype, write),
-        (_, false) => (dtype, read),
+        (_, true) => (dtype, writes(whole)),
+        (_, false) => (dtype, reads(whole)),
     });
     let mut spec = Specialization::new(kernel, "", &[]);
     spec.operands.extend(operands);

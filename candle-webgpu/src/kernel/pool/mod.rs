@@ -106,10 +106,9 @@ impl Recorder {
             let [b, c, out_h] = [0, 1, 2].map(|d| rows.dims[d]);
             let n = count(op, [b, c, out_h, out_w])?;
             let image = Image {
-                value: x.value,
                 dims: [b, c, (out_h - 1) * stride[0] + taps[0], w],
-                strides: image.strides,
                 offset: rows.offset,
+                ..image
             };
             let (x_offset, x_strides) = image.steps(op)?;
             let params = Params {

@@ -6,7 +6,7 @@ use crate::dtype::{Compute, DType, BITS, NUMBERS};
 use crate::error::{Error, Result};
 use crate::kernel::conv::image::{count, Image};
 use crate::kernel::elementwise::unary::{apply, CAST_OP};
-use crate::kernel::{threads, words};
+use crate::kernel::{threads, words, RAW};
 use crate::memory::buffer::Value;
 use crate::memory::split::Loops;
 use crate::memory::view::View;
@@ -52,8 +52,7 @@ fn bilinear_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
 }
 
 fn spec(kernel: &'static Kernel, dtype: DType) -> Specialization {
-    let places = (DType::U32, Access::Raw);
-    let operands = [(dtype, Access::Words), places, (dtype, Access::PutWord)];
+    let operands = [(dtype, Access::Words), RAW, (dtype, Access::PutWord)];
     Specialization::new(kernel, "", &operands)
 }
 
@@ -135,8 +134,7 @@ impl Recorder {
     fn upsample_nearest(&self, op: &'static str, x: View<'_>, out: [usize; 2]) -> Result<Value> {
         let x = x.with_dtype(x.dtype.bits());
         self.upsample(op, &UPSAMPLE_NEAREST, x, out, |h, w| {
-            let places: Vec<u32> = nearest(h, out[0]).chain(nearest(w, out[1])).collect();
-            self.upload_buffer(bytemuck::cast_slice(&places))
+            nearest(h, out[0]).chain(nearest(w, out[1])).collect()
         })
     }
 
@@ -156,8 +154,7 @@ impl Recorder {
         self.upsample(BILINEAR, &UPSAMPLE_BILINEAR, x, out, |h, w| {
             let rows = bilinear((h, out[0]), corners, 0, in_f32);
             let columns = bilinear((w, out[1]), corners, 1, in_f32);
-            let places: Vec<u32> = rows.chain(columns).flatten().collect();
-            self.upload_buffer(bytemuck::cast_slice(&places))
+            rows.chain(columns).flatten().collect()
         })
     }
 
@@ -167,7 +164,7 @@ impl Recorder {
         kernel: &'static Kernel,
         x: View<'_>,
         out: [usize; 2],
-        places: impl FnOnce(usize, usize) -> Result<Value>,
+        places: impl FnOnce(usize, usize) -> Vec<u32>,
     ) -> Result<Value> {
         let image = Image::new(op, x)?;
         let [.., h, w] = image.dims;
@@ -182,7 +179,7 @@ impl Recorder {
             let message = format!("cannot resize an empty image {:?} to {out:?}", x.dims);
             return Err(Error::Invalid { op, message });
         }
-        let places = places(h, w)?;
+        let places = self.upload_buffer(bytemuck::cast_slice(&places(h, w)))?;
         let y = (x.dtype, &dims[..]);
         self.in_bound_parts(op, [x], y, Loops::First(2), |[x], ranges| {
             let image = Image::new(op, x)?;

@@ -108,16 +108,14 @@ impl Recorder {
         let Plan { strategy, .. } = Plan::new(self, &params, lanes(partial_dtype));
         let partial = self.reduce_pass(row, (window, x.dtype), partial_dtype, &params, strategy)?;
         if row.output == Output::Index {
-            return self.reduce_winners(row, (window, x.dtype), &partial, &params);
+            // The second pass: the best of the chunks' positions.
+            let y = self.output(op, n, DType::U32)?;
+            let ranges = [window, (&partial).into(), (&y).into()];
+            self.record(arg_spec(op, x.dtype), &ranges, &params, threads(n))?;
+            return Ok(y);
         }
-        let partial = View {
-            value: &partial,
-            dtype: partial_dtype,
-            dims: &[params.chunks as usize, n],
-            strides: &[n, 1],
-            offset: 0,
-        };
-        self.reduce_into(row, partial, &[0], out, later)
+        let partial = Part::all(&partial, partial_dtype, &[plan.chunks, n]);
+        self.reduce_into(row, partial.view(), &[0], out, later)
     }
 
     /// A reduction whose input or result is larger than one binding.
@@ -207,21 +205,6 @@ impl Recorder {
         let spec = strategy.spec(row.name, dtype, out);
         let grid = strategy.grid(n, lanes, chunks);
         self.record(spec, &[x, (&y).into()], params, grid)?;
-        Ok(y)
-    }
-
-    /// The second pass of argmin and argmax: the best of the chunks' positions.
-    fn reduce_winners(
-        &self,
-        row: &'static Op,
-        (x, dtype): (BindingRange<'_>, DType),
-        won: &Value,
-        params: &Params,
-    ) -> Result<Value> {
-        let n = params.n as usize;
-        let y = self.output(row.name, n, DType::U32)?;
-        let ranges = [x, won.into(), (&y).into()];
-        self.record(arg_spec(row.name, dtype), &ranges, params, threads(n))?;
         Ok(y)
     }
 }

@@ -1,8 +1,8 @@
 //! Finds the first op that made a NaN or an infinity from finite operands (`CANDLE_WEBGPU_CHECK_NAN`).
 
 use crate::dtype::DType;
-use crate::kernel::WORKGROUP;
-use crate::shader::{params, Access, Kernel, Specialization};
+use crate::kernel::{RAW, WORKGROUP};
+use crate::shader::{params, Kernel, Specialization};
 
 pub static NONFINITE: Kernel =
     kernel!("reduce", "nonfinite", Params::LAYOUT; read x, write seen, write fault);
@@ -24,8 +24,6 @@ params! {
         pad: u32,
     }
 }
-
-const RAW: (DType, Access) = (DType::U32, Access::Raw);
 
 pub(crate) fn spec() -> Specialization {
     Specialization::new(&NONFINITE, "", &[RAW, RAW, RAW])
@@ -50,10 +48,7 @@ impl Params {
             },
             lanes,
             infinity,
-            slot: 0,
-            behind: 0,
-            number: 0,
-            pad: 0,
+            ..bytemuck::Zeroable::zeroed()
         }
     }
 

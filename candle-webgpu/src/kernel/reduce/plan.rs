@@ -1,6 +1,6 @@
 //! The strategy of a reduction, and the number of chunks into which the reduced dims are split.
 
-use crate::kernel::reduce::specialization::{Strategy, TREE_WORKGROUP, UNITS};
+use crate::kernel::reduce::specialization::{Strategy, TREE_WORKGROUP};
 use crate::kernel::{thread_group, ROUNDS};
 use crate::memory::view::MAX_RANK;
 use crate::recorder::Recorder;
@@ -95,7 +95,7 @@ impl Plan {
         let chunk = m.div_ceil(chunks.max(1));
         let (strategy, chunk) = match strategy {
             Strategy::Row { quads, .. } => {
-                let unit = UNITS[usize::from(!quads)].size as usize;
+                let unit = if quads { 4 } else { 1 };
                 let chunk = chunk.next_multiple_of(unit);
                 let rows = rows(device, chunk / unit, n, lanes);
                 (Strategy::Row { quads, rows }, chunk)

@@ -3,76 +3,43 @@
 use crate::dtype::{Compute, DType};
 use crate::error::Result;
 use crate::kernel::reduce::plan::Params;
-use crate::kernel::{threads, WORKGROUP};
+use crate::kernel::{reads, threads};
 use crate::op::{Family, Output, OPS};
 use crate::recorder::op::Grid;
-use crate::shader::{read, write, Access, Binding, Kernel, Specialization, Text};
+use crate::shader::{Access, Kernel, Specialization, Text};
 
 /// Invocations of the workgroups that combine partial results in a tree.
 pub(crate) const TREE_WORKGROUP: u32 = 256;
 
-const X_Y: &[Binding] = &[read("x"), write("y")];
-
-const fn kernel(name: &'static str, source: &'static str) -> Kernel {
-    Kernel {
-        name,
-        source,
-        params: Params::LAYOUT,
-        bindings: X_Y,
-        workgroup: TREE_WORKGROUP,
-        shared: |_| 0,
-        features: wgpu::Features::empty(),
-        slots,
-    }
-}
-
 pub static REDUCE_ROW: Kernel = Kernel {
+    workgroup: TREE_WORKGROUP,
     shared: |spec| TREE_WORKGROUP * acc_bytes(spec),
     slots: |spec, text| {
-        if let Some(unit) = UNITS.iter().find(|unit| unit.access == spec.operands[0].1) {
-            text.part(unit.source);
-        }
+        text.part(match spec.operands[0].1 {
+            Access::Quads => wgsl!("kernel/reduce/reduce_row_quads.wgsl"),
+            _ => wgsl!("kernel/reduce/reduce_row_elements.wgsl"),
+        });
         slots(spec, text)
     },
-    ..kernel("reduce_row", wgsl!("kernel/reduce/reduce_row.wgsl"))
+    ..kernel!("reduce", "reduce_row", Params::LAYOUT; read x, write y)
 };
 
 pub static REDUCE_COLUMN: Kernel = Kernel {
-    workgroup: WORKGROUP,
-    ..kernel("reduce_column", wgsl!("kernel/reduce/reduce_column.wgsl"))
+    slots,
+    ..kernel!("reduce", "reduce_column", Params::LAYOUT; read x, write y)
 };
 
 pub static REDUCE_COLUMNS: Kernel = Kernel {
+    workgroup: TREE_WORKGROUP,
     shared: |spec| TREE_WORKGROUP * 4 * acc_bytes(spec),
-    ..kernel("reduce_columns", wgsl!("kernel/reduce/reduce_columns.wgsl"))
+    slots,
+    ..kernel!("reduce", "reduce_columns", Params::LAYOUT; read x, write y)
 };
 
 pub static REDUCE_ARG: Kernel = Kernel {
-    bindings: &[read("x"), read("won"), write("y")],
-    workgroup: WORKGROUP,
-    ..kernel("reduce_arg", wgsl!("kernel/reduce/reduce_arg.wgsl"))
+    slots,
+    ..kernel!("reduce", "reduce_arg", Params::LAYOUT; read x, read won, write y)
 };
-
-/// What one load of `REDUCE_ROW` gives.
-pub(crate) struct Unit {
-    access: Access,
-    /// Elements.
-    pub size: u32,
-    source: &'static str,
-}
-
-pub(crate) const UNITS: [Unit; 2] = [
-    Unit {
-        access: Access::Quads,
-        size: 4,
-        source: wgsl!("kernel/reduce/reduce_row_quads.wgsl"),
-    },
-    Unit {
-        access: Access::Words,
-        size: 1,
-        source: wgsl!("kernel/reduce/reduce_row_elements.wgsl"),
-    },
-];
 
 fn is_arg(op: &str) -> bool {
     matches!(op, "argmin" | "argmax")
@@ -127,8 +94,7 @@ impl Strategy {
         let new = |kernel, read, write| Specialization::new(kernel, op, &[(x, read), (y, write)]);
         match self {
             Strategy::Row { quads, rows } => {
-                let unit = &UNITS[usize::from(!quads)];
-                new(&REDUCE_ROW, unit.access, Access::PutWord).with("ROWS", rows)
+                new(&REDUCE_ROW, reads(quads), Access::PutWord).with("ROWS", rows)
             }
             Strategy::Column => new(&REDUCE_COLUMN, Access::Words, Access::PutWord),
             Strategy::Columns { down } => {

@@ -2,26 +2,19 @@
 //! behind it. Recorded only by the rule of the same name.
 
 use crate::error::Result;
-use crate::kernel::rope::{qk_catalogue, rotate_slots, ROPE_QK};
-use crate::shader::{function, read, renamed, write, Access, Kernel, Specialization, Text};
+use crate::kernel::rope::{qk_catalogue, rotate_slots, QkParams, ROPE_QK};
+use crate::shader::{function, read, renamed, Access, Kernel, Specialization, Text};
 
 /// The rotated keys, the new values, and the keys and values before them.
 pub(crate) const PARTS: usize = 4;
 
 pub static ROPE_KV_CACHE: Kernel = Kernel {
     name: "rope_kv_cache",
-    bindings: &[
-        read("x"),
-        read("c"),
-        read("s"),
-        write("y"),
-        read("u"),
-        write("w"),
-        read("a"),
-        write("z"),
-    ],
     slots,
-    ..ROPE_QK
+    ..kernel!(
+        "rope", "rope_qk", QkParams::LAYOUT;
+        read x, read c, read s, write y, read u, write w, read a, write z
+    )
 };
 
 /// The specialization that does what one of `rope_qk` and `parts` copies do, if all operands are in whole quads: with two parts it
@@ -51,8 +44,8 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     rotate_slots(spec, text);
     text.bindings(spec, ROPE_QK.bindings.len());
     text.line(function(COPY, "w_place"));
-    let parts = (1..).zip(&COPIES[..1 + spec.added().len()]);
-    for (part, (to, from)) in parts.clone() {
+    let mut body = vec!["var q = i;".to_string()];
+    for (part, (to, from)) in (1..).zip(&COPIES[..1 + spec.added.len()]) {
         let (name, number) = (format!("copy_{part}"), part.to_string());
         let names = [
             ("copy_part", &*name),
@@ -61,17 +54,12 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
             ("source_buffer", from),
         ];
         text.line(renamed(function(COPY, "copy_part"), &names));
+        body.push(format!("if q < p.parts[{part}].n {{"));
+        body.push(format!("    {name}(q);"));
+        body.extend(["    return;", "}"].map(String::from));
+        body.push(format!("q -= p.parts[{part}].n;"));
     }
-    text.line("fn copy(i: u32) {");
-    text.line("    var q = i;");
-    for (part, _) in parts {
-        text.line(format!("    if q < p.parts[{part}].n {{"));
-        text.line(format!("        copy_{part}(q);"));
-        text.line("        return;");
-        text.line("    }");
-        text.line(format!("    q -= p.parts[{part}].n;"));
-    }
-    text.line("}");
+    text.unrolled("copy(i: u32)", body);
     Ok(())
 }
 

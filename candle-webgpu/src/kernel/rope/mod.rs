@@ -32,7 +32,7 @@ pub static ROPE_QK: Kernel = Kernel {
     ..kernel!("rope", "rope_qk", QkParams::LAYOUT; read x, read c, read s, write y, read u, write w)
 };
 
-/// Pairs (i, i + head_dim / 2).
+/// The ops, named as functions of `rotate.wgsl`. Pairs (i, i + head_dim / 2).
 const HALVES: &str = "halves";
 /// Pairs (2 i, 2 i + 1).
 const INTERLEAVED: &str = "interleaved";
@@ -95,18 +95,11 @@ params! {
 fn rotate(spec: &Specialization) -> String {
     const ROTATE: &str = wgsl!("kernel/rope/rotate.wgsl");
     let take = |name: &str, new: &str| renamed(function(ROTATE, name), &[(name, new)]);
-    match (spec.op == HALVES, spec.operands[0].1 == Access::Quads) {
-        (true, true) => take("halves", "rotate"),
-        (false, true) => take("interleaved", "rotate"),
-        (is_halves, false) => {
-            let one = if is_halves {
-                "halves_one"
-            } else {
-                "interleaved_one"
-            };
-            take(one, "rotate_one") + "\n" + &take("four_ones", "rotate")
-        }
+    if spec.operands[0].1 == Access::Quads {
+        return take(spec.op, "rotate");
     }
+    let one = format!("{}_one", spec.op);
+    take(&one, "rotate_one") + "\n" + &take("four_ones", "rotate")
 }
 
 /// `rotate(q)` and `u_rotate(q)`: four elements of y and of w.

@@ -36,13 +36,13 @@ impl Recorder {
             return self.softmax_in_steps(x);
         }
         let rows = Rows::new("softmax_last_dim", x)?;
-        if rows.fit(self) && !rows.are_short(self) {
-            return rows.in_chunks(self, &flat(self, x)?);
-        }
-        if !rows.are_short(self) {
+        if !rows.fit(self) {
             let x_f32 = self.cast(x, DType::F32)?;
             let y = self.softmax_in_steps(Part::all(&x_f32, DType::F32, x.dims).view())?;
             return self.cast(Part::all(&y, DType::F32, x.dims).view(), x.dtype);
+        }
+        if !rows.are_short(self) {
+            return rows.in_chunks(self, &flat(self, x)?);
         }
         let n = to_u32(rows.op, rows.n)?;
         rows.record(self, &SOFTMAX, [&flat(self, x)?], |rows, [x_offset]| {

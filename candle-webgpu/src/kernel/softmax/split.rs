@@ -47,18 +47,15 @@ impl Chunks {
         (chunks.chunks >= least).then_some(chunks)
     }
 
-    pub fn new(
-        SoftmaxParams {
-            rows, n, x_offset, ..
-        }: SoftmaxParams,
-    ) -> Self {
+    pub fn new(of: SoftmaxParams) -> Self {
+        let (rows, n) = (of.rows, of.n);
         let most = (n / LEAST).min(CHUNKS / rows.max(1));
         let chunks = most.max(n.div_ceil(MOST));
         let chunk = n.div_ceil(chunks.max(1)).next_multiple_of(4);
         Chunks {
             rows,
             n,
-            x_offset,
+            x_offset: of.x_offset,
             chunks: n.div_ceil(chunk.max(1)),
             chunk,
             pad: [0; 3],

@@ -5,6 +5,7 @@ pub mod merge;
 use crate::dtype::{Compute, DType, NUMBERS};
 use crate::error::{Error, Result};
 use crate::kernel::sort::merge::SORT_PAIR;
+use crate::kernel::RAW;
 use crate::memory::buffer::Value;
 use crate::memory::pool::GRAIN;
 use crate::memory::split::Part;
@@ -71,8 +72,6 @@ pub(crate) fn key_slots(compute: Compute, text: &mut Text) -> Result<()> {
     ));
     Ok(())
 }
-
-const RAW: (DType, Access) = (DType::U32, Access::Raw);
 
 /// A kernel that does not see the elements.
 pub(crate) fn keys_spec(kernel: &'static Kernel, keys: &'static str) -> Specialization {
@@ -145,7 +144,7 @@ impl Recorder {
             return Ok(y);
         }
         let runs = Runs::new(self, x, (rows, length, padded), 0, ascending)?;
-        if runs.in_one_block() || padded == length {
+        if padded <= BLOCK || padded == length {
             return Ok(runs.ids);
         }
         let ids = Part::all(&runs.ids, DType::U32, &[rows, padded]);
@@ -157,8 +156,6 @@ impl Recorder {
 pub(crate) struct Runs {
     pub keys: Value,
     pub ids: Value,
-    /// Elements in all, with padding.
-    all: usize,
     /// The key type: `NARROW` or `WIDE`.
     pub op: &'static str,
     params: Params,
@@ -188,7 +185,6 @@ impl Runs {
         let runs = Runs {
             keys: device.output(OP, keys, key)?,
             ids: device.output(OP, ids, DType::U32)?,
-            all,
             op,
             params: Params {
                 items: to_u32(OP, all / block)?,
@@ -213,30 +209,27 @@ impl Runs {
         Ok(runs)
     }
 
-    fn in_one_block(&self) -> bool {
-        self.params.padded == self.params.block
-    }
-
     /// Merges runs of k / 2 elements to runs of k. With k of twice the padded length, a bitonic row becomes ascending.
     pub fn merge(&self, device: &Recorder, k: usize) -> Result<()> {
         let block = self.params.block as usize;
+        let all = self.params.items as usize * block;
         let windows = [(&self.keys).into(), (&self.ids).into()];
         let mut params = Params {
             k: to_u32(OP, k)?,
-            items: (self.all / 2) as u32,
+            items: (all / 2) as u32,
             ..self.params
         };
         let mut j = (k / 2).min(self.params.padded as usize / 2);
         while j >= block {
             params.j = j as u32;
             let spec = keys_spec(&SORT_STEP, self.op);
-            let pairs = (self.all as u64 / 2).div_ceil(u64::from(SORT_WORKGROUP));
+            let pairs = (all as u64 / 2).div_ceil(u64::from(SORT_WORKGROUP));
             device.record(spec, &windows, &params, Grid::Linear(pairs))?;
             j /= 2;
         }
-        params.items = (self.all / block) as u32;
+        params.items = self.params.items;
         let spec = keys_spec(&SORT_MERGE, self.op);
-        let blocks = Grid::Linear((self.all / block) as u64);
+        let blocks = Grid::Linear(params.items.into());
         device.record(spec, &windows, &params, blocks)
     }
 }
