@@ -12,6 +12,9 @@ const HELP: &str = "wgsl-dump [DIR] [--target naga|tint] [--spirv]
 Writes every linked shader to DIR (target/wgsl) for one reader, naga unless told otherwise: the browser's compiler,
 Tint, requires headers that naga refuses. What naga reads is validated.
 
+shaders.tsv beside them lists name, kernel, override constants, bytes of workgroup memory and features of each, for
+shader-compilers.
+
 --spirv writes spirv.txt beside them: for each shader a hash of the SPIR-V that naga makes of it, which knows no names. Two
 sorted lists of hashes are equal where a change renamed things and did nothing else.";
 
@@ -85,6 +88,35 @@ fn validate(text: &str) -> Result<()> {
     Ok(())
 }
 
+/// A line of shaders.tsv.
+fn row(spec: &Specialization) -> String {
+    let mut kernel = spec.kernel.name.to_string();
+    if !spec.variant.is_empty() {
+        kernel += ".";
+        kernel += spec.variant;
+    }
+    let mut constants = format!("WORKGROUP={}", spec.workgroup);
+    for (name, value) in &spec.overrides {
+        constants += &format!(",{name}={value}");
+    }
+    let named = [
+        (wgpu::Features::SUBGROUP, "subgroups"),
+        (
+            wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX,
+            "cooperative",
+        ),
+    ];
+    let has = |(feature, _): &(wgpu::Features, _)| spec.features.contains(*feature);
+    let features: Vec<&str> = named
+        .into_iter()
+        .filter(has)
+        .map(|(_, name)| name)
+        .collect();
+    let (name, shared) = (spec.name(), (spec.kernel.shared)(spec));
+    let features = features.join(",");
+    format!("{name}\t{kernel}\t{constants}\t{shared}\t{features}\n")
+}
+
 fn run() -> Result<bool> {
     let Some(Options { dir, target, spirv }) = options()? else {
         println!("{HELP}");
@@ -93,6 +125,7 @@ fn run() -> Result<bool> {
     std::fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
     let (mut written, mut wrong) = (0, 0);
     let mut hashes = Vec::new();
+    let mut index = String::new();
     for spec in catalogue() {
         let name = spec.name();
         let text = link(&spec, target).with_context(|| name.clone())?;
@@ -100,6 +133,7 @@ fn run() -> Result<bool> {
         let path = dir.join(format!("{}.wgsl", name.replace(':', "-")));
         std::fs::write(&path, &text).with_context(|| path.display().to_string())?;
         written += 1;
+        index += &row(&spec);
         if target == Target::Naga {
             if let Err(e) = validate(&text) {
                 wrong += 1;
@@ -111,6 +145,7 @@ fn run() -> Result<bool> {
             }
         }
     }
+    std::fs::write(dir.join("shaders.tsv"), index)?;
     if spirv {
         hashes.sort();
         std::fs::write(dir.join("spirv.txt"), hashes.concat())?;

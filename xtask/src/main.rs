@@ -7,6 +7,7 @@ mod fork;
 mod fuzz;
 mod llama;
 mod run;
+mod shaders;
 mod test;
 mod tidy;
 mod vulkan;
@@ -45,6 +46,9 @@ enum Command {
     /// Run a LLaMA model on the WebGPU device: cargo xtask llama "Once upon a time"
     #[command(long_about = llama::HELP)]
     Llama(llama::Args),
+    /// Compile the shaders for GPUs that need not be present: AMD's, and DX12's and Metal's languages
+    #[command(long_about = shaders::HELP)]
+    Shaders(shaders::Args),
     /// Run the tests: all parts, or those named
     #[command(long_about = test::HELP)]
     Test(test::Args),
@@ -70,6 +74,7 @@ fn main() {
         Command::Fork(args) => fork::main(args),
         Command::Fuzz(args) => fuzz::main(args),
         Command::Llama(args) => llama::main(args),
+        Command::Shaders(args) => shaders::main(args),
         Command::Test(args) => test::main(args),
         Command::Tidy(args) => tidy::main(args),
         Command::Web(args) => web::main(args),

@@ -63,6 +63,10 @@ pub(crate) const SOFTWARE: &str = "software";
 /// PCI ids of vendors whose GPUs have a `dot4` instruction: NVIDIA, AMD, Intel.
 const DOT4_VENDORS: [u32; 3] = [0x10de, 0x1002, 0x8086];
 
+/// Subgroups from which `dot4` is not used: those of AMD's GCN, which has no such instruction before Vega 20, and on which `gemv_dot`
+/// takes so many registers that it runs at one or two waves a SIMD (docs/compilers.md).
+const WIDE_SUBGROUP: u32 = 64;
+
 /// The same vendors as browsers name them.
 #[cfg(target_arch = "wasm32")]
 const DOT4_BROWSER: [&str; 3] = ["nvidia", "amd", "intel"];
@@ -155,6 +159,11 @@ impl AdapterReport {
 
 fn report(ordinal: usize, adapter: &wgpu::Adapter) -> AdapterReport {
     let (info, limits, features) = (adapter.get_info(), adapter.limits(), adapter.features());
+    let subgroup = features
+        .contains(wgpu::Features::SUBGROUP)
+        .then_some((info.subgroup_min_size, info.subgroup_max_size));
+    let narrow = subgroup.is_none_or(|(least, _)| least < WIDE_SUBGROUP);
+    let dot4 = narrow && DOT4_VENDORS.contains(&info.vendor);
     AdapterReport {
         ordinal,
         name: info.name.clone(),
@@ -172,12 +181,10 @@ fn report(ordinal: usize, adapter: &wgpu::Adapter) -> AdapterReport {
             .iter()
             .filter(|(_, f)| features.contains(*f))
             .map(|(name, _)| *name)
-            .chain(DOT4_VENDORS.contains(&info.vendor).then_some(DOT4))
+            .chain(dot4.then_some(DOT4))
             .chain((info.device_type == wgpu::DeviceType::Cpu).then_some(SOFTWARE))
             .collect(),
-        subgroup: features
-            .contains(wgpu::Features::SUBGROUP)
-            .then_some((info.subgroup_min_size, info.subgroup_max_size)),
+        subgroup,
         cooperative: adapter
             .cooperative_matrix_properties()
             .iter()

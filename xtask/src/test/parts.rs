@@ -171,10 +171,11 @@ impl Tests<'_> {
         match self.part {
             Part::Fork | Part::Web => Ok(Vec::new()),
             Part::Wgsl => self.ours(&["wgsl"]),
-            Part::Unit => Ok([self.of(&UNIT), vec![self.xtask()]]
-                .into_iter()
-                .flatten()
-                .collect()),
+            Part::Unit => {
+                let mut jobs = self.of(&UNIT);
+                jobs.extend([self.xtask(), self.compilers()]);
+                Ok(jobs)
+            }
             Part::Upstream => self.upstream(),
             Part::Conformance => self.ours(&LIMITS),
             Part::Variants => VARIANTS.iter().map(|name| self.variant(name)).collect(),
@@ -248,6 +249,13 @@ impl Tests<'_> {
         let mut cargo = run::cargo();
         cargo.args(["test", "--manifest-path", "xtask/Cargo.toml", "--"]);
         self.filtered("xtask", cargo)
+    }
+
+    /// Built apart from the others, since its naga has more features.
+    fn compilers(&self) -> Job {
+        let mut cargo = run::cargo();
+        cargo.args(["test", "-p", "candle-webgpu-compilers", "--"]);
+        self.filtered("shader-compilers", cargo)
     }
 
     /// The tests that upstream's `test_device!` generates, such as `zeros::webgpu`, and copies of its CPU tests (`suites`).

@@ -3,13 +3,14 @@
 use super::{Finding, Tree, What};
 
 /// Pages with generated parts, and the command that writes each part.
-const GENERATED: [(&str, &str); 6] = [
+const GENERATED: [(&str, &str); 7] = [
     (
         "docs/environment.md",
         "UPDATE_DOCS=1 cargo test -p candle-webgpu environment",
     ),
     ("README.md", "cargo xtask docs"),
     ("docs/performance.md", "cargo xtask docs"),
+    ("docs/compilers.md", "cargo xtask shaders"),
     (
         "docs/SUPPORT.md",
         "UPDATE_GOLDEN=1 cargo test -p candle-webgpu-tests --test support",

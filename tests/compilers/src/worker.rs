@@ -1,0 +1,166 @@
+//! Compilers run in processes of their own, since drivers crash: a worker reads the number of a shader from stdin and answers with a line.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, Context, Result};
+
+use crate::compiler::{Compiler, Outcome, Target};
+use crate::shader::Shader;
+
+/// A compiler that takes longer has not returned.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// What a worker says before its first answer: `ready` and the compiler's name.
+const READY: &str = "ready\t";
+
+/// Serves a parent process until stdin ends.
+pub fn serve(target: &Target, shaders: &[Shader]) -> Result<()> {
+    let compiler = Compiler::open(target)?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "{READY}{}", compiler.name())?;
+    out.flush()?;
+    for line in io::stdin().lock().lines() {
+        let at: usize = line?.parse().context("not a number")?;
+        let shader = shaders.get(at).context("no such shader")?;
+        let outcome = match compiler.compile(shader) {
+            Ok(Some(statistics)) => Outcome::Compiled(statistics),
+            Ok(None) => Outcome::NotApplicable,
+            Err(error) => Outcome::Failed(format!("{error:#}")),
+        };
+        writeln!(out, "{outcome}")?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+struct Worker {
+    child: Child,
+    requests: ChildStdin,
+    answers: Receiver<String>,
+    name: String,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Worker {
+    fn start(command: &mut Command) -> Result<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().context("cannot start a worker")?;
+        let requests = child.stdin.take().context("no stdin")?;
+        let stdout = child.stdout.take().context("no stdout")?;
+        let (sender, answers) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut worker = Worker {
+            child,
+            requests,
+            answers,
+            name: String::new(),
+        };
+        let first = worker.answers.recv_timeout(LIMIT);
+        let first = first.ok().context("the compiler cannot be opened")?;
+        let name = first.strip_prefix(READY);
+        worker.name = name
+            .with_context(|| format!("a worker said {first:?}"))?
+            .to_owned();
+        Ok(worker)
+    }
+
+    /// None if the process ended or did not answer; it is of no use then.
+    fn compile(&mut self, at: usize) -> Result<Option<Outcome>> {
+        if writeln!(self.requests, "{at}").is_err() {
+            return Ok(None);
+        }
+        match self.answers.recv_timeout(LIMIT) {
+            Ok(line) => line.parse().map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn end(mut self) -> String {
+        match self.answers.recv_timeout(Duration::from_secs(1)) {
+            Err(RecvTimeoutError::Timeout) => return format!("no answer in {} s", LIMIT.as_secs()),
+            Ok(_) | Err(RecvTimeoutError::Disconnected) => {}
+        }
+        self.child
+            .wait()
+            .map_or_else(|e| e.to_string(), |status| status.to_string())
+    }
+}
+
+/// Compiles all shaders on all cores. Returns the compiler's name and the outcomes, in order.
+pub fn compile_all(
+    target: &Target,
+    dir: &Path,
+    shaders: &[(usize, Shader)],
+) -> Result<(String, Vec<Outcome>)> {
+    let next = AtomicUsize::new(0);
+    let outcomes = Mutex::new(vec![Outcome::NotApplicable; shaders.len()]);
+    let name = Mutex::new(String::new());
+    let (start, said) = (Instant::now(), Mutex::new(Instant::now()));
+    let run = || -> Result<()> {
+        let mut worker = None;
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some((number, _)) = shaders.get(at) else {
+                return Ok(());
+            };
+            let mut open = match worker.take() {
+                Some(open) => open,
+                None => Worker::start(&mut target.command(dir)?)?,
+            };
+            let outcome = match open.compile(*number)? {
+                Some(outcome) => {
+                    lock(&name).clone_from(&open.name);
+                    worker = Some(open);
+                    outcome
+                }
+                None => Outcome::Crashed(open.end()),
+            };
+            lock(&outcomes)[at] = outcome;
+            let mut said = lock(&said);
+            if said.elapsed() > Duration::from_secs(10) {
+                *said = Instant::now();
+                let seconds = start.elapsed().as_secs();
+                eprintln!("  {target}: {} of {} in {seconds} s", at + 1, shaders.len());
+            }
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
+        let mut results = workers.into_iter().map(|worker| match worker.join() {
+            Ok(result) => result,
+            Err(_) => bail!("a thread panicked"),
+        });
+        results.try_for_each(|result| result)
+    })?;
+    let take = PoisonError::into_inner;
+    Ok((
+        name.into_inner().unwrap_or_else(take),
+        outcomes
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner),
+    ))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
