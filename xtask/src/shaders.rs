@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{bail, ensure, Context, Result};
 use clap::ValueEnum;
 
-use crate::{apt, fork, run, vulkan};
+use crate::{apt, run, vulkan};
 
 pub const HELP: &str = "\
 Compile every linked shader for GPUs that need not be present, and report registers, spills and waves.
@@ -53,19 +53,8 @@ pub struct Args {
 
 pub fn main(args: Args) -> Result<bool> {
     let root = crate::root()?;
-    fork::materialise_all(false)?;
     let dir = root.join("target/wgsl");
-    let mut dump = run::cargo();
-    dump.args([
-        "run",
-        "--quiet",
-        "-p",
-        "candle-webgpu-tests",
-        "--bin",
-        "wgsl-dump",
-        "--",
-    ]);
-    if !run::status(dump.arg(&dir))?.success() {
+    if !crate::wgsl(&[dir.display().to_string()])? {
         return Ok(false);
     }
     let mut cargo = run::cargo();

@@ -105,6 +105,14 @@ impl Worker {
     }
 }
 
+/// What the threads of [`compile_all`] have done.
+struct Progress {
+    compiler: String,
+    outcomes: Vec<Outcome>,
+    /// When progress was last printed.
+    said: Instant,
+}
+
 /// Compiles all shaders on all cores. Returns the compiler's name and the outcomes, in order.
 pub fn compile_all(
     target: &Target,
@@ -112,32 +120,35 @@ pub fn compile_all(
     shaders: &[(usize, Shader)],
 ) -> Result<(String, Vec<Outcome>)> {
     let next = AtomicUsize::new(0);
-    let outcomes = Mutex::new(vec![Outcome::NotApplicable; shaders.len()]);
-    let name = Mutex::new(String::new());
-    let (start, said) = (Instant::now(), Mutex::new(Instant::now()));
+    let start = Instant::now();
+    let progress = Mutex::new(Progress {
+        compiler: String::new(),
+        outcomes: vec![Outcome::NotApplicable; shaders.len()],
+        said: start,
+    });
     let run = || -> Result<()> {
-        let mut worker = None;
+        let mut idle = None;
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some((number, _)) = shaders.get(at) else {
                 return Ok(());
             };
-            let mut open = match worker.take() {
-                Some(open) => open,
+            let mut worker = match idle.take() {
+                Some(worker) => worker,
                 None => Worker::start(&mut target.command(dir)?)?,
             };
-            let outcome = match open.compile(*number)? {
+            let answer = worker.compile(*number)?;
+            let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+            progress.compiler.clone_from(&worker.name);
+            progress.outcomes[at] = match answer {
                 Some(outcome) => {
-                    lock(&name).clone_from(&open.name);
-                    worker = Some(open);
+                    idle = Some(worker);
                     outcome
                 }
-                None => Outcome::Crashed(open.end()),
+                None => Outcome::Crashed(worker.end()),
             };
-            lock(&outcomes)[at] = outcome;
-            let mut said = lock(&said);
-            if said.elapsed() > Duration::from_secs(10) {
-                *said = Instant::now();
+            if progress.said.elapsed() > Duration::from_secs(10) {
+                progress.said = Instant::now();
                 let seconds = start.elapsed().as_secs();
                 eprintln!("  {target}: {} of {} in {seconds} s", at + 1, shaders.len());
             }
@@ -152,15 +163,8 @@ pub fn compile_all(
         });
         results.try_for_each(|result| result)
     })?;
-    let take = PoisonError::into_inner;
-    Ok((
-        name.into_inner().unwrap_or_else(take),
-        outcomes
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner),
-    ))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    let done = progress
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    Ok((done.compiler, done.outcomes))
 }
