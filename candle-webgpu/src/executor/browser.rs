@@ -1,5 +1,5 @@
 //! Workarounds for browsers: adapter facts that wgpu 30 does not provide (the name, and subgroups, which it cannot request:
-//! gfx-rs/wgpu#10146), and Firefox's slow polling.
+//! gfx-rs/wgpu#10146), and browsers' slow polling.
 
 use js_sys::futures::{spawn_local, JsFuture};
 use js_sys::{Array, Promise};
@@ -35,38 +35,45 @@ export function with_subgroups(request) {
     }
 }
 
-export function polls_slowly() {
-    return globalThis.navigator?.userAgent?.includes("Firefox/") ?? false;
-}
+// A timer cannot wait for less than 4 ms (HTML clamps nested timers), so short waits send messages to this page itself. At most one message
+// is on its way: more of them would delay the browser's reply.
+const messages = new MessageChannel();
+let waiting = [];
+messages.port1.onmessage = () => {
+    const done = waiting;
+    waiting = [];
+    for (const wake of done) wake();
+};
+const turn = () => new Promise((wake) => {
+    if (waiting.push(wake) === 1) messages.port2.postMessage(null);
+});
 
-export function sleep(ms) {
-    return new Promise((done) => setTimeout(done, ms));
+export async function sleep(ms) {
+    if (ms >= 4) return new Promise((done) => setTimeout(done, ms));
+    const end = performance.now() + ms;
+    while (performance.now() < end) await turn();
 }
 "#)]
 extern "C" {
     fn adapter_facts() -> Promise;
     fn with_subgroups(request: &mut dyn FnMut());
-    fn polls_slowly() -> bool;
-    fn sleep(ms: u32) -> Promise;
+    fn sleep(ms: f64) -> Promise;
 }
 
-/// Milliseconds between two empty submits, and the maximum number of submits. Longer work can wait for the browser's own polling.
-const INTERVAL: u32 = 2;
-const SUBMITS: u32 = 500;
+/// Milliseconds until the first empty submit. Each further interval is longer, so that the delay stays in proportion to the work.
+const FIRST: f64 = 0.1;
+const GROWTH: f64 = 1.03;
+const LONGEST: f64 = 50.;
 
-/// Makes empty submits until `ready`. Firefox (159) checks for finished work after each submit, and otherwise only ten times a second (bug
-/// 1870699), so that each token would take 100 ms.
+/// Makes empty submits until `ready`. Browsers look for finished work after each submit, but otherwise rarely: Chromium 156 every 2.6 ms, and
+/// Firefox 159 ten times a second (bug 1870699).
 pub(crate) fn poll_by_submits(queue: &wgpu::Queue, ready: &Ready) {
-    if !polls_slowly() {
-        return;
-    }
     let (queue, ready) = (queue.clone(), ready.clone());
     spawn_local(async move {
-        for _ in 0..SUBMITS {
-            if JsFuture::from(sleep(INTERVAL)).await.is_err() || ready.result().is_some() {
-                return;
-            }
+        let mut interval = FIRST;
+        while JsFuture::from(sleep(interval)).await.is_ok() && ready.result().is_none() {
             crate::executor::submit::submit_nothing(&queue);
+            interval = (interval * GROWTH).min(LONGEST);
         }
     });
 }

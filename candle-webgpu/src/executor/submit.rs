@@ -43,7 +43,7 @@ pub(crate) struct Submitter {
     pub uploaded: u64,
 }
 
-/// An empty submit, after which Firefox checks for finished work.
+/// An empty submit, after which browsers look for finished work.
 #[cfg(target_arch = "wasm32")]
 pub(crate) fn submit_nothing(queue: &wgpu::Queue) {
     queue.submit([]);
