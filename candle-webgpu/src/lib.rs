@@ -30,8 +30,8 @@ pub use debug::profile::{chrome_trace, Timing};
 pub use device::adapter::{adapters, adapters_async, AdapterReport};
 pub use device::env::{
     EnvVar, ADAPTER_VAR, BINDING_VAR, CACHE_VAR, CHECKED_VAR, CHECK_NAN_VAR, CPU_FALLBACK_VAR,
-    DENY_VAR, DISABLE_VAR, ENABLE_VAR, ENV, EXECUTOR_VAR, LOG_VAR, MEMORY_VAR, REWRITE_VAR,
-    TIMEOUT_VAR, VERIFY_VAR,
+    DENY_VAR, DISABLE_VAR, ENABLE_VAR, ENV, EXECUTOR_VAR, LIMITS_VAR, LOG_VAR, MEMORY_VAR,
+    REWRITE_VAR, TIMEOUT_VAR, VERIFY_VAR,
 };
 #[doc(hidden)]
 pub use device::inject_fault;

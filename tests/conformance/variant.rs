@@ -15,6 +15,9 @@ pub struct Variant {
     pub keeps: fn(&str) -> bool,
 }
 
+/// On a software adapter, the kernels for GPUs.
+const AS_GPU: (&str, &str) = (candle_webgpu::DISABLE_VAR, "software");
+
 /// The rule that records some of those kernels is off on software adapters.
 const RMS_NORM_MATMUL: (&str, &str) = (candle_webgpu::REWRITE_VAR, "+rms_norm_matmul");
 
@@ -24,13 +27,14 @@ const VARIANTS: &[Variant] = &[
     Variant { name: "checked",  set: &[("CANDLE_WEBGPU_CHECKED", "1")],                                keeps: one_dtype_per_packing },
     // Kernels that need an optional feature are off, so that the portable ones are tested.
     Variant { name: "portable", set: &[("CANDLE_WEBGPU_DISABLE", "cooperative-matrix,f16,subgroups,immediates,software")], keeps: uses_optional_kernels },
-    // On a software adapter, the kernels for GPUs.
-    Variant { name: "as-gpu",  set: &[("CANDLE_WEBGPU_DISABLE", "software")],                          keeps: uses_optional_kernels },
+    Variant { name: "as-gpu",   set: &[AS_GPU],                                                        keeps: uses_optional_kernels },
     // Packed integer dot products, which are off on software adapters, and the same kernels without subgroups.
     Variant { name: "dot4",     set: &[("CANDLE_WEBGPU_ENABLE", "dot4"), RMS_NORM_MATMUL], keeps: is_quantized },
     Variant { name: "portable-dot4", set: &[("CANDLE_WEBGPU_ENABLE", "dot4"), ("CANDLE_WEBGPU_DISABLE", "subgroups"), RMS_NORM_MATMUL], keeps: is_one_format },
     // Most tensors of the suite are split, except tiny ones.
     Variant { name: "split",    set: &[(candle_webgpu::BINDING_VAR, "65536")],                         keeps: can_be_split },
+    // The smallest limits that WebGPU allows: 8 storage buffers, 16 KiB of workgroup memory, 256 invocations, bindings of 128 MiB.
+    Variant { name: "limits",   set: &[(candle_webgpu::LIMITS_VAR, "default"), AS_GPU],                keeps: has_room_to_lose },
     // The executor of browsers: the caller rewrites, encodes and submits.
     Variant { name: "inline",   set: &[("CANDLE_WEBGPU_EXECUTOR", "inline")],                          keeps: one_dtype_per_packing },
 ];
@@ -64,6 +68,25 @@ fn can_be_split(case: &str) -> bool {
     let head = case.starts_with("attention/") && heads.iter().any(|part| case.contains(part));
     let groups = ["quant/q3k/", "quant/q6k/", "quant/q8k/"];
     !(plane || head || experts || groups.iter().any(|f| case.starts_with(f)))
+}
+
+/// Kernels with workgroup memory or many buffers, except cases that need a buffer of more than 256 MiB.
+fn has_room_to_lose(case: &str) -> bool {
+    const GROUPS: [&str; 10] = [
+        "attention/",
+        "cat/",
+        "conv",
+        "copy/",
+        "grid/",
+        "large/",
+        "matmul/",
+        "nn/",
+        "rewrite/",
+        "sort/",
+    ];
+    let fits = !["large/cat", "large/quantized"].contains(&case);
+    let affected = GROUPS.iter().any(|group| case.starts_with(group)) || is_one_format(case);
+    affected && fits && one_dtype_per_packing(case)
 }
 
 /// Matmuls of few rows, which use integer dot products where those are fast.

@@ -50,6 +50,7 @@ variables! {
     CPU_FALLBACK_VAR "CANDLE_WEBGPU_CPU_FALLBACK", "`0` or `1`",                              "`0`",                          "Custom ops without a `webgpu_fwd` run their `cpu_fwd` on copies of the data.";
     LOG_VAR          "CANDLE_WEBGPU_LOG",          "`ops`",                                   "empty",                        "Names each op on stderr as it is encoded.";
     BINDING_VAR      "CANDLE_WEBGPU_MAX_BINDING",  "a number of bytes from 32768 on",         "the adapter's limit",          "How much of a tensor one binding shows. Ops on larger tensors are split (for tests).";
+    LIMITS_VAR       "CANDLE_WEBGPU_LIMITS",       "`adapter` or `default`",                  "`adapter`",                    "The limits to ask for: all that the adapter has, or WebGPU's defaults, which every adapter has (for tests).";
 }
 
 pub(crate) struct Settings {
@@ -66,6 +67,8 @@ pub(crate) struct Settings {
     pub cache: Option<PathBuf>,
     /// Bytes of [`BINDING_VAR`].
     pub binding: Option<u64>,
+    /// WebGPU's default limits instead of the adapter's.
+    pub default_limits: bool,
 }
 
 impl Settings {
@@ -89,6 +92,8 @@ impl Settings {
             checked: parsed(CHECKED_VAR, switch)?.unwrap_or(false),
             cache: cache_folder(),
             binding: parsed(BINDING_VAR, binding)?,
+            default_limits: parsed(LIMITS_VAR, |text| either(text, "adapter", "default"))?
+                .unwrap_or(false),
         })
     }
 }

@@ -116,11 +116,16 @@ impl Device {
         } else {
             wgpu::ExperimentalFeatures::disabled()
         };
+        let settings = Settings::from_env(report.features.contains(&SOFTWARE))?;
+        let limits = match settings.default_limits {
+            true => wgpu::Limits::default(),
+            false => adapter.limits(),
+        };
         let request = || {
             adapter.request_device(&wgpu::DeviceDescriptor {
                 label: Some("candle"),
                 required_features: features,
-                required_limits: adapter.limits(),
+                required_limits: limits.clone(),
                 experimental_features: experimental,
                 memory_hints: wgpu::MemoryHints::Performance,
                 trace: wgpu::Trace::Off,
@@ -140,7 +145,6 @@ impl Device {
             adapter: report.name.clone(),
             message,
         };
-        let settings = Settings::from_env(report.features.contains(&SOFTWARE))?;
         let software = has(SOFTWARE);
         let rules = RuleSet::parse(REWRITE_VAR, rules, software)?;
         let request = request.ok_or_else(|| failed("the browser has no WebGPU".into()))?;

@@ -28,7 +28,8 @@ Run the tests: all parts, or those named.
   conformance  every op, dtype and layout against the CPU, with all fusion rules, and where rules fired also with none and with
                each one alone; errors; limits and faults; docs/SUPPORT.md
   variants     the affected part of the conformance suite with checked shaders, portable kernels, a GPU's kernels on a
-               software adapter, integer dot products, and the inline executor; ops split to binding ranges of 64 KiB
+               software adapter, integer dot products, and the inline executor; WebGPU's default limits; ops split to binding
+               ranges of 64 KiB
   fuzz         a fixed set of random expression graphs against the CPU, with rules as above; the libFuzzer seeds
   models       models of candle-transformers, dense and quantized, against the CPU; their dispatches; the examples on
                real models

@@ -38,12 +38,13 @@ const UNIT: [&str; 2] = ["candle-webgpu", "candle-examples"];
 const UPSTREAM: [&str; 2] = ["candle-core", "candle-nn"];
 
 /// tests/conformance/variant.rs describes them and selects their cases. Those with their own shaders run first.
-const VARIANTS: [&str; 7] = [
+const VARIANTS: [&str; 8] = [
     "checked",
     "portable",
     "as-gpu",
     "dot4",
     "portable-dot4",
+    "limits",
     "split",
     "inline",
 ];
