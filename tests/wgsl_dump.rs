@@ -1,4 +1,4 @@
-//! Writes every linked shader to a folder, one file each, and validates it: `wgsl-dump [DIR] [--target naga|tint] [--spirv]`.
+//! Writes every linked shader to a folder, one file each, and validates it: `wgsl-dump [DIR] [--target naga|tint] [--spirv] [--no-validate]`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,10 +7,10 @@ use anyhow::{bail, Context, Result};
 use candle_webgpu::kernel::catalogue;
 use candle_webgpu::shader::{link, Specialization, Target};
 
-const HELP: &str = "wgsl-dump [DIR] [--target naga|tint] [--spirv]
+const HELP: &str = "wgsl-dump [DIR] [--target naga|tint] [--spirv] [--no-validate]
 
 Writes every linked shader to DIR (target/wgsl) for one reader, naga unless told otherwise: the browser's compiler,
-Tint, requires headers that naga refuses. What naga reads is validated.
+Tint, requires headers that naga refuses. What naga reads is validated, unless --no-validate is given.
 
 shaders.tsv beside them lists name, kernel, override constants, bytes of workgroup memory and features of each, for
 shader-compilers.
@@ -22,12 +22,14 @@ struct Options {
     dir: PathBuf,
     target: Target,
     spirv: bool,
+    validate: bool,
 }
 
 fn options() -> Result<Option<Options>> {
     let mut dir = None;
     let mut target = Target::Naga;
     let mut spirv = false;
+    let mut validate = true;
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
@@ -40,6 +42,7 @@ fn options() -> Result<Option<Options>> {
                 }
             }
             "--spirv" => spirv = true,
+            "--no-validate" => validate = false,
             flag if flag.starts_with('-') => bail!("unknown option {flag}"),
             path if dir.is_none() => dir = Some(PathBuf::from(path)),
             more => bail!("one folder, not {more} too"),
@@ -49,6 +52,7 @@ fn options() -> Result<Option<Options>> {
         dir: dir.unwrap_or_else(|| "target/wgsl".into()),
         target,
         spirv,
+        validate,
     }))
 }
 
@@ -118,10 +122,13 @@ fn row(spec: &Specialization) -> String {
 }
 
 fn run() -> Result<bool> {
-    let Some(Options { dir, target, spirv }) = options()? else {
+    let Some(options) = options()? else {
         println!("{HELP}");
         return Ok(true);
     };
+    let Options {
+        dir, target, spirv, ..
+    } = options;
     std::fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
     let (mut written, mut wrong) = (0, 0);
     let mut hashes = Vec::new();
@@ -135,9 +142,11 @@ fn run() -> Result<bool> {
         written += 1;
         index += &row(&spec);
         if target == Target::Naga {
-            if let Err(e) = validate(&text) {
-                wrong += 1;
-                eprintln!("{name}: {e}");
+            if options.validate {
+                if let Err(e) = validate(&text) {
+                    wrong += 1;
+                    eprintln!("{name}: {e}");
+                }
             }
             if spirv {
                 let hash = spirv_hash(&spec, &text).with_context(|| name.clone())?;
@@ -150,7 +159,11 @@ fn run() -> Result<bool> {
         hashes.sort();
         std::fs::write(dir.join("spirv.txt"), hashes.concat())?;
     }
-    println!("{written} shaders in {}, {wrong} invalid", dir.display());
+    let invalid = match options.validate && target == Target::Naga {
+        true => format!(", {wrong} invalid"),
+        false => String::new(),
+    };
+    println!("{written} shaders in {}{invalid}", dir.display());
     Ok(wrong == 0)
 }
 

@@ -6,10 +6,12 @@ mod docs;
 mod fork;
 mod fuzz;
 mod llama;
+mod platforms;
 mod run;
 mod shaders;
 mod test;
 mod tidy;
+mod toolchain;
 mod vulkan;
 mod web;
 
@@ -46,6 +48,9 @@ enum Command {
     /// Run a LLaMA model on the WebGPU device: cargo xtask llama "Once upon a time"
     #[command(long_about = llama::HELP)]
     Llama(llama::Args),
+    /// Check the Rust for macOS, Windows, Android and Linux on ARM
+    #[command(long_about = platforms::HELP)]
+    Platforms(platforms::Args),
     /// Compile the shaders for GPUs that need not be present: AMD's, and DX12's and Metal's languages
     #[command(long_about = shaders::HELP)]
     Shaders(shaders::Args),
@@ -74,6 +79,7 @@ fn main() {
         Command::Fork(args) => fork::main(args),
         Command::Fuzz(args) => fuzz::main(args),
         Command::Llama(args) => llama::main(args),
+        Command::Platforms(args) => platforms::main(args),
         Command::Shaders(args) => shaders::main(args),
         Command::Test(args) => test::main(args),
         Command::Tidy(args) => tidy::main(args),

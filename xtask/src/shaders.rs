@@ -21,6 +21,8 @@ Compile every linked shader for GPUs that need not be present, and report regist
   dxc   Microsoft's compiler for DX12, on the HLSL; its library is taken from a package of PyPI (67 MB, once)
   radv  AMD's compiler (ACO) on Mesa's null device: real pipelines and their statistics, without a GPU
 
+DXC and RADV need Linux on x86_64; elsewhere naga alone is the default.
+
 Compilers run in processes of their own; a crash counts as a fault of its shader. A hot kernel (gemv, gemm, flash, norms, softmax)
 that spills registers or runs at fewer than four waves a SIMD is a fault. Known faults are listed with reasons in
 tests/compilers/src/known.rs. docs/compilers.md has the results.";
@@ -34,7 +36,7 @@ enum Compiler {
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// A compiler; may be repeated [default: all]
+    /// A compiler; may be repeated [default: all that the system can run]
     #[arg(long = "compiler", value_enum)]
     compilers: Vec<Compiler>,
     /// Compile all shaders, not a sample of each kernel
@@ -54,16 +56,17 @@ pub struct Args {
 pub fn main(args: Args) -> Result<bool> {
     let root = crate::root()?;
     let dir = root.join("target/wgsl");
-    if !crate::wgsl(&[dir.display().to_string()])? {
+    // Each compiler validates what it compiles.
+    if !crate::wgsl(&[dir.display().to_string(), "--no-validate".to_owned()])? {
         return Ok(false);
     }
     let mut cargo = run::cargo();
     cargo.args(["run", "--quiet", "-p", "candle-webgpu-compilers", "--"]);
     cargo.arg(&dir).args(args.all.then_some("--all"));
-    let all = Compiler::value_variants();
-    let compilers = match args.compilers.is_empty() {
-        true => all,
-        false => &args.compilers,
+    let compilers = match (args.compilers.is_empty(), LINUX) {
+        (true, true) => Compiler::value_variants(),
+        (true, false) => &[Compiler::Naga],
+        (false, _) => &args.compilers,
     };
     for compiler in compilers {
         match compiler {
@@ -74,7 +77,9 @@ pub fn main(args: Args) -> Result<bool> {
                 cargo.args(["--compiler", "dxc", "--dxc"]).arg(dxc(&root)?);
             }
             Compiler::Radv => {
-                vulkan::ensure()?;
+                if args.mesa.is_none() {
+                    radv()?;
+                }
                 cargo.args(["--compiler", "radv"]);
             }
         }
@@ -88,6 +93,29 @@ pub fn main(args: Args) -> Result<bool> {
     Ok(run::status(cargo.args(&args.rest))?.success())
 }
 
+/// The system for which there are DXC's library and Mesa's driver.
+const LINUX: bool = cfg!(all(target_os = "linux", target_arch = "x86_64"));
+
+/// Installs AMD's driver, and the loader, if they are missing.
+fn radv() -> Result<()> {
+    vulkan::ensure()?;
+    let manifests = Path::new("/usr/share/vulkan/icd.d").read_dir();
+    let mut names = manifests
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name());
+    if !names.any(|name| name.to_string_lossy().starts_with("radeon_icd")) {
+        let reason = "Installing Mesa's driver for AMD's GPUs, which compiles without one";
+        let done = apt::install(&["mesa-vulkan-drivers"], reason)?;
+        ensure!(
+            done,
+            "AMD's compiler is in mesa-vulkan-drivers: install it, or choose other compilers by --compiler"
+        );
+    }
+    Ok(())
+}
+
 /// A package of PyPI whose source archive contains DXC's library for Linux, and the folder with the libraries.
 const DXC_PACKAGE: &str = "compushady==0.17.5";
 const DXC_FOLDER: &str = "compushady-0.17.5/compushady/backends";
@@ -96,7 +124,7 @@ const DXC_LIBRARY: &str = "libdxcompiler_x86_64.so.3.7";
 /// DXC's library, in target/compilers.
 fn dxc(root: &Path) -> Result<PathBuf> {
     ensure!(
-        cfg!(all(target_os = "linux", target_arch = "x86_64")),
+        LINUX,
         "DXC is taken from a package for Linux on x86_64; choose other compilers by --compiler"
     );
     let folder = root.join("target/compilers");
@@ -126,7 +154,7 @@ fn dxc(root: &Path) -> Result<PathBuf> {
         "--dest",
     ]);
     if !run::status(pip.arg(&folder).arg(DXC_PACKAGE))?.success() {
-        bail!("pip could not download {DXC_PACKAGE}");
+        bail!("pip could not download {DXC_PACKAGE}. Without internet, choose other compilers by --compiler");
     }
     let archive = folder.join("compushady-0.17.5.tar.gz");
     let mut tar = Command::new("tar");

@@ -13,6 +13,11 @@ use crate::translate::Translated;
 /// Bytes of workgroup memory that DX12 has. candle-webgpu asks for no more than an adapter reports.
 const DX12_SHARED: u32 = 32 << 10;
 
+/// The sides of a cooperative matrix of AMD's.
+const RDNA_SIDE: u32 = 16;
+/// Invocations of the subgroups that RADV prefers.
+const RADV_LANES: u32 = 64;
+
 /// A compiler and its target, by its name on the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Target {
@@ -50,6 +55,20 @@ impl fmt::Display for Target {
     }
 }
 
+impl Target {
+    /// Whether a shader is for such a target. Not every GPU of those that may run it can: drivers tell.
+    pub fn suits(&self, shader: &Shader) -> bool {
+        match self {
+            Target::Naga => true,
+            Target::Dxc { .. } => shader.cooperative.is_none() && shader.shared <= DX12_SHARED,
+            // RADV compiles workgroups of 128, which all kernels with cooperative matrices have, for subgroups of 64 unless told otherwise.
+            Target::Radv { subgroup, .. } => shader
+                .cooperative
+                .is_none_or(|m| m.side == RDNA_SIDE && m.lanes == subgroup.unwrap_or(RADV_LANES)),
+        }
+    }
+}
+
 /// What a compiler reports of a shader's code, for example `VGPRs`.
 pub type Statistics = Vec<(String, u64)>;
 
@@ -77,7 +96,7 @@ impl Compiler {
         }
     }
 
-    /// Compiles a shader. None if the target cannot run it.
+    /// Compiles a shader that suits the target. None if it cannot run it.
     pub fn compile(&self, shader: &Shader) -> Result<Option<Statistics>> {
         match self {
             Compiler::Naga => {
@@ -85,7 +104,7 @@ impl Compiler {
                 let words = translated.spirv()?.len() as u64;
                 let mut statistics = vec![("SPIR-V words".to_owned(), words)];
                 // Neither HLSL nor MSL of naga has cooperative matrices for all GPUs.
-                if !shader.cooperative {
+                if shader.cooperative.is_none() {
                     let texts = [
                         ("HLSL bytes", translated.hlsl()?),
                         ("MSL bytes", translated.msl()?),
@@ -95,11 +114,10 @@ impl Compiler {
                 }
                 Ok(Some(statistics))
             }
-            Compiler::Dxc(_) if shader.cooperative || shader.shared > DX12_SHARED => Ok(None),
             Compiler::Dxc(dxc) => dxc
                 .compile(&Translated::new(shader, false)?.hlsl()?)
                 .map(Some),
-            Compiler::Radv(radv) if shader.cooperative && !radv.cooperative => Ok(None),
+            Compiler::Radv(radv) if !radv.has(shader) => Ok(None),
             Compiler::Radv(radv) => radv.compile(&Translated::new(shader, true)?, shader.subgroups),
         }
     }

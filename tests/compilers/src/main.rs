@@ -12,7 +12,7 @@ mod worker;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 
 use compiler::Target;
@@ -64,6 +64,9 @@ struct Args {
     /// Write the tables between the markers of this file
     #[arg(long)]
     write: Option<PathBuf>,
+    /// Print a line for each shader, as test programs do, and no tables
+    #[arg(long)]
+    tests: bool,
     /// Serve a parent process
     #[arg(long, hide = true, value_enum)]
     worker: Option<Name>,
@@ -129,7 +132,7 @@ impl Target {
                 mesa,
             } => {
                 let driver = match mesa {
-                    None => PathBuf::from("/usr/share/vulkan/icd.d/radeon_icd.x86_64.json"),
+                    None => system_radv()?,
                     Some(root) => {
                         let libraries = root.join("usr/lib/x86_64-linux-gnu");
                         // A newer Mesa needs the newer libc beside it.
@@ -138,12 +141,6 @@ impl Target {
                         root.join("radv.json")
                     }
                 };
-                if !driver.exists() {
-                    bail!(
-                        "{} is missing: install mesa-vulkan-drivers",
-                        driver.display()
-                    );
-                }
                 command.arg(dir).args(["--worker", "radv"]);
                 let size = subgroup.map(|size| size.to_string());
                 command.args(size.iter().flat_map(|size| ["--subgroups", size]));
@@ -158,6 +155,16 @@ impl Target {
         }
         Ok(command)
     }
+}
+
+/// RADV's manifest.
+fn system_radv() -> Result<PathBuf> {
+    let names = ["radeon_icd.x86_64.json", "radeon_icd.json"];
+    let mut paths = names
+        .map(|name| Path::new("/usr/share/vulkan/icd.d").join(name))
+        .into_iter();
+    let found = paths.find(|path| path.exists());
+    found.context("the system has no RADV: install mesa-vulkan-drivers")
 }
 
 fn run() -> Result<bool> {
@@ -178,10 +185,7 @@ fn run() -> Result<bool> {
     }
     let chosen = shaders.into_iter().enumerate();
     let chosen = chosen.filter(|(_, shader)| shader.name.contains(&args.filter));
-    let chosen = match args.all {
-        true => chosen.collect(),
-        false => shader::sample(chosen, args.sample as usize),
-    };
+    let chosen: Vec<_> = chosen.collect();
     let mut runs = Vec::new();
     for target in args.targets()? {
         let with_subgroups = matches!(
@@ -191,11 +195,14 @@ fn run() -> Result<bool> {
                 ..
             }
         );
-        let chosen: Vec<_> = chosen
+        let chosen = chosen
             .iter()
             .filter(|(_, shader)| shader.subgroups || !with_subgroups)
-            .cloned()
-            .collect();
+            .cloned();
+        let chosen = match args.all {
+            true => chosen.collect(),
+            false => shader::sample(chosen, args.sample as usize, |shader| target.suits(shader)),
+        };
         let (compiler, outcomes) =
             worker::compile_all(&target, &args.dir, &chosen).with_context(|| target.to_string())?;
         let shaders = chosen.into_iter().map(|(_, shader)| shader);
@@ -205,25 +212,32 @@ fn run() -> Result<bool> {
             outcomes: shaders.zip(outcomes).collect(),
         });
     }
+    let mut verdict = report::judge(&runs, KNOWN);
+    // A small sample need not meet a known fault.
+    if !(args.filter.is_empty() && (args.all || args.sample >= SAMPLE)) {
+        verdict.stale.clear();
+    }
+    if args.tests {
+        print!("{}", verdict.tests());
+        return Ok(verdict.wrong() == 0);
+    }
     let tables = report::tables(&runs);
     println!("{tables}");
     if let Some(page) = &args.write {
         report::write(page, &tables)?;
     }
-    let verdict = report::judge(&runs, KNOWN);
-    // A small sample need not meet a known fault.
-    let whole = args.filter.is_empty() && (args.all || args.sample >= SAMPLE);
-    let stale = verdict.stale.iter().filter(|_| whole);
-    let wrong: Vec<&String> = verdict.faults.iter().chain(stale).collect();
-    wrong.iter().for_each(|line| println!("{line}"));
-    for (at, count) in verdict.known {
+    for (name, what) in &verdict.faults {
+        println!("{name}: {what}");
+    }
+    verdict.stale.iter().for_each(|line| println!("{line}"));
+    for (at, count) in &verdict.known {
         let Known {
             kernel, fault, why, ..
-        } = &KNOWN[at];
+        } = &KNOWN[*at];
         println!("known: {kernel}: {fault:?} of {count}: {why}");
     }
-    println!("{} faults", wrong.len());
-    Ok(wrong.is_empty())
+    println!("{} faults", verdict.wrong());
+    Ok(verdict.wrong() == 0)
 }
 
 fn main() -> ExitCode {

@@ -2,11 +2,13 @@
 //! pipelines and reports their registers, spills, workgroup memory and waves.
 
 use std::ffi::{c_char, CStr};
+use std::ops::RangeInclusive;
 
 use anyhow::{bail, Context, Result};
 use ash::{khr, vk};
 
 use crate::compiler::Statistics;
+use crate::shader::Shader;
 use crate::translate::Translated;
 
 const AMD: u32 = 0x1002;
@@ -16,9 +18,11 @@ const EMPTY: u64 = 12;
 pub struct Radv {
     pub name: String,
     /// Has cooperative matrices.
-    pub cooperative: bool,
+    cooperative: bool,
     /// Asked for in pipelines that use subgroups.
     subgroup: Option<u32>,
+    /// Sizes that subgroups may have.
+    subgroups: RangeInclusive<u32>,
     device: ash::Device,
     executables: khr::pipeline_executable_properties::Device,
     // The driver's library stays open as long as the device.
@@ -80,6 +84,10 @@ impl Radv {
         }
         // SAFETY: the chain is valid. All features of the GPU are turned on.
         unsafe { instance.get_physical_device_features2(gpu, &mut features) };
+        let mut sizes = vk::PhysicalDeviceSubgroupSizeControlProperties::default();
+        let mut asked = vk::PhysicalDeviceProperties2::default().push_next(&mut sizes);
+        // SAFETY: as above.
+        unsafe { instance.get_physical_device_properties2(gpu, &mut asked) };
         let queues = [vk::DeviceQueueCreateInfo::default().queue_priorities(&[1.0])];
         let info = vk::DeviceCreateInfo::default()
             .queue_create_infos(&queues)
@@ -91,11 +99,19 @@ impl Radv {
             name,
             cooperative,
             subgroup,
+            subgroups: sizes.min_subgroup_size..=sizes.max_subgroup_size,
             executables: khr::pipeline_executable_properties::Device::new(&instance, &device),
             device,
             _instance: instance,
             _entry: entry,
         })
+    }
+
+    /// Whether the GPU has the features of a shader, and subgroups of the size asked for.
+    pub fn has(&self, shader: &Shader) -> bool {
+        let cooperative = shader.cooperative.is_none() || self.cooperative;
+        let asked = self.subgroup.filter(|_| shader.subgroups);
+        cooperative && asked.is_none_or(|size| self.subgroups.contains(&size))
     }
 
     /// Makes a pipeline as wgpu does. None if its code is empty.

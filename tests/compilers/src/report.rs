@@ -58,16 +58,48 @@ fn fault(shader: &Shader, outcome: &Outcome) -> Option<(Fault, String)> {
 }
 
 pub struct Verdict {
-    /// Those that are not known.
-    pub faults: Vec<String>,
+    /// Shaders without faults, each with its target.
+    pub passed: Vec<String>,
+    /// Those with faults that are not known, and what is wrong.
+    pub faults: Vec<(String, String)>,
     /// How often each row of the list was met.
     pub known: BTreeMap<usize, usize>,
     /// Known ones that did not occur though their kernel was compiled.
     pub stale: Vec<String>,
 }
 
+impl Verdict {
+    pub fn wrong(&self) -> usize {
+        self.faults.len() + self.stale.len()
+    }
+
+    /// What a test program would print: a test for each shader and target.
+    pub fn tests(&self) -> String {
+        let known: usize = self.known.values().sum();
+        let mut out = format!("running {} tests\n", self.passed.len() + self.wrong());
+        for name in &self.passed {
+            let _ = writeln!(out, "test {name} ... ok");
+        }
+        for (name, what) in &self.faults {
+            let _ = writeln!(out, "{name}: {what}\ntest {name} ... FAILED");
+        }
+        for line in &self.stale {
+            let _ = writeln!(out, "test {line} ... FAILED");
+        }
+        let result = if self.wrong() == 0 { "ok" } else { "FAILED" };
+        let (passed, wrong) = (self.passed.len(), self.wrong());
+        let _ = writeln!(out, "known failures: {known}");
+        let _ = writeln!(
+            out,
+            "test result: {result}. {passed} passed; {wrong} failed"
+        );
+        out
+    }
+}
+
 pub fn judge(runs: &[Run], list: &[Known]) -> Verdict {
     let mut verdict = Verdict {
+        passed: Vec::new(),
         faults: Vec::new(),
         known: BTreeMap::new(),
         stale: Vec::new(),
@@ -75,7 +107,11 @@ pub fn judge(runs: &[Run], list: &[Known]) -> Verdict {
     for run in runs {
         let target = run.target.to_string();
         for (shader, outcome) in &run.outcomes {
+            let name = format!("{target}: {}", shader.name);
             let Some((fault, what)) = fault(shader, outcome) else {
+                if *outcome != Outcome::NotApplicable {
+                    verdict.passed.push(name);
+                }
                 continue;
             };
             let expected = list.iter().position(|known| {
@@ -85,10 +121,8 @@ pub fn judge(runs: &[Run], list: &[Known]) -> Verdict {
             if let Some(at) = expected {
                 *verdict.known.entry(at).or_default() += 1;
             } else {
-                let name = &shader.name;
-                verdict
-                    .faults
-                    .push(format!("{target}: {name}: {fault:?}: {what}"));
+                let what = format!("{fault:?}: {what}");
+                verdict.faults.push((name, what));
             }
         }
     }
@@ -169,6 +203,12 @@ pub fn tables(runs: &[Run]) -> String {
     let with_registers: Vec<&Run> = runs
         .iter()
         .filter(|run| matches!(run.target, Target::Radv { .. }))
+        // Without those whose GPU has no subgroups of the size asked for.
+        .filter(|run| {
+            run.outcomes
+                .iter()
+                .any(|(_, o)| matches!(o, Outcome::Compiled(_)))
+        })
         .collect();
     if with_registers.is_empty() {
         return out;
@@ -223,7 +263,7 @@ mod tests {
             constants: Vec::new(),
             shared: 0,
             subgroups: false,
-            cooperative: false,
+            cooperative: None,
             path: PathBuf::new(),
         };
         Run {
@@ -269,11 +309,15 @@ mod tests {
         ])];
         let verdict = judge(&runs, LIST);
         assert_eq!(verdict.known[&0], 1);
-        assert_eq!(
-            verdict.faults,
-            ["radv navi21: gemv_k.f32: FewWaves: 2 waves a SIMD"]
-        );
+        let fault = ("radv navi21: gemv_k.f32", "FewWaves: 2 waves a SIMD");
+        assert_eq!(verdict.faults, [(fault.0.into(), fault.1.into())]);
         assert!(verdict.stale.is_empty());
+        assert_eq!(
+            verdict.tests(),
+            "running 2 tests\ntest radv navi21: sort.f32 ... ok\n\
+             radv navi21: gemv_k.f32: FewWaves: 2 waves a SIMD\ntest radv navi21: gemv_k.f32 ... FAILED\n\
+             known failures: 1\ntest result: FAILED. 1 passed; 1 failed\n"
+        );
     }
 
     #[test]

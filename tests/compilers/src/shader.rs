@@ -5,6 +5,27 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+/// The cooperative matrices of a shader, which it has for one kind of adapter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Matrices {
+    /// M, N and K.
+    pub side: u32,
+    /// Invocations of a subgroup. With others, the kernel does nothing.
+    pub lanes: u32,
+}
+
+impl Matrices {
+    /// Those that the name of a specialization tells, for example `64x64.quads.16x64`: 16 x 16 with subgroups of 64. Without such a part,
+    /// 16 x 16 with subgroups of 32.
+    fn of(name: &str) -> Self {
+        let kinds = [("8x8", 8, 8), ("8x32", 8, 32), ("16x64", 16, 64)];
+        let mut parts = name.split('.');
+        let found = parts.find_map(|part| kinds.into_iter().find(|(of, ..)| *of == part));
+        let (_, side, lanes) = found.unwrap_or(("", 16, 32));
+        Matrices { side, lanes }
+    }
+}
+
 /// One specialization.
 #[derive(Debug, Clone)]
 pub struct Shader {
@@ -18,8 +39,7 @@ pub struct Shader {
     pub shared: u32,
     /// Uses subgroup operations.
     pub subgroups: bool,
-    /// Uses cooperative matrices.
-    pub cooperative: bool,
+    pub cooperative: Option<Matrices>,
     pub path: PathBuf,
 }
 
@@ -44,7 +64,7 @@ impl Shader {
             constants: constants.split(',').map(constant).collect::<Option<_>>()?,
             shared: shared.parse().ok()?,
             subgroups: features.contains("subgroups"),
-            cooperative: features.contains("cooperative"),
+            cooperative: features.contains("cooperative").then(|| Matrices::of(name)),
             path: dir.join(format!("{}.wgsl", name.replace(':', "-"))),
         })
     }
@@ -59,14 +79,21 @@ pub fn read(dir: &Path) -> Result<Vec<Shader>> {
     text.lines().map(parse).collect()
 }
 
-/// At most `most` shaders of each kernel, spread evenly over its list, with their numbers.
-pub fn sample(shaders: impl Iterator<Item = (usize, Shader)>, most: usize) -> Vec<(usize, Shader)> {
+/// At most `most` shaders of each kernel, spread evenly over those that `suits` accepts, if there are any, with their numbers.
+pub fn sample(
+    shaders: impl Iterator<Item = (usize, Shader)>,
+    most: usize,
+    suits: impl Fn(&Shader) -> bool,
+) -> Vec<(usize, Shader)> {
     let mut kernels = BTreeMap::<String, Vec<_>>::new();
     for (number, shader) in shaders {
         let kernel = kernels.entry(shader.kernel.clone()).or_default();
         kernel.push((number, shader));
     }
-    let spread = |all: Vec<(usize, Shader)>| {
+    let spread = |mut all: Vec<(usize, Shader)>| {
+        if all.iter().any(|(_, shader)| suits(shader)) {
+            all.retain(|(_, shader)| suits(shader));
+        }
         let (len, count) = (all.len(), all.len().min(most));
         (0..count).map(move |i| all[i * len / count].clone())
     };
@@ -82,8 +109,19 @@ mod tests {
         let line = "gemv_k.sub32.1x2\tgemv_k.sub32\tWORKGROUP=32,SPAN=32\t512\tsubgroups";
         let shader = Shader::parse(Path::new("dir"), line).expect("a shader");
         assert_eq!(shader.constants[1], ("SPAN".to_owned(), 32.0));
-        assert!(shader.subgroups && !shader.cooperative);
+        assert!(shader.subgroups && shader.cooperative.is_none());
         assert!(Shader::parse(Path::new("dir"), "gemv_k\tgemv_k").is_none());
+    }
+
+    #[test]
+    fn names_tell_matrices() {
+        let of = |name| {
+            let Matrices { side, lanes } = Matrices::of(name);
+            (side, lanes)
+        };
+        assert_eq!(of("gemm_coop.64x64.quads.16x64.f16:raw"), (16, 64));
+        assert_eq!(of("gemm_coop.128x128.f16:raw"), (16, 32));
+        assert_eq!(of("conv_coop.64x64.steps.8x8.f16:raw"), (8, 8));
     }
 
     #[test]
@@ -94,12 +132,18 @@ mod tests {
             constants: Vec::new(),
             shared: 0,
             subgroups: false,
-            cooperative: false,
+            cooperative: None,
             path: PathBuf::new(),
         };
         let all = (0..100).map(|i| shader("a", i)).chain([shader("b", 0)]);
-        let chosen = sample(all.enumerate(), 4);
-        let names: Vec<_> = chosen.into_iter().map(|(_, shader)| shader.name).collect();
-        assert_eq!(names, ["a.0", "a.25", "a.50", "a.75", "b.0"]);
+        let even = |shader: &Shader| !shader.name.ends_with(['1', '3', '5', '7', '9', 'b']);
+        let names = |suits: &dyn Fn(&Shader) -> bool| -> Vec<String> {
+            let chosen = sample(all.clone().enumerate(), 4, suits);
+            chosen.into_iter().map(|(_, shader)| shader.name).collect()
+        };
+        assert_eq!(names(&|_| true), ["a.0", "a.25", "a.50", "a.75", "b.0"]);
+        // Of those that suit, unless none does.
+        assert_eq!(names(&even), ["a.0", "a.24", "a.50", "a.74", "b.0"]);
+        assert_eq!(names(&|shader| shader.kernel == "a").len(), 5);
     }
 }

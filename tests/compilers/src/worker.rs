@@ -29,7 +29,11 @@ pub fn serve(target: &Target, shaders: &[Shader]) -> Result<()> {
     for line in io::stdin().lock().lines() {
         let at: usize = line?.parse().context("not a number")?;
         let shader = shaders.get(at).context("no such shader")?;
-        let outcome = match compiler.compile(shader) {
+        let compiled = match target.suits(shader) {
+            true => compiler.compile(shader),
+            false => Ok(None),
+        };
+        let outcome = match compiled {
             Ok(Some(statistics)) => Outcome::Compiled(statistics),
             Ok(None) => Outcome::NotApplicable,
             Err(error) => Outcome::Failed(format!("{error:#}")),

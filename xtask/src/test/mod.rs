@@ -24,6 +24,7 @@ Run the tests: all parts, or those named.
   fork         the patches apply to the pinned release, only insert lines, and export to the same bytes
   wgsl         every shader parses and validates, alone and linked (no GPU needed)
   unit         unit tests of candle-webgpu, the examples and xtask
+  shaders      a sample of the shaders through naga's SPIR-V, HLSL and MSL, DXC, and AMD's compiler (no GPU needed)
   upstream     candle-core's and candle-nn's own tests on the WebGPU device
   conformance  every op, dtype and layout against the CPU, with all fusion rules, and where rules fired also with none and with
                each one alone; errors; limits and faults; docs/SUPPORT.md
@@ -54,7 +55,7 @@ pub struct Args {
     /// Run only tests whose names contain this
     #[arg(long)]
     filter: Option<String>,
-    /// Run all cases where a part runs a sample (web, quick); web then takes hours
+    /// Run all cases where a part runs a sample (shaders, web, quick); web then takes hours
     #[arg(long)]
     all: bool,
     /// Also show tests that pass

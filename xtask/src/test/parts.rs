@@ -16,6 +16,7 @@ pub enum Part {
     Fork,
     Wgsl,
     Unit,
+    Shaders,
     Upstream,
     Conformance,
     Variants,
@@ -82,7 +83,8 @@ pub fn selection(parts: &[Part]) -> Selection {
     for part in parts {
         match part {
             Part::Fork => &mut all,
-            Part::Wgsl => all.tests(&["wgsl"]),
+            // Also builds wgsl-dump, a program of the same package.
+            Part::Wgsl | Part::Shaders => all.tests(&["wgsl"]),
             Part::Unit => all
                 .packages(&UNIT)
                 .targets(&["--lib", "--bins"])
@@ -177,6 +179,7 @@ impl Tests<'_> {
                 jobs.extend([self.xtask(), self.compilers()]);
                 Ok(jobs)
             }
+            Part::Shaders => Ok(vec![self.shaders()?]),
             Part::Upstream => self.upstream(),
             Part::Conformance => self.ours(&LIMITS),
             Part::Variants => VARIANTS.iter().map(|name| self.variant(name)).collect(),
@@ -257,6 +260,18 @@ impl Tests<'_> {
         let mut cargo = run::cargo();
         cargo.args(["test", "-p", "candle-webgpu-compilers", "--"]);
         self.filtered("shader-compilers", cargo)
+    }
+
+    /// `cargo xtask shaders`, whose output is that of a test program with `--tests`.
+    fn shaders(&self) -> Result<Job> {
+        let mut command = Command::new(std::env::current_exe()?);
+        run::prepare(&mut command);
+        command.arg("shaders");
+        command.args(self.args.all.then_some("--all"));
+        command.args(["--", "--tests"]);
+        let filter = self.args.filter.iter();
+        command.args(filter.flat_map(|name| ["--filter", name]));
+        Ok(self.job("shaders", command))
     }
 
     /// The tests that upstream's `test_device!` generates, such as `zeros::webgpu`, and copies of its CPU tests (`suites`).

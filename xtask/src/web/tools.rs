@@ -6,58 +6,30 @@ use std::process::Command;
 
 use anyhow::{bail, Context, Result};
 
+use crate::toolchain::{Toolchain, LINKER};
 use crate::{apt, run};
 
 pub const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Debian's compiler for wasm, with the source of the standard library, which it has to build. `rust-web-llvm` installs
-/// the symlink [`LINKER`], but not the linker.
-const PACKAGES: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "rust-web-llvm"];
-const DISTRIBUTION: &str = "/usr/bin";
-
-/// A symlink to the linker: `lld-22` for LLVM 22, from the package of that name.
-const LINKER: &str = "/usr/bin/rust-lld";
-
-enum Compiler {
-    /// The default compiler has the target.
-    Own,
-    /// The distribution's compiler, which also has to build the standard library.
-    Distribution,
-}
-
 pub struct Tools {
-    compiler: Compiler,
+    toolchain: Toolchain,
     pub bindgen: PathBuf,
 }
 
 impl Tools {
     pub fn find() -> Result<Self> {
         Ok(Self {
-            compiler: compiler()?,
+            toolchain: toolchain()?,
             bindgen: bindgen()?,
         })
     }
 
     /// The cargo that builds for browsers.
     pub fn cargo(&self) -> Command {
-        let mut cargo = run::cargo();
+        let mut cargo = self.toolchain.cargo();
         // Every browser with WebGPU has SIMD. CPU matmuls are four times as fast with it.
-        let flags = "-C target-feature=+simd128";
-        if let Compiler::Own = self.compiler {
-            cargo.env("RUSTFLAGS", flags);
-            return cargo;
-        }
-        let mut other = Command::new(Path::new(DISTRIBUTION).join("cargo"));
-        if let Some(dir) = cargo.get_current_dir() {
-            other.current_dir(dir);
-        }
-        other.env("RUSTC", Path::new(DISTRIBUTION).join("rustc"));
-        // Building the standard library is unstable, and this compiler is stable.
-        other.env("RUSTC_BOOTSTRAP", "1");
-        other.env("CARGO_UNSTABLE_BUILD_STD", "std,panic_abort");
-        other.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
-        other.env("RUSTFLAGS", flags);
-        other
+        cargo.env("RUSTFLAGS", "-C target-feature=+simd128");
+        cargo
     }
 
     /// Shrinks a module with wasm-opt, if one is installed that can read it.
@@ -79,48 +51,19 @@ impl Tools {
     }
 }
 
-fn compiler() -> Result<Compiler> {
-    if has_target() {
-        return Ok(Compiler::Own);
+/// A toolchain with a linker.
+fn toolchain() -> Result<Toolchain> {
+    let found = Toolchain::find(TARGET)?;
+    if found == Toolchain::Own || Path::new(LINKER).exists() {
+        return Ok(found);
     }
-    if apt::on_path("rustup") {
-        let added = run::stdout(Command::new("rustup").args(["target", "add", TARGET]));
-        if added.is_ok() && has_target() {
-            return Ok(Compiler::Own);
-        }
-    }
-    let reason = "rustup cannot add the wasm target; installing Debian's compiler for it";
-    if has_distribution() || (apt::install(&PACKAGES, reason)? && has_distribution()) {
-        if Path::new(LINKER).exists() {
-            return Ok(Compiler::Distribution);
-        }
-        let package = fs::read_link(LINKER).with_context(|| LINKER.to_string())?;
-        let package = package.to_string_lossy();
-        apt::install(&[&package], "That compiler's linker is missing")?;
-        if Path::new(LINKER).exists() {
-            return Ok(Compiler::Distribution);
-        }
+    let package = fs::read_link(LINKER).with_context(|| LINKER.to_string())?;
+    let package = package.to_string_lossy();
+    apt::install(&[&package], "That compiler's linker is missing")?;
+    if !Path::new(LINKER).exists() {
         bail!("{LINKER} is a dangling symlink: on Debian `apt-get install {package}`");
     }
-    bail!(
-        "the compiler has no target {TARGET}: `rustup target add {TARGET}`, or on Debian `apt-get install {}`",
-        PACKAGES.join(" ")
-    )
-}
-
-fn has_target() -> bool {
-    let sysroot = run::stdout(run::rustc().args(["--print", "sysroot"]));
-    sysroot.is_ok_and(|dir| {
-        let dir = Path::new(dir.trim()).join("lib/rustlib").join(TARGET);
-        dir.join("lib").exists()
-    })
-}
-
-fn has_distribution() -> bool {
-    let sources = Path::new("/usr/lib/rustlib/src/rust/library/std");
-    let programs = ["cargo", "rustc"].map(|name| Path::new(DISTRIBUTION).join(name));
-    let linker = fs::read_link(LINKER).is_ok();
-    linker && sources.exists() && programs.iter().all(|p| p.exists())
+    Ok(found)
 }
 
 /// wasm-bindgen in the version of Cargo.lock; other versions reject the module.
