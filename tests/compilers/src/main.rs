@@ -232,9 +232,12 @@ fn run() -> Result<bool> {
     verdict.stale.iter().for_each(|line| println!("{line}"));
     for (at, count) in &verdict.known {
         let Known {
-            kernel, fault, why, ..
+            kernel,
+            faults,
+            why,
+            ..
         } = &KNOWN[*at];
-        println!("known: {kernel}: {fault:?} of {count}: {why}");
+        println!("known: {kernel}: {faults:?}, {count} times: {why}");
     }
     println!("{} faults", verdict.wrong());
     Ok(verdict.wrong() == 0)

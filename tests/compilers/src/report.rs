@@ -115,7 +115,7 @@ pub fn judge(runs: &[Run], list: &[Known]) -> Verdict {
                 continue;
             };
             let expected = list.iter().position(|known| {
-                let same = shader.kernel == known.kernel && fault == known.fault;
+                let same = shader.kernel == known.kernel && known.faults.contains(&fault);
                 same && is_of(run, known)
             });
             if let Some(at) = expected {
@@ -132,8 +132,8 @@ pub fn judge(runs: &[Run], list: &[Known]) -> Verdict {
             is_of(run, known) && kernels.any(|kernel| kernel == known.kernel)
         });
         if ran && !verdict.known.contains_key(&at) {
-            let (kernel, fault) = (known.kernel, known.fault);
-            let line = format!("{kernel} is listed with {fault:?}, which did not occur");
+            let (kernel, faults) = (known.kernel, known.faults);
+            let line = format!("{kernel} is listed with {faults:?}, which did not occur");
             verdict.stale.push(line);
         }
     }
@@ -142,7 +142,8 @@ pub fn judge(runs: &[Run], list: &[Known]) -> Verdict {
 
 fn is_of(run: &Run, known: &Known) -> bool {
     let target = run.target.to_string();
-    known.targets.iter().any(|name| target.starts_with(name))
+    let mut targets = known.targets.iter();
+    run.compiler.contains(known.compiler) && targets.any(|name| target.starts_with(name))
 }
 
 /// The kernels of a run, in order, with their outcomes.
@@ -296,7 +297,8 @@ mod tests {
     const LIST: &[Known] = &[Known {
         targets: &["radv navi"],
         kernel: "gemm",
-        fault: Fault::Spills,
+        compiler: "RADV",
+        faults: &[Fault::Spills],
         why: "a test",
     }];
 
