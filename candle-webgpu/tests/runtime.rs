@@ -3,7 +3,8 @@
 
 use candle_webgpu::kernel::copy::FILL;
 use candle_webgpu::shader::{Access, Specialization};
-use candle_webgpu::{DType, Device, Error, Grid, View};
+use candle_webgpu::{DType, Device, Error, Grid, Quant, View};
+use std::io::Read;
 
 fn device() -> Device {
     Device::new(0).expect("an adapter (a software one will do)")
@@ -178,4 +179,48 @@ fn results_that_are_too_large_are_errors() {
     ] {
         assert!(done.is_err(), "{done:?}");
     }
+}
+
+/// Uploads `bytes` bytes, which `rest` may not have, and returns the largest part that was read at once.
+fn upload_from(
+    d: &Device,
+    quant: Option<Quant>,
+    bytes: usize,
+    mut rest: &[u8],
+) -> Result<(candle_webgpu::Value, usize), std::io::Error> {
+    let mut largest = 0;
+    let value = d.upload_from(quant, bytes, |part: &mut [u8]| {
+        largest = part.len().max(largest);
+        rest.read_exact(part).map_err(ReadError)
+    });
+    value.map(|value| (value, largest)).map_err(|e| e.0)
+}
+
+struct ReadError(std::io::Error);
+
+impl From<Error> for ReadError {
+    fn from(error: Error) -> Self {
+        ReadError(std::io::Error::other(error))
+    }
+}
+
+#[test]
+fn uploads_in_chunks() {
+    // Other tests count the bytes of the shared device.
+    let d = Device::separate(0).unwrap();
+    // Whole blocks of Q4_0 that are no whole groups, and three chunks.
+    let blocks = 1_000_001;
+    let bytes: Vec<u8> = (0..blocks * 18).map(|i| (i % 251) as u8).collect();
+    let (value, largest) = upload_from(&d, None, bytes.len(), &bytes).unwrap();
+    assert_eq!(d.read(&value, 0, value.bytes()).unwrap(), bytes);
+    assert!(largest < bytes.len() / 2, "{largest} bytes at once");
+    let quant = Quant::Q4_0;
+    let (value, _) = upload_from(&d, Some(quant), bytes.len(), &bytes).unwrap();
+    let packed = d.read(&value, 0, value.bytes()).unwrap();
+    assert_eq!(packed, *quant.info().pack(&bytes));
+    let empty = upload_from(&d, None, 0, &[]).unwrap().0;
+    assert_eq!(empty.bytes(), 0);
+    let short = upload_from(&d, None, bytes.len(), &bytes[1..]);
+    assert_eq!(short.unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
+    assert_eq!(d.read(&value, 0, value.bytes()).unwrap(), packed);
 }

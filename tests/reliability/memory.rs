@@ -17,6 +17,9 @@ pub const CASES: &[Case] = &[
     Case { name: "memory/dependents_fail",       vars: LIMITED,          run: dependents_fail },
     Case { name: "memory/pool_is_emptied",       vars: LIMITED,          run: pool_is_emptied },
     Case { name: "memory/finished_work_frees",   vars: LIMITED,          run: finished_work_frees },
+    Case { name: "memory/dropped_is_returned",   vars: &[],              run: dropped_is_returned },
+    Case { name: "memory/in_use_is_kept",        vars: &[],              run: in_use_is_kept },
+    Case { name: "memory/cache_is_emptied",      vars: &[],              run: cache_is_emptied },
     Case { name: "memory/uploads",               vars: LIMITED,          run: uploads },
     Case { name: "memory/threads",               vars: LIMITED,          run: threads },
     Case { name: "memory/limit_negative",        vars: &[(VAR, "-1")],   run: bad_limit },
@@ -108,6 +111,65 @@ fn pool_is_emptied() -> Result<()> {
     ensure!(big.sum_all()?.to_scalar::<f32>()? == (48 << 18) as f32);
     let upload = Tensor::from_vec(vec![1f32; 10 << 18], 10 << 18, d);
     ensure!(upload?.sum_all()?.to_scalar::<f32>()? == (10 << 18) as f32);
+    works(d)
+}
+
+fn allocated(d: &Device) -> Result<u64> {
+    Ok(d.as_webgpu_device()?.stats().allocated_bytes)
+}
+
+/// The memory of a dropped model, uploaded or computed, is returned to the driver once other work has run, at the next readback or upload.
+fn dropped_is_returned() -> Result<()> {
+    let d = &gpu()?;
+    let before = allocated(d)?;
+    let model = (
+        Tensor::from_vec(vec![1f32; 16 << 18], 16 << 18, d)?,
+        ones(8, d)?,
+    );
+    d.synchronize()?;
+    ensure!(allocated(d)? >= before + (24 << 20));
+    // More batches than those after which memory is stale.
+    for _ in 0..300 {
+        works(d)?;
+    }
+    drop(model);
+    works(d)?;
+    let after = allocated(d)?;
+    ensure!(after < before + (1 << 20), "{after} bytes, {before} before");
+    Ok(())
+}
+
+/// Work that repeats keeps its memory, though most of it is idle between two steps.
+fn in_use_is_kept() -> Result<()> {
+    let d = &gpu()?;
+    let step = || -> Result<u64> {
+        let x = (ones(8, d)? + 1.)?;
+        ensure!(x.sum_all()?.to_scalar::<f32>()? == (16 << 18) as f32);
+        drop(x);
+        d.synchronize()?;
+        allocated(d)
+    };
+    step()?;
+    let first = step()?;
+    for _ in 0..300 {
+        let now = step()?;
+        ensure!(now == first, "{now} bytes, {first} at first");
+    }
+    Ok(())
+}
+
+fn cache_is_emptied() -> Result<()> {
+    let d = &gpu()?;
+    let before = allocated(d)?;
+    let live = ones(8, d)?;
+    drop((
+        ones(16, d)?.exp()?,
+        Tensor::from_vec(vec![1f32; 4 << 18], 4 << 18, d)?,
+    ));
+    d.as_webgpu_device()?.empty_cache()?;
+    let after = allocated(d)?;
+    ensure!(after < before + (9 << 20), "{after} bytes, {before} before");
+    ensure!(live.sum_all()?.to_scalar::<f32>()? == (8 << 18) as f32);
     works(d)
 }
 

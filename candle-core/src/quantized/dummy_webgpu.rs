@@ -89,6 +89,10 @@ pub(super) fn load(_: &WebGpuDevice, _: &[u8], _: GgmlDType) -> Result<QStorage>
     Err(Error::NotCompiledWithWebGpuSupport)
 }
 
+pub(super) fn read<R>(_: &WebGpuDevice, _: &mut R, _: usize, _: GgmlDType) -> Result<QStorage> {
+    Err(Error::NotCompiledWithWebGpuSupport)
+}
+
 pub fn load_quantized<T: GgmlType + Send + Sync + 'static>(
     _: &WebGpuDevice,
     _: &[T],

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::future::Future;
+use std::io::Read;
 use std::pin::Pin;
 
 use candle_webgpu::kernel::matmul::quantized::Blocks;
@@ -73,7 +74,18 @@ pub struct QWebGpuStorage {
 
 /// Uploads blocks in the file format.
 pub(super) fn load(device: &WebGpuDevice, bytes: &[u8], dtype: GgmlDType) -> Result<QStorage> {
-    Ok(QStorage::WebGpu(QWebGpuStorage::new(device, bytes, dtype)?))
+    read(device, &mut &*bytes, bytes.len(), dtype)
+}
+
+/// Uploads `bytes` bytes of blocks in the file format in chunks, as they are read.
+pub(super) fn read(
+    device: &WebGpuDevice,
+    from: &mut impl Read,
+    bytes: usize,
+    dtype: GgmlDType,
+) -> Result<QStorage> {
+    let storage = QWebGpuStorage::read(device, from, bytes, dtype)?;
+    Ok(QStorage::WebGpu(storage))
 }
 
 pub fn load_quantized<T: GgmlType + Send + Sync + 'static>(
@@ -88,23 +100,28 @@ pub fn load_quantized<T: GgmlType + Send + Sync + 'static>(
 }
 
 impl QWebGpuStorage {
-    fn new(device: &WebGpuDevice, bytes: &[u8], dtype: GgmlDType) -> Result<Self> {
-        if !bytes.len().is_multiple_of(dtype.type_size()) {
+    fn read(
+        device: &WebGpuDevice,
+        from: &mut impl Read,
+        bytes: usize,
+        dtype: GgmlDType,
+    ) -> Result<Self> {
+        if !bytes.is_multiple_of(dtype.type_size()) {
             crate::bail!(
-                "{} bytes are not a whole number of {dtype:?} blocks, of {} bytes each",
-                bytes.len(),
+                "{bytes} bytes are not a whole number of {dtype:?} blocks, of {} bytes each",
                 dtype.type_size()
             )
         }
-        let value = match form(dtype) {
-            Form::Dense(_) => device.runtime().upload(bytes)?,
-            Form::Blocks(quant) => device.runtime().upload_blocks(quant, bytes)?,
+        let quant = match form(dtype) {
+            Form::Dense(_) => None,
+            Form::Blocks(quant) => Some(quant),
         };
+        let read = |chunk: &mut [u8]| Result::Ok(from.read_exact(chunk)?);
         Ok(Self {
-            value,
+            value: device.runtime().upload_from(quant, bytes, read)?,
             device: device.clone(),
             dtype,
-            bytes: bytes.len(),
+            bytes,
         })
     }
 
@@ -179,7 +196,8 @@ impl QWebGpuStorage {
     fn fill(&mut self, quantize: impl FnOnce(&mut QStorage) -> Result<()>) -> Result<()> {
         let mut blocks = Device::Cpu.qzeros(self.count(), self.dtype)?;
         quantize(&mut blocks)?;
-        *self = Self::new(&self.device, &blocks.data()?, self.dtype)?;
+        let data = blocks.data()?;
+        *self = Self::read(&self.device, &mut &*data, data.len(), self.dtype)?;
         Ok(())
     }
 

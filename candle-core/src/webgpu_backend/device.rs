@@ -52,6 +52,11 @@ impl WebGpuDevice {
         self.runtime.stats()
     }
 
+    /// Returns the memory of dropped tensors to the driver, instead of keeping it for later tensors.
+    pub fn empty_cache(&self) -> Result<()> {
+        Ok(self.runtime.empty_cache()?)
+    }
+
     fn upload_bytes(&self, bytes: &[u8], dtype: DType, count: usize) -> Result<WebGpuStorage> {
         let value = self.runtime.upload(bytes)?;
         Ok(WebGpuStorage::new(value, self.clone(), dtype, count))

@@ -22,6 +22,8 @@ pub struct AdapterReport {
     /// discrete, integrated, virtual, software or other.
     pub kind: String,
     pub driver: String,
+    /// Bytes of the adapter's own memory, if Vulkan tells.
+    pub memory: Option<u64>,
     pub max_buffer_size: u64,
     pub max_storage_buffer_binding_size: u64,
     /// Bytes.
@@ -172,6 +174,7 @@ fn report(ordinal: usize, adapter: &wgpu::Adapter) -> AdapterReport {
         driver: format!("{} {}", info.driver, info.driver_info)
             .trim()
             .to_string(),
+        memory: memory(adapter),
         max_buffer_size: limits.max_buffer_size,
         max_storage_buffer_binding_size: limits.max_storage_buffer_binding_size,
         max_workgroup_storage: limits.max_compute_workgroup_storage_size,
@@ -196,6 +199,26 @@ fn report(ordinal: usize, adapter: &wgpu::Adapter) -> AdapterReport {
             })
             .collect(),
     }
+}
+
+/// Bytes of the adapter's own memory. wgpu does not provide them, only Vulkan does.
+#[cfg(not(any(target_arch = "wasm32", target_vendor = "apple")))]
+fn memory(adapter: &wgpu::Adapter) -> Option<u64> {
+    const DEVICE_LOCAL: u32 = 1;
+    // SAFETY: nothing is destroyed.
+    let adapter = unsafe { adapter.as_hal::<wgpu::hal::api::Vulkan>() }?;
+    let instance = adapter.shared_instance().raw_instance();
+    let physical = adapter.raw_physical_device();
+    // SAFETY: the physical device is one of this instance.
+    let properties = unsafe { instance.get_physical_device_memory_properties(physical) };
+    let heaps = properties.memory_heaps_as_slice().iter();
+    let own = heaps.filter(|heap| heap.flags.as_raw() & DEVICE_LOCAL != 0);
+    own.map(|heap| heap.size).max()
+}
+
+#[cfg(any(target_arch = "wasm32", target_vendor = "apple"))]
+fn memory(_: &wgpu::Adapter) -> Option<u64> {
+    None
 }
 
 fn reports(found: Vec<Ranked>) -> Vec<AdapterReport> {

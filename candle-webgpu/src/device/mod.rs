@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::device::adapter::AdapterReport;
-use crate::dtype::quant::Quant;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::executor::readback::Reading;
@@ -206,11 +205,6 @@ impl Device {
         Reading::start(self.executor().clone(), self, value, from, bytes)
     }
 
-    /// Uploads quantized blocks in file layout, converted to the device's layout.
-    pub fn upload_blocks(&self, quant: Quant, bytes: &[u8]) -> Result<Value> {
-        self.upload(&quant.info().pack(bytes))
-    }
-
     /// Reads `blocks` quantized blocks in file layout. Waits for everything recorded before.
     pub fn read_blocks(&self, x: Blocks<'_>, blocks: usize) -> Result<Vec<u8>> {
         let format = x.quant.info();
@@ -227,6 +221,27 @@ impl Device {
         let format = x.quant.info();
         let reading = self.read_async(x.value, 0, format.device_bytes(blocks) as u64)?;
         Ok(async move { Ok(format.unpack(reading.bytes().await?, blocks)) })
+    }
+
+    /// The most bytes that all tensors together can have, if known: [`crate::MEMORY_VAR`], or the memory of a discrete adapter.
+    pub fn memory_limit(&self) -> Option<u64> {
+        let own = self
+            .adapter()
+            .memory
+            .filter(|_| self.adapter().kind == "discrete");
+        self.pool.budget().or(own)
+    }
+
+    /// Returns the memory of dropped tensors to the driver, instead of keeping it for later tensors. Does not wait: memory that unfinished
+    /// work uses is returned after it.
+    ///
+    /// The device itself returns memory that was not used lately if it is more than a quarter of all, at readbacks,
+    /// [`synchronize`](Self::synchronize) and uploads of more than 1 MiB.
+    pub fn empty_cache(&self) -> Result<()> {
+        // Recorded ops hold memory until they are submitted.
+        self.submit_recorded()?;
+        self.executor().empty_cache();
+        Ok(())
     }
 
     /// Waits for everything recorded before. Reports faults and errors of earlier ops.

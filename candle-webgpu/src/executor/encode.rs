@@ -1,7 +1,6 @@
 //! Encodes rewritten ops: allocates their outputs, looks up pipelines and bind groups, and records all dispatches of a submit in one
 //! compute pass.
 
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -13,6 +12,7 @@ use crate::executor::submit::Commands;
 use crate::executor::Executor;
 use crate::fusion::graph::writes;
 use crate::memory::buffer::Value;
+use crate::memory::pool::Pool;
 use crate::recorder::batch::{Copy, MOST_OPS};
 use crate::recorder::op::{Op, Ops};
 use crate::shader::compile::Signature;
@@ -32,8 +32,6 @@ type BindGroupKey = SmallVec<[(u64, u64); 7]>;
 pub(crate) struct Encoder {
     pub pipelines: Pipelines,
     bind_groups: FxHashMap<(Signature, BindGroupKey), wgpu::BindGroup>,
-    /// The [`Pool::generation`](crate::memory::pool::Pool) for which the cached bind groups are valid.
-    generation: u64,
     /// Set while the device is profiled.
     pub timer: Option<Timer>,
 }
@@ -43,13 +41,22 @@ impl Encoder {
         Encoder {
             pipelines,
             bind_groups: FxHashMap::default(),
-            generation: 0,
             timer: None,
         }
     }
 }
 
 impl Executor {
+    /// Returns idle memory to the driver, by a method of the pool, and the number of its bytes.
+    pub(crate) fn trim(&self, encoder: &mut Encoder, trim: fn(&Pool) -> u64) -> u64 {
+        let bytes = trim(&self.gpu.pool);
+        if bytes > 0 {
+            // Bind groups hold references to their buffers.
+            encoder.bind_groups.clear();
+        }
+        bytes
+    }
+
     /// Allocates a value. If memory is short, waits for the device, returns idle memory to the driver and tries once more.
     pub(crate) fn allocate(&self, encoder: &mut Encoder, value: &Value, exact: bool) -> Result<()> {
         let first = value.block(exact).map(|_| ());
@@ -61,8 +68,7 @@ impl Executor {
         }
         drop(self.submitter());
         self.wait(None)?;
-        let pooled = self.gpu.pool.trim();
-        encoder.bind_groups.clear();
+        let pooled = self.trim(encoder, Pool::trim);
         // wgpu frees dropped buffers when it is polled.
         self.wait(None)?;
         match value.block(true) {
@@ -105,6 +111,7 @@ impl Executor {
         submit(last)?;
         if !copies.is_empty() {
             encoder.pipelines.save(QUIET);
+            self.trim(encoder, Pool::trim_stale);
         }
         failed.map_or(Ok(()), Err)
     }
@@ -201,10 +208,8 @@ impl Executor {
             };
             ids.push((id, *start));
         }
-        let generation = self.gpu.pool.generation.load(Ordering::Relaxed);
-        if encoder.generation != generation || encoder.bind_groups.len() > MAX_BIND_GROUPS {
+        if encoder.bind_groups.len() > MAX_BIND_GROUPS {
             encoder.bind_groups.clear();
-            encoder.generation = generation;
         }
         let key = (pipeline.signature, ids);
         pass.set_pipeline(&pipeline.pipeline);

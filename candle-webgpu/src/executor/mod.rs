@@ -160,7 +160,11 @@ impl Execute for Executor {
         Executor::store_error(self, error);
     }
 
-    fn upload(&self, bytes: &[u8], may_wait: bool) -> Result<Value> {
-        self.upload_bytes(bytes, may_wait)
+    fn allocate_upload(&self, bytes: u64, may_wait: bool) -> Result<Value> {
+        Executor::allocate_upload(self, bytes, may_wait)
+    }
+
+    fn write_upload(&self, value: &Value, at: u64, bytes: &[u8]) -> Result<()> {
+        Executor::write_upload(self, value, at, bytes)
     }
 }

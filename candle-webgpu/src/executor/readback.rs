@@ -9,6 +9,7 @@ use crate::executor::ready::Ready;
 use crate::executor::wait::{block, may_block, until, Call};
 use crate::executor::Executor;
 use crate::memory::buffer::Value;
+use crate::memory::pool::Pool;
 use crate::recorder::batch::Copy;
 use crate::recorder::Recorder;
 use crate::util::lock;
@@ -239,6 +240,7 @@ impl Executor {
         } else {
             self.wait(index)?;
         }
+        self.trim(&mut lock(&self.encoder), Pool::trim_stale);
         self.check_lost()?;
         self.take_stored_error().map_or(Ok(()), Err)
     }
@@ -256,8 +258,18 @@ impl Executor {
                 return Err(error);
             }
         }
+        self.trim(&mut lock(&self.encoder), Pool::trim_stale);
         self.check_lost()?;
         self.take_stored_error().map_or(Ok(()), Err)
+    }
+
+    /// Returns all idle memory to the driver, staging buffers included.
+    pub(crate) fn empty_cache(&self) {
+        self.trim(&mut lock(&self.encoder), Pool::trim);
+        lock(&self.staging).clear();
+        self.submitter().staging.clear();
+        // wgpu frees dropped buffers when it is polled.
+        let _ = self.device.poll(wgpu::PollType::Poll);
     }
 
     /// Ready when all submitted work is done.

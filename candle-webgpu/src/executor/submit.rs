@@ -38,9 +38,11 @@ impl Commands {
 
 #[derive(Default)]
 pub(crate) struct Submitter {
-    in_flight: VecDeque<wgpu::SubmissionIndex>,
+    pub in_flight: VecDeque<wgpu::SubmissionIndex>,
     /// Bytes written by `Queue::write_buffer` since the last submit.
-    pub uploaded: u64,
+    pub uploaded: usize,
+    /// Staging buffers of large uploads, each with the submit that reads it, oldest first.
+    pub staging: VecDeque<(wgpu::Buffer, Option<wgpu::SubmissionIndex>)>,
 }
 
 /// An empty submit, after which browsers look for finished work.

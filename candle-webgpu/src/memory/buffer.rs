@@ -13,6 +13,8 @@ pub(crate) struct Block {
     pub buffer: wgpu::Buffer,
     pub id: u64,
     pub size: u64,
+    /// The batch being recorded when the block was last given to a value.
+    pub taken: u64,
 }
 
 #[derive(Debug)]

@@ -25,13 +25,14 @@ pub(crate) struct Pool {
     idle: CachePadded<AtomicU64>,
     /// Number of recorded batches. A value stores it when its last handle is dropped.
     pub batches: CachePadded<AtomicU64>,
-    /// Incremented when blocks are returned to the driver, so that caches of them are cleared.
-    pub generation: AtomicU64,
 }
 
 /// Buffer sizes are multiples of this, since kernels may access a whole vec4 past the end of a value. It is also the largest alignment
 /// of a binding's start that WebGPU lets an adapter require.
 pub(crate) const GRAIN: u64 = 256;
+
+/// Batches after which idle memory is stale: those of some 25 decoded tokens, or of a few training steps.
+const STALE: u64 = 256;
 
 impl Pool {
     pub fn new(device: wgpu::Device, adapter: String, budget: Option<u64>, binding: u64) -> Self {
@@ -47,8 +48,12 @@ impl Pool {
             peak: AtomicU64::new(0),
             idle: CachePadded::default(),
             batches: CachePadded::default(),
-            generation: AtomicU64::new(0),
         }
+    }
+
+    /// The most bytes of all blocks together (`CANDLE_WEBGPU_MEMORY_LIMIT`).
+    pub fn budget(&self) -> Option<u64> {
+        self.budget
     }
 
     /// Bytes of all blocks, now and at peak.
@@ -91,7 +96,8 @@ impl Pool {
             let most = want + want / 8;
             // Empty lists stay in the map, since they will be needed again.
             let block = free.range_mut(want..=most).find_map(|(_, list)| list.pop());
-            if let Some(block) = block {
+            if let Some(mut block) = block {
+                block.taken = self.batches.load(Ordering::Relaxed);
                 self.idle.fetch_sub(block.size, Ordering::Relaxed);
                 return Ok(block);
             }
@@ -150,6 +156,7 @@ impl Pool {
             buffer,
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
             size,
+            taken: self.batches.load(Ordering::Relaxed),
         })
     }
 
@@ -160,11 +167,36 @@ impl Pool {
 
     /// Returns all idle memory to the driver, and the number of its bytes.
     pub fn trim(&self) -> u64 {
-        let idle = std::mem::take(&mut *lock(&self.free));
-        let bytes: u64 = idle.values().flatten().map(|b| b.size).sum();
+        self.release(0, |_| true)
+    }
+
+    /// [`trim`](Self::trim) for memory that was not used lately, once it is a quarter of all memory: a model was dropped, or the work has
+    /// changed.
+    pub fn trim_stale(&self) -> u64 {
+        let least = self.allocated.load(Ordering::Relaxed) / 4;
+        if self.idle.load(Ordering::Relaxed) <= least {
+            return 0;
+        }
+        let batches = self.batches.load(Ordering::Relaxed);
+        self.release(least, |block| block.taken + STALE < batches)
+    }
+
+    /// Returns the idle blocks that are `unused` to the driver if they have more than `least` bytes.
+    fn release(&self, least: u64, unused: impl Fn(&Block) -> bool) -> u64 {
+        let mut free = lock(&self.free);
+        let blocks = free.values().flatten().filter(|block| unused(block));
+        let bytes: u64 = blocks.map(|block| block.size).sum();
+        if bytes <= least {
+            return 0;
+        }
+        let blocks = free.values_mut();
+        let blocks = blocks.flat_map(|list| list.extract_if(.., |block| unused(block)));
+        let blocks: Vec<Block> = blocks.collect();
+        // Destroying buffers takes long, so it happens after the lock is released.
+        drop(free);
+        drop(blocks);
         self.idle.fetch_sub(bytes, Ordering::Relaxed);
         self.allocated.fetch_sub(bytes, Ordering::Relaxed);
-        self.generation.fetch_add(1, Ordering::Relaxed);
         bytes
     }
 }

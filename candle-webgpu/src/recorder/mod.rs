@@ -5,12 +5,14 @@ pub(crate) mod copy_run;
 pub(crate) mod gpu;
 pub(crate) mod op;
 
+use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crossbeam_utils::CachePadded;
 
+use crate::dtype::quant::Quant;
 use crate::error::{Error, Result};
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
@@ -20,6 +22,9 @@ use crate::recorder::gpu::Gpu;
 use crate::recorder::op::{Grid, NewOp, Ops};
 use crate::shader::{Specialization, PARAMS_SLOT};
 use crate::util::lock;
+
+/// The most bytes of an upload that are read, written or submitted at once.
+pub(crate) const UPLOAD_CHUNK: usize = 8 << 20;
 
 /// The executor as the recorder sees it.
 pub(crate) trait Execute: Send + Sync {
@@ -33,8 +38,10 @@ pub(crate) trait Execute: Send + Sync {
     fn take_stored_error(&self) -> Option<Error>;
     /// Stores an error for the next call that can return it.
     fn store_error(&self, error: Error);
-    /// Copies host bytes to a fresh value. `may_wait` allows a wait for the device if memory is short.
-    fn upload(&self, bytes: &[u8], may_wait: bool) -> Result<Value>;
+    /// Memory for an upload of `bytes` bytes. `may_wait` allows a wait for the device if memory is short.
+    fn allocate_upload(&self, bytes: u64, may_wait: bool) -> Result<Value>;
+    /// Copies host bytes to such memory, from byte `at` on.
+    fn write_upload(&self, value: &Value, at: u64, bytes: &[u8]) -> Result<()>;
 }
 
 struct Rng {
@@ -186,15 +193,46 @@ impl Recorder {
 
     /// Copies host bytes to a fresh value. Waits for the device only if memory is short.
     pub(crate) fn upload_buffer(&self, bytes: &[u8]) -> Result<Value> {
-        match self.executor.upload(bytes, false) {
+        let value = self.allocate_upload(bytes.len() as u64)?;
+        self.executor.write_upload(&value, 0, bytes)?;
+        Ok(value)
+    }
+
+    /// Uploads `bytes` bytes in chunks, which `read` provides in order, so that the host never holds all of them. `quant`: they are
+    /// quantized blocks in file layout, to be converted to the device's layout.
+    pub fn upload_from<E: From<Error>>(
+        &self,
+        quant: Option<Quant>,
+        bytes: usize,
+        mut read: impl FnMut(&mut [u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<Value, E> {
+        let format = quant.map(Quant::info);
+        let on_device = format.map_or(bytes, |f| f.device_bytes(bytes / f.bytes));
+        let value = self.allocate_upload(on_device as u64)?;
+        // Chunks of whole groups are at the same place in both layouts.
+        let unit = format.map_or(1, |f| f.group * f.bytes);
+        let chunk = UPLOAD_CHUNK / unit * unit;
+        let mut buffer = vec![0; chunk.min(bytes)];
+        for at in (0..bytes).step_by(chunk) {
+            let part = &mut buffer[..chunk.min(bytes - at)];
+            read(part)?;
+            let packed = format.map_or(Cow::Borrowed(&*part), |f| f.pack(part));
+            self.executor.write_upload(&value, at as u64, &packed)?;
+        }
+        Ok(value)
+    }
+
+    /// Memory for an upload. Waits for the device only if memory is short.
+    fn allocate_upload(&self, bytes: u64) -> Result<Value> {
+        match self.executor.allocate_upload(bytes, false) {
             Err(Error::OutOfMemory { .. }) => {
                 // Recorded ops hold memory until they have run.
                 if let Err(error) = self.submit_recorded() {
                     self.executor.store_error(error);
                 }
-                self.executor.upload(bytes, true)
+                self.executor.allocate_upload(bytes, true)
             }
-            uploaded => uploaded,
+            allocated => allocated,
         }
     }
 

@@ -187,7 +187,10 @@ impl Bench {
         let bytes: Vec<u8> = (0..n * k / row.block_len * row.bytes)
             .map(|i| ((i + n) * 37 % 113) as u8 & 0x3b)
             .collect();
-        let value = self.device.upload_blocks(quant, &bytes).expect("blocks");
+        let value = self
+            .device
+            .upload(&quant.info().pack(&bytes))
+            .expect("blocks");
         T::new(value, DType::F32, &[n, k])
     }
 
