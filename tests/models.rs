@@ -235,10 +235,10 @@ fn stories15m() -> Result<()> {
     const TOKENS: usize = 200;
     let gpu = gpu()?;
     let files = files::locate("stories15m", None)?;
-    let mut cpu = files::load(&files, Some(DType::F32), &Device::Cpu)?;
+    let mut cpu = files::load(&files, Some(DType::F32), 0, &Device::Cpu)?;
     let prompt = cpu.tokenizer.encode("Once upon a time")?;
     let (ids, expected) = greedy(&mut cpu, &prompt, TOKENS, &Device::Cpu)?;
-    let mut here = files::load(&files, Some(DType::F32), &gpu)?;
+    let mut here = files::load(&files, Some(DType::F32), 0, &gpu)?;
     let (got, logits) = greedy(&mut here, &prompt, TOKENS, &gpu)?;
     ensure!(ids == got, "the CPU gives {ids:?}, the device {got:?}");
     for (i, (e, g)) in expected.iter().zip(&logits).enumerate() {
@@ -247,7 +247,7 @@ fn stories15m() -> Result<()> {
     let text = cpu.tokenizer.decode(&ids)?;
     ensure!(text.contains("there was a little"), "{text}");
     for (dtype, tolerance) in [(DType::F16, 2e-2), (DType::BF16, 1e-1)] {
-        let mut here = files::load(&files, Some(dtype), &gpu)?;
+        let mut here = files::load(&files, Some(dtype), 0, &gpu)?;
         let logits = teacher(&mut here, prompt.len(), &ids, &gpu)?;
         for (i, (e, g)) in expected.iter().zip(&logits).enumerate() {
             close(

@@ -4,10 +4,11 @@ use crate::args::Args;
 use crate::interrupt::Interrupt;
 use candle_core::Device;
 use candle_examples::conversation::{Conversation, Reply};
-use candle_examples::device::{counters, describe, Description};
+use candle_examples::device::{describe, Description};
 use candle_examples::exit::write;
 use candle_examples::generate::{Chooser, Stop, Writer};
 use candle_examples::gguf::{self, Gguf, Loaded};
+use candle_examples::memory::usage;
 use candle_examples::tokenizer::Tokenizer;
 use candle_examples::{Error, Result};
 use std::fmt::Write as _;
@@ -50,6 +51,8 @@ impl Session {
         if args.dequantize.unwrap_or(file.suits_f32(&device)) {
             file = file.unpacked();
         }
+        let tokens = args.options().tokens.min(file.context()?);
+        file.needs().check(&args.model, tokens, &device)?;
         let loaded = file.load(tokenizer, &device)?;
         device.synchronize()?;
         Ok(Self {
@@ -159,11 +162,7 @@ impl Session {
                 line("reply", format!("{made} tokens, {rate:.1} tok/s"));
             }
         }
-        if let Some(counters) = counters(&self.device) {
-            let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-            let (held, peak) = (mib(counters.allocated_bytes), mib(counters.peak_bytes));
-            line("memory", format!("{held:.0} MiB, peak {peak:.0} MiB"));
-        }
+        line("memory", usage(&self.device));
         text
     }
 }

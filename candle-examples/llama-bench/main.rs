@@ -8,6 +8,8 @@ use anyhow::Context as _;
 use candle_core::{DType, Device};
 use candle_examples::device::{describe, fired, DeviceArgs, Fired, Precision};
 use candle_examples::exit;
+use candle_examples::gguf::Gguf;
+use candle_examples::memory::usage;
 use candle_examples::random::{Preset, Quant, PRESETS, QUANTS};
 use clap::{Parser, ValueEnum};
 use measure::Bench;
@@ -26,6 +28,10 @@ struct Args {
     /// Architecture of the model; its context is extended if necessary
     #[arg(long, default_value = "tinyllama-1.1b", value_parser = preset)]
     shape: &'static Preset,
+
+    /// Measure the model of a GGUF file instead
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["shape", "dtype", "quant"])]
+    model: Option<PathBuf>,
 
     #[command(flatten)]
     device: DeviceArgs,
@@ -120,12 +126,17 @@ const QUANTIZED_CONTEXT: usize = 4096;
 
 fn run(args: &Args) -> anyhow::Result<()> {
     let longest = args.prefill.max(args.context + args.decode);
+    let file = args.model.as_deref().map(Gguf::open).transpose()?;
+    let most = match (&file, args.quant) {
+        (Some(file), _) => file.context()?,
+        (None, Some(_)) => QUANTIZED_CONTEXT,
+        (None, None) => usize::MAX,
+    };
     anyhow::ensure!(
-        args.quant.is_none() || longest <= QUANTIZED_CONTEXT,
-        "{longest} tokens: candle-transformers' quantized_llama takes up to {QUANTIZED_CONTEXT}"
+        longest <= most,
+        "{longest} tokens: the model takes up to {most}"
     );
     let shape = args.shape.with_room(longest);
-    let config = shape.config();
     anyhow::ensure!(
         args.decode == 0 || args.context > 0,
         "--context must be above 0"
@@ -139,26 +150,32 @@ fn run(args: &Args) -> anyhow::Result<()> {
     eprintln!("device: {description}");
 
     let start = Instant::now();
-    let model = match args.quant {
-        Some(quant) => model::quantized(&shape, quant, &device)?,
-        None => model::dense(&shape, dtype, &device)?,
+    let name = match &args.model {
+        Some(path) => path.display().to_string(),
+        None => shape.name.to_string(),
+    };
+    let vocab = file.as_ref().and_then(Gguf::vocabulary);
+    let model = match (file, args.quant) {
+        (Some(file), _) => model::file(file, longest, &device)?,
+        (None, Some(quant)) => model::quantized(&shape, quant, longest, &device)?,
+        (None, None) => model::dense(&shape, dtype, longest, &device)?,
     };
     device.synchronize()?;
     let made = start.elapsed();
     eprintln!(
-        "weights of {} created in {:.1} s",
-        args.shape.name,
-        made.as_secs_f64()
+        "weights of {name} ready in {:.1} s; {}",
+        made.as_secs_f64(),
+        usage(&device)
     );
 
     let mut bench = Bench {
         model,
         device,
-        vocab: config.vocab_size,
+        vocab: vocab.unwrap_or(shape.config().vocab_size),
         on_host: args.sample == Sample::Host,
     };
     let report = Report {
-        shape: args.shape.name,
+        shape: name,
         description,
         dtype,
         quant: args.quant,
@@ -185,6 +202,10 @@ fn run(args: &Args) -> anyhow::Result<()> {
         explain(args, before, &bench.device);
         profile(args, &mut bench, (args.context, args.decode))?;
     }
+    let Bench { model, device, .. } = bench;
+    drop(model);
+    device.synchronize()?;
+    eprintln!("model dropped; {}", usage(&device));
     Ok(())
 }
 

@@ -9,7 +9,8 @@ use serde_json::json;
 use std::time::Duration;
 
 pub struct Report {
-    pub shape: &'static str,
+    /// A preset, or a file.
+    pub shape: String,
     pub description: Description,
     /// Dtype of the activations, and of unquantized weights.
     pub dtype: DType,

@@ -4,6 +4,7 @@ use candle_examples::device::{describe, DeviceArgs, Precision};
 use candle_examples::exit::{self, write};
 use candle_examples::files;
 use candle_examples::generate::{generate, sampling, Options, Output};
+use candle_examples::memory::usage;
 use clap::Parser;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -107,7 +108,12 @@ fn run(args: &Args) -> anyhow::Result<()> {
 
     let files = files::locate(&args.model, args.tokenizer.as_deref())?;
     let start = Instant::now();
-    let mut loaded = files::load(&files, args.dtype.map(Precision::dtype), &device)?;
+    let mut loaded = files::load(
+        &files,
+        args.dtype.map(Precision::dtype),
+        args.tokens,
+        &device,
+    )?;
     device.synchronize()?;
     let load = start.elapsed();
 
@@ -137,6 +143,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
     let ms = |d: Duration| d.as_secs_f64() * 1e3;
     eprintln!("\ndevice        {description}, {:?}", loaded.dtype);
     eprintln!("load          {:.0} ms", ms(load));
+    eprintln!("memory        {}", usage(&device));
     eprintln!("first token   {:.1} ms", ms(output.first_token));
     let tokens = output.prompt.len();
     eprintln!(

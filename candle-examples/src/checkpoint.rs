@@ -4,6 +4,7 @@
 
 use crate::error::{Error, Result};
 use crate::hub;
+use crate::memory::Needs;
 use crate::model::MOST_ANGLES;
 use crate::progress;
 use candle_core::safetensors::MmapedSafetensors;
@@ -51,6 +52,10 @@ impl Folder {
             tokenizer: present("tokenizer.json"),
             weights,
         })
+    }
+
+    pub fn dir(&self) -> &Path {
+        self.config.parent().unwrap_or(&self.config)
     }
 
     pub fn from_hub(repo: &str) -> Result<Self> {
@@ -207,6 +212,16 @@ pub fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
     tensors
 }
 
+/// The device memory that the model needs in `dtype`.
+pub fn needs(c: &Config, dtype: DType) -> Needs {
+    let bytes = |elements: usize| (elements * dtype.size_in_bytes()) as u64;
+    let tensors = tensors(c).into_iter();
+    let tensors = tensors.map(|(_, shape)| bytes(shape.iter().product()));
+    let head_dim = c.hidden_size / c.num_attention_heads;
+    let cached = 2 * c.num_hidden_layers * c.num_key_value_heads * head_dim;
+    Needs::of(tensors, bytes(cached))
+}
+
 /// Loads the model and creates an empty KV cache.
 pub fn load(
     folder: &Folder,
@@ -227,7 +242,7 @@ pub fn weights<'a>(
     dtype: DType,
     place: impl Fn(&str) -> &'a Device,
 ) -> Result<HashMap<String, Tensor>> {
-    let dir = folder.config.parent().unwrap_or(&folder.config);
+    let dir = folder.dir();
     if folder.weights.is_empty() {
         return Err(Error::Missing {
             what: "weights of the model",

@@ -163,7 +163,7 @@ pub struct Profile {
     pub trace: String,
 }
 
-pub use webgpu::{counters, fired, has_clock, is_software, on_gpu, profiled};
+pub use webgpu::{counters, fired, has_clock, is_software, memory_limits, on_gpu, profiled};
 
 #[cfg(feature = "webgpu")]
 mod webgpu {
@@ -204,6 +204,12 @@ mod webgpu {
             allocated_bytes: stats.allocated_bytes,
             peak_bytes: stats.peak_bytes,
         })
+    }
+
+    /// The most bytes of one tensor and, if known, of all tensors together, on a WebGPU device.
+    pub fn memory_limits(device: &Device) -> Option<(u64, Option<u64>)> {
+        let runtime = device.as_webgpu_device().ok()?.runtime();
+        Some((runtime.limits().max_buffer_size, runtime.memory_limit()))
     }
 
     /// Runs `work` and times its kernels.
@@ -289,6 +295,10 @@ mod webgpu {
     }
 
     pub fn counters(_: &Device) -> Option<Counters> {
+        None
+    }
+
+    pub fn memory_limits(_: &Device) -> Option<(u64, Option<u64>)> {
         None
     }
 

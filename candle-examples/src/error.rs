@@ -31,6 +31,13 @@ pub enum Error {
     #[error("{path} is not a usable checkpoint: {reason}")]
     Checkpoint { path: PathBuf, reason: String },
 
+    #[error("{model} does not fit on {device}: {reason}")]
+    DoesNotFit {
+        model: String,
+        device: String,
+        reason: String,
+    },
+
     #[error("{path} is not a usable tokenizer: {reason}")]
     Tokenizer { path: PathBuf, reason: String },
 

@@ -24,8 +24,9 @@ pub enum Files {
     },
 }
 
-/// Loads a model. Without `dtype`, uses the checkpoint's dtype, or f32 on the CPU.
-pub fn load(files: &Files, dtype: Option<DType>, device: &Device) -> Result<Loaded> {
+/// Loads a model, unless it does not fit on the device with a KV cache of `tokens` tokens. Without `dtype`, uses the checkpoint's dtype, or
+/// f32 on the CPU.
+pub fn load(files: &Files, dtype: Option<DType>, tokens: usize, device: &Device) -> Result<Loaded> {
     match files {
         Files::Llama2c { weights, tokenizer } => {
             let file = File::open(weights).map_err(Error::io(weights))?;
@@ -33,6 +34,9 @@ pub fn load(files: &Files, dtype: Option<DType>, device: &Device) -> Result<Load
             let bar = progress::bytes("loading", bytes);
             let reader = bar.wrap_read(BufReader::new(file));
             let checkpoint = llama2c::Checkpoint::open(weights, reader, bytes)?;
+            let tokens = tokens.min(checkpoint.config.seq_len);
+            let needs = checkpoint.needs(dtype.unwrap_or(DType::F32));
+            needs.check(weights.display(), tokens, device)?;
             let loaded = Loaded::llama2c(checkpoint, Tokenizer::open(tokenizer)?, dtype, device)?;
             bar.finish_and_clear();
             Ok(loaded)
@@ -41,6 +45,9 @@ pub fn load(files: &Files, dtype: Option<DType>, device: &Device) -> Result<Load
             let (config, stored) = checkpoint::read_config(&folder.config)?;
             let (tokenizer, ends) = words(folder, tokenizer, config.vocab_size)?;
             let dtype = dtype.unwrap_or_else(|| default_dtype(stored, device));
+            let tokens = tokens.min(config.max_position_embeddings);
+            let needs = checkpoint::needs(&config, dtype);
+            needs.check(folder.dir().display(), tokens, device)?;
             let (model, cache) = checkpoint::load(folder, &config, dtype, device)?;
             Ok(Loaded {
                 model: Model::Llama(model, cache),

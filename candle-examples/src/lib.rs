@@ -26,6 +26,8 @@ pub mod gguf;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod hub;
 pub mod llama2c;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod memory;
 pub mod model;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod package;

@@ -56,6 +56,29 @@ impl<R: Read> Checkpoint<R> {
         }
     }
 
+    /// The device memory that the model needs in `dtype`. The weights are read in f32, all layers of a matrix as one tensor.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn needs(&self, dtype: DType) -> crate::memory::Needs {
+        let c = &self.config;
+        let read = size(c) - HEADER;
+        let width = dtype.size_in_bytes() as u64;
+        let (dim, layers) = (c.dim as u64, c.n_layers as u64);
+        let matrices = [
+            c.hidden_dim as u64 * layers,
+            dim * layers,
+            c.vocab_size as u64,
+        ];
+        crate::memory::Needs {
+            weights: if width == 4 {
+                read
+            } else {
+                read + read / 4 * width
+            },
+            largest: matrices.into_iter().fold(0, u64::max) * dim * 4,
+            per_token: 2 * layers * dim * width,
+        }
+    }
+
     /// Loads the model tensor by tensor and creates an empty KV cache.
     pub fn load(self, dtype: DType, device: &Device) -> Result<(Llama, Cache)> {
         let (config, vb) = self.weights(device)?;

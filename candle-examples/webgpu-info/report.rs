@@ -68,6 +68,7 @@ pub fn run() -> anyhow::Result<()> {
 fn print_chosen(a: &AdapterReport) {
     println!("Candle uses {} ({}, {})", a.name, a.backend, a.kind);
     let row = |name: &str, value: String| println!("  {name:<22} {value}");
+    row("memory", a.memory.map_or("unknown".to_string(), bytes));
     row("largest buffer", bytes(a.max_buffer_size));
     row("largest binding", bytes(a.max_storage_buffer_binding_size));
     row("binding alignment", bytes(u64::from(a.storage_alignment)));
@@ -121,6 +122,7 @@ fn json(a: &AdapterReport) -> Value {
         "backend": a.backend,
         "type": a.kind,
         "driver": a.driver,
+        "memory": a.memory,
         "max_buffer_size": a.max_buffer_size,
         "max_storage_buffer_binding_size": a.max_storage_buffer_binding_size,
         "max_workgroup_storage": a.max_workgroup_storage,

@@ -2,11 +2,15 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 mod locate;
+#[cfg(not(target_arch = "wasm32"))]
+mod needs;
 mod network;
 mod unpacked;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use locate::{locate, locate_tokenizer};
+#[cfg(not(target_arch = "wasm32"))]
+pub use needs::needs;
 pub use network::{Forward, Network, Source, ARCHITECTURES};
 
 use crate::error::{Error, Result};
@@ -105,8 +109,14 @@ impl Gguf {
         self.content.metadata.get(key)?.to_vec().ok()
     }
 
+    /// The device memory that the model needs.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn needs(&self) -> crate::memory::Needs {
+        needs(&self.content)
+    }
+
     /// Rows of the token embedding.
-    fn vocabulary(&self) -> Option<usize> {
+    pub fn vocabulary(&self) -> Option<usize> {
         let embedding = self.content.tensor_infos.get("token_embd.weight")?;
         embedding.shape.dims().first().copied()
     }
@@ -142,19 +152,43 @@ impl Gguf {
         Template::new(source, &begin, &end)
     }
 
-    /// Loads the model to `device`, with the file's own or another tokenizer.
-    pub fn load(mut self, tokenizer: Tokenizer, device: &Device) -> Result<Loaded> {
-        let bad = |reason: &str| Error::Checkpoint {
+    fn bad(&self, reason: impl ToString) -> Error {
+        Error::Checkpoint {
             path: self.path.clone(),
             reason: reason.to_string(),
-        };
+        }
+    }
+
+    /// The most tokens that the model takes.
+    pub fn context(&self) -> Result<usize> {
         let architecture = network::find(self.text("general.architecture"))?;
         let context = self.number(&format!("{}.context_length", architecture.name));
-        let context = context.ok_or_else(|| bad("it has no context_length"))?;
-        let vocabulary = self
-            .vocabulary()
-            .ok_or_else(|| bad("no token_embd.weight"))?;
-        tokenizer.check_fits(vocabulary)?;
+        let context = context.ok_or_else(|| self.bad("it has no context_length"))?;
+        Ok(context.min(architecture.positions))
+    }
+
+    /// Loads the network alone to `device`.
+    pub fn forward(mut self, device: &Device) -> Result<Forward> {
+        let architecture = network::find(self.text("general.architecture"))?;
+        measure(&self.content, architecture.positions).map_err(|reason| self.bad(reason))?;
+        // candle-transformers panics on some files: it divides by head counts and does not check shapes.
+        let load = || (architecture.load)(self.content, &mut *self.reader, device);
+        match catch_unwind(AssertUnwindSafe(load)) {
+            Ok(loaded) => Ok(loaded?),
+            Err(_) => {
+                let path = self.path;
+                let reason = format!("it is not a valid {} model", architecture.name);
+                Err(Error::Checkpoint { path, reason })
+            }
+        }
+    }
+
+    /// Loads the model to `device`, with the file's own or another tokenizer.
+    pub fn load(self, tokenizer: Tokenizer, device: &Device) -> Result<Loaded> {
+        let architecture = network::find(self.text("general.architecture"))?;
+        let context = self.context()?;
+        let vocabulary = self.vocabulary();
+        tokenizer.check_fits(vocabulary.ok_or_else(|| self.bad("no token_embd.weight"))?)?;
 
         let mut ends = tokenizer.ends();
         ends.extend(
@@ -166,22 +200,11 @@ impl Gguf {
         let begins = self.flag("tokenizer.ggml.add_bos_token");
         let begins = begins.unwrap_or(self.text("tokenizer.ggml.model") == Some("llama"));
         let begin = self.id("bos").filter(|_| begins);
-        measure(&self.content, architecture.positions).map_err(|reason| bad(&reason))?;
-        // candle-transformers panics on some files: it divides by head counts and does not check shapes.
-        let load = || (architecture.load)(self.content, &mut *self.reader, device);
-        let network = match catch_unwind(AssertUnwindSafe(load)) {
-            Ok(loaded) => loaded?,
-            Err(_) => {
-                let path = self.path;
-                let reason = format!("it is not a valid {} model", architecture.name);
-                return Err(Error::Checkpoint { path, reason });
-            }
-        };
         Ok(Loaded {
-            network: Network::new(network),
+            network: Network::new(self.forward(device)?),
             tokenizer,
             architecture: architecture.name,
-            context: context.min(architecture.positions),
+            context,
             begin,
             ends,
         })
@@ -198,12 +221,7 @@ const MOST: [(&str, usize); 3] = [
 /// Rejects metadata with sizes that exceed the tensors or any real model, since candle-transformers allocates what they say. `positions` is
 /// the number of RoPE angles if it does not depend on the metadata.
 fn measure(content: &Content, positions: usize) -> Result<(), String> {
-    // Under any prefix: some loaders read the keys of a related architecture.
-    let greatest = |name: &str| {
-        let named = |key: &str| key.split_once('.').is_some_and(|(_, rest)| rest == name);
-        let values = content.metadata.iter().filter(|(key, _)| named(key));
-        values.filter_map(|(_, v)| number(v)).max().unwrap_or(0)
-    };
+    let greatest = |name| greatest(content, name);
     for (name, most) in MOST {
         let number = greatest(name);
         if number > most {
@@ -242,6 +260,13 @@ fn measure(content: &Content, positions: usize) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// The greatest value of a key under any prefix: some loaders read the keys of a related architecture.
+fn greatest(content: &Content, name: &str) -> usize {
+    let named = |key: &str| key.split_once('.').is_some_and(|(_, rest)| rest == name);
+    let values = content.metadata.iter().filter(|(key, _)| named(key));
+    values.filter_map(|(_, v)| number(v)).max().unwrap_or(0)
 }
 
 /// Checks that the file contains all its tensors, that none is empty, and that they do not overlap. Candle multiplies sizes without

@@ -26,6 +26,7 @@ pub const PRESETS: &[Preset] = &[
     Preset { name: "tiny",           hidden: 256,  inner: 768,  layers: 4,  heads: 8,  kv_heads: 4, vocab: 1024,  context: 2048 },
     Preset { name: "stories15m",     hidden: 288,  inner: 768,  layers: 6,  heads: 6,  kv_heads: 6, vocab: 32000, context: 256 },
     Preset { name: "tinyllama-1.1b", hidden: 2048, inner: 5632, layers: 22, heads: 32, kv_heads: 4, vocab: 32000, context: 2048 },
+    Preset { name: "llama-3.1-8b",   hidden: 4096, inner: 14336, layers: 32, heads: 32, kv_heads: 8, vocab: 128256, context: 131072 },
 ];
 
 impl Preset {

@@ -73,6 +73,28 @@ fn the_context_ends_the_text() {
     assert!(line["stop"] == "end" || ids + prompt == 65, "{line}");
 }
 
+#[cfg(feature = "webgpu")]
+#[test]
+fn a_model_that_does_not_fit_is_refused_before_it_is_loaded() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = model(dir.path());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_llama"));
+    command.arg("--model").arg(&model);
+    command.args(["--device", "webgpu", "-n", "24"]);
+    command.env("CANDLE_WEBGPU_MEMORY_LIMIT", "64K");
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    for part in [
+        "does not fit",
+        "weights",
+        "12.00 KiB for a KV cache of 24 tokens",
+        "64.00 KiB",
+    ] {
+        assert!(stderr.contains(part), "{stderr}");
+    }
+}
+
 #[test]
 fn errors_are_one_message_and_no_panic() {
     let dir = tempfile::tempdir().unwrap();

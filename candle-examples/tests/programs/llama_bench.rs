@@ -91,6 +91,27 @@ fn quantized_webgpu() {
 
 #[cfg(feature = "webgpu")]
 #[test]
+fn a_model_that_does_not_fit_is_refused() {
+    for (format, weights) in [
+        (["--dtype", "f16"], "7.00 MiB"),
+        (["--quant", "q4_0"], "2.84 MiB"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_llama-bench"));
+        command
+            .args(["--shape", "tiny", "--device", "webgpu"])
+            .args(format);
+        command.env("CANDLE_WEBGPU_MEMORY_LIMIT", "1M");
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success());
+        for part in ["tiny does not fit", weights, "1.00 MiB"] {
+            assert!(stderr.contains(part), "{stderr}");
+        }
+    }
+}
+
+#[cfg(feature = "webgpu")]
+#[test]
 fn webgpu() {
     for dtype in ["f32", "f16", "bf16"] {
         check("webgpu", dtype);

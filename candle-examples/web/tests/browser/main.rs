@@ -65,7 +65,7 @@ fn ids(page: &Page) -> Result<Vec<u32>> {
 /// The ids that the native CPU device generates for the page's own prompt.
 fn native(tokens: usize) -> Result<Vec<u32>> {
     let files = files::locate("stories15m", None)?;
-    let mut loaded = files::load(&files, None, &Device::Cpu)?;
+    let mut loaded = files::load(&files, None, 0, &Device::Cpu)?;
     let options = Options {
         tokens,
         sampling: sampling(0., None, None),
