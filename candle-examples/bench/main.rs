@@ -1,22 +1,16 @@
 //! Times single ops on a device, at the sizes of language models.
 
-mod compare;
-mod measure;
-mod ops;
-mod plot;
-mod results;
 mod run;
-mod table;
-mod workload;
 
+use candle_examples::bench::results::Results;
+use candle_examples::bench::workload::Scale;
+use candle_examples::bench::{compare, plot};
 use candle_examples::device::DeviceArgs;
 use candle_examples::exit;
 use clap::{Parser, Subcommand};
-use results::Results;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use workload::Scale;
 
 /// Times single ops and prints their rates in GB/s or TFLOP/s.
 ///
@@ -48,9 +42,9 @@ struct Args {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Compare two saved runs row by row, the largest slowdown first
+    /// Compare two saved runs, or reports of webgpu-info, row by row, the largest slowdown first
     Compare { old: PathBuf, new: PathBuf },
-    /// Plot the rates of saved runs as an SVG bar chart
+    /// Plot the rates of saved runs, or reports of webgpu-info, as an SVG bar chart
     Plot {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,

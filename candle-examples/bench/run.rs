@@ -1,12 +1,13 @@
 //! Runs the selected rows.
 
-use crate::measure::Bench;
-use crate::results::{Outcome, Results, Row, Yardsticks};
-use crate::workload::{all, Scale, Unit, Workload};
-use crate::{ops, table, BenchArgs};
+use crate::BenchArgs;
 use anyhow::{ensure, Context, Result};
-use candle_core::{DType, Device};
-use candle_examples::device::{describe, is_software, DeviceKind};
+use candle_core::DType;
+use candle_examples::bench::measure::Bench;
+use candle_examples::bench::results::Results;
+use candle_examples::bench::table;
+use candle_examples::bench::workload::{all, Scale, Workload};
+use candle_examples::device::{describe, DeviceKind};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -18,32 +19,17 @@ pub fn main(args: &BenchArgs) -> Result<()> {
         return list(args);
     }
     let device = args.device.open()?;
-    let scale = args.scale.unwrap_or_else(|| natural(&device));
+    let scale = args.scale.unwrap_or_else(|| Scale::natural(&device));
     let chosen = choose(args, scale)?;
-    let description = describe(&device);
-    eprintln!("device: {description}");
+    eprintln!("device: {}", describe(&device));
     let bench = Bench::new(device, scale, args.samples, args.wall);
-    let mut results = Results {
-        date: jiff::Zoned::now().date().to_string(),
-        device: description.device,
-        adapter: description.adapter,
-        scale,
-        samples: args.samples,
-        yardsticks: yardsticks(&bench),
-        rows: Vec::new(),
-    };
+    let mut results = Results::new(&bench, bench.yardsticks());
     let mut stdout = io::stdout();
     if !args.json {
         writeln!(stdout, "{}", table::head(&results))?;
     }
     for (workload, dtype) in chosen {
-        let outcome = match bench.measure(workload, dtype) {
-            Ok(measured) => Outcome::Timed(results.yardsticks.judge(&measured)),
-            Err(e) => Outcome::Failed {
-                error: e.to_string(),
-            },
-        };
-        let row = Row::new(workload, scale, dtype, outcome);
+        let row = bench.row(workload, dtype, &results.yardsticks);
         if !args.json {
             writeln!(stdout, "{}", table::line(&row))?;
         }
@@ -60,14 +46,6 @@ pub fn main(args: &BenchArgs) -> Result<()> {
         eprintln!("written: {}", path.display());
     }
     Ok(())
-}
-
-/// The scale at which the device finishes within a minute or two.
-fn natural(device: &Device) -> Scale {
-    match device.is_cpu() || is_software(device) {
-        true => Scale::Small,
-        false => Scale::Full,
-    }
 }
 
 /// The rows that match any filter; all rows without filters.
@@ -97,21 +75,6 @@ fn list(args: &BenchArgs) -> Result<()> {
         writeln!(stdout, "{}", workload.name(scale, dtype))?;
     }
     Ok(())
-}
-
-/// The device's best rates. Failures are ignored here, since the same rows report them later.
-fn yardsticks(bench: &Bench) -> Yardsticks {
-    let best = |op: &str, unit: Unit| {
-        let rows = all().filter(|w| w.op == op);
-        let measured = rows.filter_map(|w| bench.measure(w, DType::F32).ok());
-        let measured = measured.filter(|m| m.work.unit == unit);
-        let rates = measured.map(|m| m.work.rate(m.seconds.median));
-        rates.reduce(f64::max)
-    };
-    Yardsticks {
-        copy: best(ops::COPY, Unit::Bytes),
-        gemm: best(ops::GEMM, Unit::Flops),
-    }
 }
 
 fn default_folder() -> Result<PathBuf> {

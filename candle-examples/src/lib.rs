@@ -6,6 +6,8 @@
 #[cfg(not(target_arch = "wasm32"))]
 pub mod archive;
 #[cfg(not(target_arch = "wasm32"))]
+pub mod bench;
+#[cfg(not(target_arch = "wasm32"))]
 pub mod bundle;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod catalogue;

@@ -1,11 +1,33 @@
-//! Lists the WebGPU adapters of this machine and the one that Candle selects.
+//! Lists the WebGPU adapters of this machine and the one that Candle selects, or writes a report on a GPU.
+
+#[cfg(feature = "webgpu")]
+mod adapters;
+#[cfg(feature = "webgpu")]
+mod args;
+#[cfg(feature = "webgpu")]
+mod conformance;
+#[cfg(feature = "webgpu")]
+#[path = "../../tests/known.rs"]
+mod known;
+#[cfg(feature = "webgpu")]
+mod report;
+#[cfg(feature = "webgpu")]
+#[path = "../../tests/conformance/sample.rs"]
+#[allow(
+    dead_code,
+    reason = "the report's sample is not set by the environment"
+)]
+mod sample;
+// The conformance suite names its modules as `crate::case`.
+#[cfg(feature = "webgpu")]
+#[path = "../../tests/conformance/mod.rs"]
+mod suite;
 
 use std::process::ExitCode;
 
 use candle_examples::exit;
-
 #[cfg(feature = "webgpu")]
-mod report;
+use suite::*;
 
 fn main() -> ExitCode {
     exit::report(run())
@@ -13,7 +35,7 @@ fn main() -> ExitCode {
 
 #[cfg(feature = "webgpu")]
 fn run() -> anyhow::Result<()> {
-    report::run()
+    args::run()
 }
 
 #[cfg(not(feature = "webgpu"))]

@@ -33,6 +33,7 @@ pub use device::env::{
     DENY_VAR, DISABLE_VAR, ENABLE_VAR, ENV, EXECUTOR_VAR, LIMITS_VAR, LOG_VAR, MEMORY_VAR,
     REWRITE_VAR, TIMEOUT_VAR, VERIFY_VAR,
 };
+pub use device::features::FeatureState;
 #[doc(hidden)]
 pub use device::inject_fault;
 pub use device::profile::{Profile, Stopwatch};

@@ -8,4 +8,6 @@ mod llama;
 mod llama_bench;
 mod tiny;
 mod train;
+#[cfg(feature = "webgpu")]
+mod webgpu_info;
 mod whisper;

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::device::env::{set, ADAPTER_VAR, BACKEND_VAR};
+use crate::device::rank::{kind_name, ranked as rank, Facts};
 use crate::error::{Error, Result};
 use crate::executor::wait::{block_on, may_block, Call};
 
@@ -16,6 +17,8 @@ WGPU_BACKEND narrows the backends that are searched";
 pub struct AdapterReport {
     /// Position in the ranked list; the argument of `Device::new_webgpu`.
     pub ordinal: usize,
+    /// The ordinal of the better adapter of the same GPU, if there is one.
+    pub same_gpu_as: Option<usize>,
     pub name: String,
     /// vulkan, metal, dx12, webgpu.
     pub backend: String,
@@ -24,6 +27,8 @@ pub struct AdapterReport {
     pub driver: String,
     /// Bytes of the adapter's own memory, if Vulkan tells.
     pub memory: Option<u64>,
+    /// The HLSL compiler that wgpu uses, on DX12.
+    pub compiler: Option<&'static str>,
     pub max_buffer_size: u64,
     pub max_storage_buffer_binding_size: u64,
     /// Bytes.
@@ -34,6 +39,8 @@ pub struct AdapterReport {
     pub storage_alignment: u32,
     /// Optional features that the adapter has and Candle can use.
     pub features: Vec<&'static str>,
+    /// All features of the adapter, used or not.
+    pub offered: wgpu::Features,
     /// Smallest and largest subgroup size, if subgroups are supported.
     pub subgroup: Option<(u32, u32)>,
     /// Shapes and types of cooperative matrices.
@@ -47,11 +54,11 @@ pub(crate) const OPTIONAL: &[(&str, wgpu::Features)] = &[
     ("timestamps", wgpu::Features::TIMESTAMP_QUERY),
     ("immediates", wgpu::Features::IMMEDIATES),
     ("pipeline-cache", wgpu::Features::PIPELINE_CACHE),
-    (
-        "cooperative-matrix",
-        wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX,
-    ),
+    (COOPERATIVE, wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX),
 ];
+
+/// Matrices that a subgroup multiplies together.
+pub(crate) const COOPERATIVE: &str = "cooperative-matrix";
 
 /// Dot products of packed bytes (`dot4I8Packed`). Always available in WGSL, but fast only with hardware support.
 pub(crate) const DOT4: &str = "dot4";
@@ -75,16 +82,6 @@ const DOT4_BROWSER: [&str; 3] = ["nvidia", "amd", "intel"];
 
 type Ranked = (wgpu::Adapter, AdapterReport);
 
-fn rank(kind: wgpu::DeviceType) -> (u8, &'static str) {
-    match kind {
-        wgpu::DeviceType::DiscreteGpu => (0, "discrete"),
-        wgpu::DeviceType::IntegratedGpu => (1, "integrated"),
-        wgpu::DeviceType::VirtualGpu => (2, "virtual"),
-        wgpu::DeviceType::Other => (3, "other"),
-        wgpu::DeviceType::Cpu => (4, "software"),
-    }
-}
-
 static FOUND: OnceLock<Vec<Ranked>> = OnceLock::new();
 
 /// All adapters, best first. Enumerated once per process; in a browser every time, since an adapter can open only one device.
@@ -103,7 +100,7 @@ async fn search() -> Vec<Ranked> {
     let mut desc = wgpu::InstanceDescriptor::new_without_display_handle().with_env();
     desc.flags = wgpu::InstanceFlags::empty().with_env();
     let instance = wgpu::Instance::new(desc);
-    let mut found: Vec<wgpu::Adapter> = instance
+    let found: Vec<wgpu::Adapter> = instance
         .enumerate_adapters(wgpu::Backends::all())
         .await
         .into_iter()
@@ -113,10 +110,15 @@ async fn search() -> Vec<Ranked> {
                 .contains(wgpu::DownlevelFlags::COMPUTE_SHADERS)
         })
         .collect();
-    found.sort_by_key(|a| rank(a.get_info().device_type).0);
-    let found = found.into_iter().enumerate();
-    let ranked = found.map(|(ordinal, adapter)| {
-        let report = report(ordinal, &adapter);
+    let facts: Vec<_> = found.iter().map(facts).collect();
+    let places = rank(&facts).into_iter().enumerate();
+    let ranked = places.map(|(ordinal, place)| {
+        let adapter = found[place.index].clone();
+        let report = AdapterReport {
+            ordinal,
+            same_gpu_as: place.same_as,
+            ..report(&adapter)
+        };
         (adapter, report)
     });
     #[cfg_attr(
@@ -148,7 +150,7 @@ impl AdapterReport {
             self.features.push("subgroups");
         }
         if facts.software {
-            self.kind = rank(wgpu::DeviceType::Cpu).1.into();
+            self.kind = kind_name(wgpu::DeviceType::Cpu).into();
             if !self.features.contains(&SOFTWARE) {
                 self.features.push(SOFTWARE);
             }
@@ -159,7 +161,29 @@ impl AdapterReport {
     }
 }
 
-fn report(ordinal: usize, adapter: &wgpu::Adapter) -> AdapterReport {
+fn facts(adapter: &wgpu::Adapter) -> Facts {
+    let (info, features) = (adapter.get_info(), adapter.features());
+    let has = |(_, feature): &&(_, wgpu::Features)| features.contains(*feature);
+    Facts {
+        kind: info.device_type,
+        backend: info.backend,
+        driver: info.driver,
+        ids: (info.vendor, info.device),
+        name: info.name,
+        features: OPTIONAL.iter().filter(has).count(),
+    }
+}
+
+/// The HLSL compiler behind a DX12 adapter. wgpu does not name it, but offers 64-bit integers of shader model 6.0, which is DXC's, or neither these nor subgroups.
+fn compiler(backend: wgpu::Backend, features: wgpu::Features) -> Option<&'static str> {
+    let of_model_6 = wgpu::Features::SUBGROUP | wgpu::Features::SHADER_INT64;
+    (backend == wgpu::Backend::Dx12).then(|| match features.intersects(of_model_6) {
+        true => "DXC",
+        false => "FXC",
+    })
+}
+
+fn report(adapter: &wgpu::Adapter) -> AdapterReport {
     let (info, limits, features) = (adapter.get_info(), adapter.limits(), adapter.features());
     let subgroup = features
         .contains(wgpu::Features::SUBGROUP)
@@ -167,10 +191,12 @@ fn report(ordinal: usize, adapter: &wgpu::Adapter) -> AdapterReport {
     let narrow = subgroup.is_none_or(|(least, _)| least < WIDE_SUBGROUP);
     let dot4 = narrow && DOT4_VENDORS.contains(&info.vendor);
     AdapterReport {
-        ordinal,
+        ordinal: 0,
+        same_gpu_as: None,
+        compiler: compiler(info.backend, features),
         name: info.name.clone(),
         backend: info.backend.to_str().to_string(),
-        kind: rank(info.device_type).1.to_string(),
+        kind: kind_name(info.device_type).to_string(),
         driver: format!("{} {}", info.driver, info.driver_info)
             .trim()
             .to_string(),
@@ -187,6 +213,7 @@ fn report(ordinal: usize, adapter: &wgpu::Adapter) -> AdapterReport {
             .chain(dot4.then_some(DOT4))
             .chain((info.device_type == wgpu::DeviceType::Cpu).then_some(SOFTWARE))
             .collect(),
+        offered: features,
         subgroup,
         cooperative: adapter
             .cooperative_matrix_properties()
@@ -225,7 +252,7 @@ fn reports(found: Vec<Ranked>) -> Vec<AdapterReport> {
     found.into_iter().map(|(_, report)| report).collect()
 }
 
-/// All adapters, best first: discrete, integrated, virtual, other, software. In a browser, an error unless the call may block.
+/// All adapters, best first: discrete, integrated, virtual, other, software, then further adapters of the same GPUs. In a browser, an error unless the call may block.
 pub fn adapters() -> Result<Vec<AdapterReport>> {
     if let Some(found) = FOUND.get() {
         return Ok(reports(found.clone()));

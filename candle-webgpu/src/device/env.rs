@@ -120,29 +120,29 @@ fn binding(text: &str) -> Option<u64> {
 /// The name that [`SOFTWARE`] had in earlier versions.
 const FORMER_SOFTWARE: &str = "in-turn";
 
-fn known_features() -> impl Iterator<Item = &'static str> {
+pub(crate) fn known_features() -> impl Iterator<Item = &'static str> {
     let optional = OPTIONAL.iter().map(|(name, _)| *name);
     optional.chain([DOT4, PACK16, SOFTWARE])
 }
 
 /// The optional features that the environment variable `variable` names.
-pub(crate) fn named(variable: &'static str) -> Result<Vec<String>> {
+pub(crate) fn named(variable: &'static str) -> Result<Vec<&'static str>> {
     features_of(variable, &set(variable).unwrap_or_default())
 }
 
 /// [`named`] for the value `list` of the variable.
-fn features_of(variable: &'static str, list: &str) -> Result<Vec<String>> {
+fn features_of(variable: &'static str, list: &str) -> Result<Vec<&'static str>> {
     let names = list.split(',').map(str::trim).filter(|n| !n.is_empty());
     let known: Vec<_> = known_features().collect();
     names
-        .map(|name| match name {
-            _ if known.contains(&name) => Ok(name.to_string()),
-            FORMER_SOFTWARE => Err(Error::RenamedValue {
+        .map(|name| match known.iter().find(|known| **known == name) {
+            Some(known) => Ok(*known),
+            None if name == FORMER_SOFTWARE => Err(Error::RenamedValue {
                 variable,
                 value: name.into(),
                 now: SOFTWARE,
             }),
-            _ => Err(Error::BadVariable {
+            None => Err(Error::BadVariable {
                 variable,
                 value: name.into(),
                 wants: format!("an optional feature; there are {}", known.join(", ")),
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn names_of_features() -> Result<()> {
-        assert_eq!(features_of(DISABLE_VAR, "")?, Vec::<String>::new());
+        assert_eq!(features_of(DISABLE_VAR, "")?, Vec::<&str>::new());
         let names = features_of(DISABLE_VAR, " f16, software,")?;
         assert_eq!(names, ["f16", "software"]);
         for variable in [DISABLE_VAR, ENABLE_VAR] {

@@ -3,6 +3,8 @@
 
 use half::f16;
 
+use crate::device::adapter::{AdapterReport, DOT4, PACK16, SOFTWARE};
+use crate::device::env::known_features;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
@@ -13,6 +15,42 @@ use crate::memory::split::Part;
 use crate::memory::view::View;
 use crate::shader::Access;
 use crate::util::lock;
+
+/// An optional feature on a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeatureState {
+    /// As in `CANDLE_WEBGPU_DISABLE`.
+    pub name: &'static str,
+    /// Why the device does without the feature; `None` if it uses it.
+    pub off: Option<String>,
+}
+
+/// Features that are off though the adapter has them, with the reasons.
+pub(crate) type Refused = Vec<(&'static str, String)>;
+
+/// All optional features on a device that has turned off `refused`. `enabled` are on though the adapter does not report them.
+pub(crate) fn states(
+    report: &AdapterReport,
+    enabled: &[&str],
+    refused: &Refused,
+) -> Vec<FeatureState> {
+    let off = |name| {
+        let refused = refused.iter().find(|(refused, _)| *refused == name);
+        let reported = name == PACK16 || report.features.contains(&name);
+        match refused {
+            Some((_, reason)) => Some(reason.clone()),
+            None if reported || enabled.contains(&name) => None,
+            None if name == DOT4 => Some("not known to be fast on this adapter".into()),
+            None if name == SOFTWARE => Some("not a software adapter".into()),
+            None => Some("the adapter lacks it".into()),
+        }
+    };
+    let state = |name| FeatureState {
+        name,
+        off: off(name),
+    };
+    known_features().map(state).collect()
+}
 
 /// Test values of either sign: every f16, every midpoint of two adjacent f16 with its two f32 neighbours, and special values.
 fn values() -> Vec<f32> {
@@ -30,8 +68,8 @@ fn values() -> Vec<f32> {
     ends.chain(ties).flat_map(|v| [v, -v]).collect()
 }
 
-/// Tests `pack2x16float` on the device and enables it if it rounds to nearest even.
-pub(crate) async fn pack_f16_if_exact(device: &Device) {
+/// Tests `pack2x16float` on the device and enables it if it rounds to nearest even. Returns whether it does.
+pub(crate) async fn pack_f16_if_exact(device: &Device) -> bool {
     let values = values();
     lock(&device.executor().encoder).pipelines.pack_f16(true);
     let got = converted(device, &values).await;
@@ -41,6 +79,7 @@ pub(crate) async fn pack_f16_if_exact(device: &Device) {
     };
     let exact = got.is_ok_and(|got| values.iter().zip(got.chunks_exact(2)).all(same));
     lock(&device.executor().encoder).pipelines.pack_f16(exact);
+    exact
 }
 
 async fn converted(device: &Device, values: &[f32]) -> Result<Vec<u8>> {
@@ -50,16 +89,26 @@ async fn converted(device: &Device, values: &[f32]) -> Result<Vec<u8>> {
     device.read_async(&y, 0, y.bytes())?.bytes().await
 }
 
-/// The first cooperative matrix configuration (an index into `TILES`) that the adapter lists and that passes the self-test.
-pub(crate) fn trusted(device: &Device, adapter: &wgpu::Adapter) -> Option<usize> {
-    let lanes = device.subgroup?;
+/// The first cooperative matrix configuration (an index into `TILES`) that the adapter lists and that passes the self-test. The error is
+/// the reason to use none.
+pub(crate) fn trusted(
+    device: &Device,
+    adapter: &wgpu::Adapter,
+) -> std::result::Result<usize, &'static str> {
+    let lanes = device
+        .subgroup
+        .ok_or("they need subgroups, which are off")?;
     let listed = adapter.cooperative_matrix_properties();
-    let trusted = |tile: &Tile| {
-        tile.suits(&listed, lanes) && multiplies_exactly(device, tile).unwrap_or(false)
-    };
-    TILES
-        .iter()
-        .position(|tiles| tiles.last().is_some_and(trusted))
+    let mut reason = "the adapter lists no configuration that a kernel uses";
+    for (at, tiles) in TILES.iter().enumerate() {
+        if let Some(tile) = tiles.last().filter(|tile| tile.suits(&listed, lanes)) {
+            if multiplies_exactly(device, tile).unwrap_or(false) {
+                return Ok(at);
+            }
+            reason = "their self-test gave wrong results";
+        }
+    }
+    Err(reason)
 }
 
 /// The self-test: multiplies small multiples of 2^-15 (some subnormal in f16), whose products and sums are exact in f32. Covers both

@@ -7,13 +7,15 @@ pub(crate) mod features;
 pub mod inject_fault;
 mod open;
 pub(crate) mod profile;
+mod rank;
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::device::adapter::AdapterReport;
+use crate::device::features::FeatureState;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::executor::readback::Reading;
@@ -52,6 +54,8 @@ struct Core {
     /// Callers compare the results of ops with the CPU's.
     verify: bool,
     cpu_fallback: bool,
+    /// Set once the self-tests have run.
+    features: OnceLock<Vec<FeatureState>>,
     cpu_fallbacks: AtomicU64,
     verified: AtomicU64,
 }
@@ -103,6 +107,11 @@ impl Device {
 
     pub fn adapter(&self) -> &AdapterReport {
         &self.core().report
+    }
+
+    /// Every optional feature, and why the device does without it if it does.
+    pub fn optional_features(&self) -> &[FeatureState] {
+        self.core().features.get().map_or(&[], Vec::as_slice)
     }
 
     /// Whether matmuls use cooperative matrices of f16: supported, self-test passed, not disabled.

@@ -4,9 +4,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
-use crate::device::adapter::{choose, AdapterReport, DOT4, OPTIONAL, PACK16, SOFTWARE};
+use crate::device::adapter::{
+    choose, AdapterReport, COOPERATIVE, DOT4, OPTIONAL, PACK16, SOFTWARE,
+};
 use crate::device::env::{named, set, Settings, DISABLE_VAR, ENABLE_VAR, REWRITE_VAR};
-use crate::device::features::{pack_f16_if_exact, trusted};
+use crate::device::features::{pack_f16_if_exact, states, trusted, Refused};
 use crate::device::{Core, Device, Handle};
 use crate::error::{Error, Result};
 use crate::executor::readback::FAULT_BYTES;
@@ -98,8 +100,9 @@ impl Device {
         report: &AdapterReport,
         rules: &str,
     ) -> Result<Self> {
-        let disabled = named(DISABLE_VAR)?;
-        let without = |name: &str| disabled.iter().any(|d| d == name);
+        let disabled = named(DISABLE_VAR)?.into_iter();
+        let mut refused: Refused = disabled.map(|name| (name, DISABLE_VAR.into())).collect();
+        let without = |name: &str| refused.iter().any(|(refused, _)| *refused == name);
         let features = OPTIONAL
             .iter()
             .filter(|(name, _)| !without(name))
@@ -107,7 +110,7 @@ impl Device {
             & adapter.features();
         let enabled = named(ENABLE_VAR)?;
         let has = |name: &str| {
-            let here = report.features.contains(&name) || enabled.iter().any(|n| n == name);
+            let here = report.features.contains(&name) || enabled.contains(&name);
             here && !without(name)
         };
         let experimental = if features.intersects(wgpu::Features::all_experimental_mask()) {
@@ -193,21 +196,29 @@ impl Device {
             executor,
             verify: settings.verify,
             cpu_fallback: settings.cpu_fallback,
+            features: OnceLock::new(),
             cpu_fallbacks: AtomicU64::new(0),
             verified: AtomicU64::new(0),
         };
         let device = Device(Arc::new(Handle(Arc::new(core))));
         device.use_rules(rules);
-        if !without(PACK16) {
-            // If the test fails, shaders round with integer arithmetic.
-            pack_f16_if_exact(&device).await;
+        if !without(PACK16) && !pack_f16_if_exact(&device).await {
+            // Shaders round with integer arithmetic.
+            refused.push((PACK16, "its self-test gave wrong results".into()));
         }
-        // Not on software adapters: on llvmpipe (Mesa 26.2) `gemm` is at least as fast as cooperative matrices.
-        if features.contains(gemm_coop::FEATURES) && !software {
-            if let Some(at) = trusted(&device, adapter) {
-                let _ = device.cooperative.set(at);
+        if features.contains(gemm_coop::FEATURES) {
+            // On llvmpipe (Mesa 26.2), `gemm` is at least as fast as cooperative matrices.
+            let trusted = match software {
+                true => Err("slower than other kernels on a software adapter"),
+                false => trusted(&device, adapter),
+            };
+            match trusted {
+                Ok(at) => drop(device.cooperative.set(at)),
+                Err(reason) => refused.push((COOPERATIVE, reason.into())),
             }
         }
+        let states = states(report, &enabled, &refused);
+        device.core().features.get_or_init(|| states);
         Ok(device)
     }
 

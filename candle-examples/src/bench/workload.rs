@@ -1,6 +1,7 @@
 //! The workloads: rows of a table, each an op with its dtypes and its sizes at two scales.
 
-use crate::ops;
+use crate::bench::ops;
+use crate::device::is_software;
 use candle_core::{DType, Device, Result, Tensor};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,16 @@ pub enum Scale {
     Small,
     /// The sizes of a language model on a GPU
     Full,
+}
+
+impl Scale {
+    /// The scale at which the device finishes within a minute or two.
+    pub fn natural(device: &Device) -> Self {
+        match device.is_cpu() || is_software(device) {
+            true => Self::Small,
+            false => Self::Full,
+        }
+    }
 }
 
 /// Up to three sizes, in the order that the op's table states; a final 1 is not shown.

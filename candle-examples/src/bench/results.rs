@@ -1,11 +1,11 @@
 //! The results of a run, and the files that store them.
 
-use crate::measure::{Clock, Measured};
-use crate::workload::{size, Scale, Unit, Workload};
+use crate::bench::measure::{Bench, Clock, Measured};
+use crate::bench::workload::{size, Scale, Unit, Workload};
+use crate::device::{describe, Description};
+use crate::spread::Spread;
 use anyhow::{anyhow, Result};
 use candle_core::DType;
-use candle_examples::device::Description;
-use candle_examples::spread::Spread;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -116,7 +116,25 @@ impl Row {
     }
 }
 
+/// Where the JSON begins and ends in a report of webgpu-info.
+const BEGIN: &str = "```json\n";
+const END: &str = "\n```";
+
 impl Results {
+    /// Today's results of `bench`, still without rows.
+    pub fn new(bench: &Bench, yardsticks: Yardsticks) -> Self {
+        let Description { device, adapter } = describe(&bench.device);
+        Self {
+            date: jiff::Zoned::now().date().to_string(),
+            device,
+            adapter,
+            scale: bench.scale,
+            samples: bench.samples,
+            yardsticks,
+            rows: Vec::new(),
+        }
+    }
+
     pub fn row(&self, name: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.name == name)
     }
@@ -130,10 +148,19 @@ impl Results {
         format!("{description}, {}", self.date)
     }
 
+    /// Reads a file of [`save`](Self::save), or a text with a [`block`](Self::block).
     pub fn load(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|e| anyhow!("{}: {e}", path.display()))?;
-        serde_json::from_str(&text)
+        // GitHub returns the text of an issue with CR LF.
+        let text = text.replace("\r\n", "\n");
+        let block = || Some(text.split_once(BEGIN)?.1.split_once(END)?.0);
+        serde_json::from_str(block().unwrap_or(&text))
             .map_err(|e| anyhow!("{} contains no results of bench: {e}", path.display()))
+    }
+
+    /// The results as a fenced block of Markdown.
+    pub fn block(&self) -> Result<String> {
+        Ok(format!("{BEGIN}{}{END}\n", serde_json::to_string(self)?))
     }
 
     /// Writes to `folder`, which is created if necessary; returns the file's path.
@@ -237,6 +264,21 @@ pub mod tests {
             ..written
         };
         assert!(small.file_name().ends_with("-small.json"));
+    }
+
+    #[test]
+    fn a_report_holds_results() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("report.md");
+        let written = results(vec![timed("add 2x3 f32", 0.25), failed("exp 2x3 f16")]);
+        let text = format!(
+            "# GPU\n```text\nx\n```\n{}\nend\n",
+            written.block().unwrap()
+        );
+        for text in [text.replace('\n', "\r\n"), text] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(Results::load(&path).unwrap(), written);
+        }
     }
 
     #[test]

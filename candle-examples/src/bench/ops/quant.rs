@@ -1,10 +1,10 @@
 //! Matmuls of f32 activations with quantized weights: bound by reading the weights, or by arithmetic for many rows.
 
 use super::{row, ONLY_F32};
-use crate::workload::{At, Case, Make::Other, Workload};
+use crate::bench::workload::{At, Case, Make::Other, Workload};
+use crate::random::matrix;
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::{Error, Module, Result};
-use candle_examples::random::matrix;
 
 /// Sizes are m, n, k, as for dense matmuls.
 #[rustfmt::skip]

@@ -1,9 +1,9 @@
 //! Layers: embedding, RoPE, attention, convolution.
 
 use super::{row, ONLY_F16, TWO};
-use crate::workload::{bytes, At, Case, Make::Other, Workload};
+use crate::bench::workload::{bytes, At, Case, Make::Other, Workload};
+use crate::random::weights;
 use candle_core::{Result, Tensor};
-use candle_examples::random::weights;
 use candle_nn::ops::sdpa;
 use candle_nn::rotary_emb::rope as rotate;
 use candle_transformers::models::stable_diffusion::resnet::{ResnetBlock2D, ResnetBlock2DConfig};

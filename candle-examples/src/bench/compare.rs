@@ -1,7 +1,7 @@
 //! Compares two saved runs.
 
-use crate::results::{Results, Row};
-use crate::table::figures;
+use crate::bench::results::{Results, Row};
+use crate::bench::table::figures;
 use anyhow::{ensure, Result};
 use std::fmt::Write;
 
@@ -95,9 +95,9 @@ fn works(row: &Row) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::Clock;
-    use crate::results::tests::{failed, results, timed};
-    use crate::results::Outcome;
+    use crate::bench::measure::Clock;
+    use crate::bench::results::tests::{failed, results, timed};
+    use crate::bench::results::Outcome;
 
     #[test]
     fn the_worst_is_first() {

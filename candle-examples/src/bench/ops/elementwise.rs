@@ -1,7 +1,7 @@
 //! Elementwise ops and copies, which are memory-bound.
 
 use super::{matrix, row, ALL, COPY, ONLY_F16, ONLY_F32, TWO};
-use crate::workload::{At, Case, Make::*, Workload};
+use crate::bench::workload::{At, Case, Make::*, Workload};
 use candle_core::{DType, Result, Tensor};
 
 /// Sizes are rows and columns.

@@ -1,7 +1,7 @@
 //! Reductions, sorting and normalization.
 
 use super::{matrix, ONLY_F32, TWO};
-use crate::workload::{At, Case, Make::*, Workload};
+use crate::bench::workload::{At, Case, Make::*, Workload};
 use candle_core::{Result, D};
 use candle_nn::ops::{layer_norm, rms_norm, softmax_last_dim};
 

@@ -6,7 +6,7 @@ mod nn;
 mod quant;
 mod reduce;
 
-use crate::workload::{Dims, Make, Workload};
+use crate::bench::workload::{Dims, Make, Workload};
 use candle_core::DType::{self, BF16, F16, F32};
 
 /// All tables, in the order of the report.

@@ -1,7 +1,7 @@
 //! Matmuls: compute-bound ones, and ones with few rows, which are bound by reading the weight.
 
 use super::{row, ALL, GEMM, TWO};
-use crate::workload::{At, Case, Make::Other, Workload};
+use crate::bench::workload::{At, Case, Make::Other, Workload};
 use candle_core::Result;
 
 /// Sizes are m, n, k; for attn_scores heads, tokens, head_dim.

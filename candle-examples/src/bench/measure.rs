@@ -1,9 +1,11 @@
 //! Times an op on a busy device.
 
-use crate::workload::{At, Case, Scale, Work, Workload};
+use crate::bench::ops;
+use crate::bench::results::{Outcome, Row, Yardsticks};
+use crate::bench::workload::{all, At, Case, Scale, Unit, Work, Workload};
+use crate::device::{counters, has_clock, on_gpu};
+use crate::spread::Spread;
 use candle_core::{DType, Device, Result};
-use candle_examples::device::{counters, has_clock, on_gpu};
-use candle_examples::spread::Spread;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
@@ -71,6 +73,32 @@ pub struct Measured {
 }
 
 impl Bench {
+    /// The measured row of a workload, or the row of its error.
+    pub fn row(&self, workload: &Workload, dtype: DType, yardsticks: &Yardsticks) -> Row {
+        let outcome = match self.measure(workload, dtype) {
+            Ok(measured) => Outcome::Timed(yardsticks.judge(&measured)),
+            Err(e) => Outcome::Failed {
+                error: e.to_string(),
+            },
+        };
+        Row::new(workload, self.scale, dtype, outcome)
+    }
+
+    /// The device's best rates. Failures are ignored here, since the same rows report them later.
+    pub fn yardsticks(&self) -> Yardsticks {
+        let best = |op: &str, unit: Unit| {
+            let rows = all().filter(|w| w.op == op);
+            let measured = rows.filter_map(|w| self.measure(w, DType::F32).ok());
+            let measured = measured.filter(|m| m.work.unit == unit);
+            let rates = measured.map(|m| m.work.rate(m.seconds.median));
+            rates.reduce(f64::max)
+        };
+        Yardsticks {
+            copy: best(ops::COPY, Unit::Bytes),
+            gemm: best(ops::GEMM, Unit::Flops),
+        }
+    }
+
     /// Creates the inputs of a workload and times it.
     pub fn measure(&self, workload: &Workload, dtype: DType) -> Result<Measured> {
         let case = workload.case(&At {

@@ -1,8 +1,8 @@
 //! Plots rates as a horizontal bar chart in SVG.
 
-use crate::results::Results;
-use crate::table::figures;
-use crate::workload::Unit;
+use crate::bench::results::Results;
+use crate::bench::table::figures;
+use crate::bench::workload::Unit;
 use anyhow::{anyhow, ensure, Result};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -123,7 +123,7 @@ fn draw(path: &Path, panels: &[Panel], files: &[Results]) -> Drawn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::tests::{failed, results, timed};
+    use crate::bench::results::tests::{failed, results, timed};
 
     #[test]
     fn each_rate_has_a_bar() {

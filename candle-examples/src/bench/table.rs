@@ -1,7 +1,7 @@
 //! The report as a table.
 
-use crate::results::{Outcome, Results, Row, Timed};
-use crate::workload::Unit;
+use crate::bench::results::{Outcome, Results, Row, Timed};
+use crate::bench::workload::Unit;
 
 /// The header: device, scale, best rates, and column names.
 pub fn head(results: &Results) -> String {
@@ -78,8 +78,8 @@ pub fn figures(x: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::tests::{failed, results, timed};
-    use crate::workload::{all, Scale};
+    use crate::bench::results::tests::{failed, results, timed};
+    use crate::bench::workload::{all, Scale};
 
     #[test]
     fn numbers_have_four_figures() {

@@ -1,0 +1,56 @@
+//! The program `webgpu-info`: what it says of the adapter that the tests run on.
+
+#![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
+
+use serde_json::Value;
+use std::process::Command;
+
+fn stdout(program: &str, args: &[&str], vars: &[(&str, &str)]) -> String {
+    let mut command = Command::new(program);
+    command.args(args).envs(vars.iter().copied());
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+const INFO: &str = env!("CARGO_BIN_EXE_webgpu-info");
+
+#[test]
+fn features_that_are_off_have_reasons() {
+    let disable = ("CANDLE_WEBGPU_DISABLE", "subgroups,pack16");
+    let info: Value = serde_json::from_str(&stdout(INFO, &["--json"], &[disable])).unwrap();
+    for name in ["subgroups", "pack16"] {
+        assert_eq!(info["off"][name], "CANDLE_WEBGPU_DISABLE");
+    }
+    let text = stdout(INFO, &[], &[disable]);
+    let name = info["chosen"]["name"].as_str().unwrap();
+    let said = [
+        format!("Candle uses {name}"),
+        "pack16: CANDLE_WEBGPU_DISABLE".into(),
+    ];
+    assert!(said.iter().all(|part| text.contains(part)), "{text}");
+}
+
+/// With one second for each part, so that most of the checks and timings are left out.
+#[test]
+fn a_report_can_be_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("report.md");
+    let file = file.to_str().unwrap();
+    let variable = ("CANDLE_WEBGPU_DISABLE", "timestamps");
+    let args = ["--report", file, "--seconds", "1"];
+    assert_eq!(stdout(INFO, &args, &[variable]), "");
+    let text = std::fs::read_to_string(file).unwrap();
+    for part in [
+        "variable: CANDLE_WEBGPU_DISABLE=timestamps",
+        "max_buffer_size: ",
+        "not in use             timestamps: CANDLE_WEBGPU_DISABLE",
+        " passed, 0 failed, ",
+        "gemm 192x192x192 f32 ",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let text = stdout(env!("CARGO_BIN_EXE_bench"), &["compare", file, file], &[]);
+    assert!(text.contains("gemm 192x192x192 f32 "), "{text}");
+}
