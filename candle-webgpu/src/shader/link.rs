@@ -174,7 +174,31 @@ pub fn link_for(spec: &Specialization, target: Target, traits: Traits) -> Result
         out.push('\n');
         out.push_str(file);
     }
+    if crashes_drivers(&out) {
+        let message = "cooperative matrices and subgroup arithmetic cannot be in one module".into();
+        let name = spec.name();
+        return Err(Error::Shader { name, message });
+    }
     Ok(out)
+}
+
+/// Whether a shader has both cooperative matrices and subgroup arithmetic. NVIDIA's driver 595.58 ends the process when it compiles one
+/// (blade#333). Votes and shuffles are no arithmetic.
+fn crashes_drivers(text: &str) -> bool {
+    let arithmetic = [
+        "Add",
+        "Mul",
+        "Min",
+        "Max",
+        "And",
+        "Or",
+        "Xor",
+        "Inclusive",
+        "Exclusive",
+    ];
+    let mut calls = text.split("subgroup").skip(1);
+    text.contains("coop_mat")
+        && calls.any(|call| arithmetic.iter().any(|name| call.starts_with(name)))
 }
 
 /// Text with identifiers renamed by `(old, new)` pairs.
@@ -238,6 +262,24 @@ fn without_slots(file: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_crashes_drivers_is_found() {
+        let coop = "alias Left = coop_mat16x16<f16, A>;";
+        for (call, expected) in [
+            ("subgroupAdd(x)", true),
+            ("subgroupExclusiveMul(x)", true),
+            ("subgroupAll(x)", false),
+            ("subgroupShuffleXor(x, 1u)", false),
+        ] {
+            assert_eq!(
+                crashes_drivers(&format!("{coop} {call}")),
+                expected,
+                "{call}"
+            );
+            assert!(!crashes_drivers(call));
+        }
+    }
 
     /// In release builds, one constant may have several addresses.
     #[test]
