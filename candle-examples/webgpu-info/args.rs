@@ -1,9 +1,10 @@
 //! The command line.
 
-use crate::{adapters, report};
+use crate::{adapters, probe, report};
 use candle_examples::device::{DeviceArgs, DeviceKind};
 use clap::Parser;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Lists the WebGPU adapters, and the features of the selected one that Candle uses.
 #[derive(Parser, Debug)]
@@ -21,9 +22,18 @@ pub struct Args {
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     report: Option<Option<PathBuf>>,
 
-    /// Seconds for the checks of --report, and again for its timings
-    #[arg(long, default_value_t = 60, requires = "report")]
-    seconds: u64,
+    /// Try each optional feature in a process of its own; later programs do without those that fail
+    #[arg(long, conflicts_with_all = ["json", "report"])]
+    probe: bool,
+
+    /// Seconds for the checks of --report, and again for its timings [default: 60]; for each feature of --probe
+    /// [default: 10]
+    #[arg(long)]
+    seconds: Option<u64>,
+
+    /// Check the device as a part of --probe
+    #[arg(long, hide = true)]
+    probe_child: bool,
 }
 
 pub fn run() -> anyhow::Result<()> {
@@ -32,8 +42,11 @@ pub fn run() -> anyhow::Result<()> {
         device: DeviceKind::Webgpu,
         adapter: args.adapter,
     };
+    let seconds = |default| Duration::from_secs(args.seconds.unwrap_or(default));
     match args.report {
-        Some(file) => report::run(&wanted, file.as_deref(), args.seconds),
+        Some(file) => report::run(&wanted, file.as_deref(), seconds(60)),
+        None if args.probe => probe::run(&wanted, seconds(10)),
+        None if args.probe_child => probe::child(&wanted, seconds(10)),
         None => adapters::run(&wanted, args.json),
     }
 }

@@ -10,6 +10,8 @@ mod conformance;
 #[path = "../../tests/known.rs"]
 mod known;
 #[cfg(feature = "webgpu")]
+mod probe;
+#[cfg(feature = "webgpu")]
 mod report;
 #[cfg(feature = "webgpu")]
 #[path = "../../tests/conformance/sample.rs"]

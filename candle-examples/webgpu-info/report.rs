@@ -50,8 +50,7 @@ const SHOWN: usize = 20;
 /// Variables with these prefixes change which adapter is found and how it is used.
 const PREFIXES: [&str; 4] = ["CANDLE_WEBGPU_", "WGPU_", "VK_", "LP_"];
 
-pub fn run(wanted: &DeviceArgs, file: Option<&Path>, seconds: u64) -> Result<()> {
-    let limit = Duration::from_secs(seconds);
+pub fn run(wanted: &DeviceArgs, file: Option<&Path>, limit: Duration) -> Result<()> {
     let device = wanted.open()?;
     let text = facts(&device)? + &checks(&device, limit)? + &timings(device, limit)?;
     match file {

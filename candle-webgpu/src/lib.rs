@@ -36,6 +36,7 @@ pub use device::env::{
 pub use device::features::FeatureState;
 #[doc(hidden)]
 pub use device::inject_fault;
+pub use device::probe::remember_probe;
 pub use device::profile::{Profile, Stopwatch};
 pub use device::{Device, Stats};
 pub use dtype::quant::Quant;

@@ -54,3 +54,40 @@ fn a_report_can_be_compared() {
     let text = stdout(env!("CARGO_BIN_EXE_bench"), &["compare", file, file], &[]);
     assert!(text.contains("gemm 192x192x192 f32 "), "{text}");
 }
+
+/// A feature that fails in the probe is off in later programs, until a probe finds no fault.
+#[test]
+fn a_probe_is_remembered() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = ("CANDLE_WEBGPU_CACHE", dir.path().to_str().unwrap());
+    let off = |vars: &[(&str, &str)]| {
+        let info: Value = serde_json::from_str(&stdout(INFO, &["--json"], vars)).unwrap();
+        info["off"].clone()
+    };
+    let probe = |fault: &str| {
+        let vars = [cache, ("WEBGPU_INFO_FAULT", fault)];
+        stdout(INFO, &["--probe", "--seconds", "0"], &vars)
+    };
+    let before = off(&[cache]);
+    for (fault, said) in [
+        ("abort:immediates", "ended with signal"),
+        ("wrong:immediates", "1 wrong checks, the first is injected"),
+    ] {
+        let text = probe(fault);
+        assert_eq!(
+            text.matches("works").count() + 1,
+            text.lines().count() - 2,
+            "{text}"
+        );
+        let after = off(&[cache]);
+        let why = after["immediates"].as_str().unwrap();
+        assert!(
+            why.starts_with("webgpu-info --probe: ") && why.contains(said),
+            "{why}"
+        );
+        let again = ("CANDLE_WEBGPU_ENABLE", "immediates");
+        assert_eq!(off(&[cache, again]), before);
+    }
+    assert!(!probe("").contains("injected"));
+    assert_eq!(off(&[cache]), before);
+}

@@ -41,9 +41,9 @@ variables! {
     EXECUTOR_VAR     "CANDLE_WEBGPU_EXECUTOR",     "`inline` or `threaded`",                  "`threaded`, where there are threads", "Whether the caller rewrites, encodes and submits, or a thread does each.";
     REWRITE_VAR      "CANDLE_WEBGPU_REWRITE",      "`-attention,-elementwise`, `-all,+concat`", "empty",                      "Fusion rules to turn off and on, separated by commas (docs/fusion.md lists them).";
     DISABLE_VAR      "CANDLE_WEBGPU_DISABLE",      "`f16`, `subgroups`, `timestamps`, `immediates`, `pipeline-cache`, `cooperative-matrix`, `dot4`, `pack16`, `software`", "empty", "Optional features to do without, separated by commas.";
-    ENABLE_VAR       "CANDLE_WEBGPU_ENABLE",       "`dot4`",                                  "empty",                        "Optional features to use though they are not known to be fast on the adapter.";
+    ENABLE_VAR       "CANDLE_WEBGPU_ENABLE",       "`dot4`, or a feature that a probe turned off", "empty",                   "Optional features to use though they are not known to be fast on the adapter, or `webgpu-info --probe` found a fault.";
     DENY_VAR         "CANDLE_WEBGPU_DENY",         "`gemm_coop,flash,gemv_k.sub32`",          "empty",                        "Kernels, or variants of kernels, to do without, separated by commas. Others take their place; an op that has no other kernel is an error.";
-    CACHE_VAR        "CANDLE_WEBGPU_CACHE",        "a folder; empty turns the cache off",     "the user's cache folder",      "Where compiled pipelines are kept between runs.";
+    CACHE_VAR        "CANDLE_WEBGPU_CACHE",        "a folder; empty turns the cache off",     "the user's cache folder",      "Where compiled pipelines, and the faults that `webgpu-info --probe` found, are kept between runs.";
     CHECKED_VAR      "CANDLE_WEBGPU_CHECKED",      "`0` or `1`",                              "`0`",                          "Shaders run with wgpu's runtime checks.";
     CHECK_NAN_VAR    "CANDLE_WEBGPU_CHECK_NAN",    "`0` or `1`",                              "`0`",                          "The first op that makes a NaN or an infinity from operands without any is an error that names it.";
     VERIFY_VAR       "CANDLE_WEBGPU_VERIFY",       "`0` or `1`",                              "`0`",                          "Each op also runs on the CPU, and a difference is an error.";
@@ -98,7 +98,7 @@ impl Settings {
     }
 }
 
-fn cache_folder() -> Option<PathBuf> {
+pub(crate) fn cache_folder() -> Option<PathBuf> {
     if let Some(folder) = std::env::var_os(CACHE_VAR) {
         return (!folder.is_empty()).then(|| folder.into());
     }

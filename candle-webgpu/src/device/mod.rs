@@ -6,6 +6,7 @@ pub(crate) mod features;
 #[doc(hidden)]
 pub mod inject_fault;
 mod open;
+pub(crate) mod probe;
 pub(crate) mod profile;
 mod rank;
 

@@ -9,6 +9,7 @@ use crate::device::adapter::{
 };
 use crate::device::env::{named, set, Settings, DISABLE_VAR, ENABLE_VAR, REWRITE_VAR};
 use crate::device::features::{pack_f16_if_exact, states, trusted, Refused};
+use crate::device::probe::faults;
 use crate::device::{Core, Device, Handle};
 use crate::error::{Error, Result};
 use crate::executor::readback::FAULT_BYTES;
@@ -102,13 +103,17 @@ impl Device {
     ) -> Result<Self> {
         let disabled = named(DISABLE_VAR)?.into_iter();
         let mut refused: Refused = disabled.map(|name| (name, DISABLE_VAR.into())).collect();
+        let enabled = named(ENABLE_VAR)?;
+        let settings = Settings::from_env(report.features.contains(&SOFTWARE))?;
+        let mut faults = faults(settings.cache.as_deref(), report);
+        faults.retain(|(name, _)| !enabled.contains(name));
+        refused.append(&mut faults);
         let without = |name: &str| refused.iter().any(|(refused, _)| *refused == name);
         let features = OPTIONAL
             .iter()
             .filter(|(name, _)| !without(name))
             .fold(wgpu::Features::empty(), |all, (_, f)| all | *f)
             & adapter.features();
-        let enabled = named(ENABLE_VAR)?;
         let has = |name: &str| {
             let here = report.features.contains(&name) || enabled.contains(&name);
             here && !without(name)
@@ -119,7 +124,6 @@ impl Device {
         } else {
             wgpu::ExperimentalFeatures::disabled()
         };
-        let settings = Settings::from_env(report.features.contains(&SOFTWARE))?;
         let limits = match settings.default_limits {
             true => wgpu::Limits::default(),
             false => adapter.limits(),
@@ -204,7 +208,7 @@ impl Device {
         device.use_rules(rules);
         if !without(PACK16) && !pack_f16_if_exact(&device).await {
             // Shaders round with integer arithmetic.
-            refused.push((PACK16, "its self-test gave wrong results".into()));
+            refused.push((PACK16, "its self-test failed".into()));
         }
         if features.contains(gemm_coop::FEATURES) {
             // On llvmpipe (Mesa 26.2), `gemm` is at least as fast as cooperative matrices.
