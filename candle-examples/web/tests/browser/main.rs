@@ -245,6 +245,8 @@ fn caps_are_reported() -> Result<()> {
         "subgroups",
         "maxStorageBufferBindingSize",
         "vendor",
+        "core: right",
+        "subgroups: right",
     ] {
         ensure!(report.contains(part), "{part} is missing in {report}");
     }
