@@ -17,7 +17,8 @@ fn f32_key(v: f32) -> i32 {
 }
 fn f32_less(a: f32, b: f32) -> bool { return f32_key(a) < f32_key(b) && !f32_is_nan(a) && !f32_is_nan(b); }
 fn f32_equal(a: f32, b: f32) -> bool { return f32_key(a) == f32_key(b) && !f32_is_nan(a); }
-// The magnitude of a with the sign of b.
+// The magnitude of a with the sign of b. Not as an operand of a choice by f32_is_nan(b): llvmpipe of Mesa 25.0.7 (LLVM 19.1.7) gets that
+// wrong in some kernels (attention with a softcap).
 fn f32_signed(a: f32, b: f32) -> f32 {
     return bitcast<f32>((bitcast<u32>(a) & 0x7fffffffu) | (bitcast<u32>(b) & 0x80000000u));
 }
@@ -145,7 +146,7 @@ fn utanh(v: f32) -> f32 {
     let z = v * v;
     let near = fma(v * z, fma(fma(fma(fma(fma(0.0021429549, z, -0.00817739), z, 0.021700699), z, -0.053946763), z, 0.13333206), z, -0.3333333), v);
     let far = 1.0 - 2.0 / (uexp(2.0 * select(a, 10.0, a > 10.0)) + 1.0);
-    return select(select(f32_signed(far, v), v, f32_is_nan(v)), near, a < 0.625);
+    return select(f32_signed(select(far, a, f32_is_nan(v)), v), near, a < 0.625);
 }
 
 fn uerf(v: f32) -> f32 {
@@ -156,7 +157,7 @@ fn uerf(v: f32) -> f32 {
     let c = select(a, 4.05, a > 4.05);
     let q = fma(fma(fma(fma(fma(fma(fma(2.0909674e-05, c, -0.0004323043), c, 0.0041605327), c, -0.025091512), c, 0.10823664), c, 0.6333866), c, 1.1294951), c, -0.00017055367);
     let far = 1.0 - uexp(-q);
-    return select(select(f32_signed(far, v), v, f32_is_nan(v)), near, a < 0.95);
+    return select(f32_signed(select(far, a, f32_is_nan(v)), v), near, a < 0.95);
 }
 
 fn usigmoid(v: f32) -> f32 {
