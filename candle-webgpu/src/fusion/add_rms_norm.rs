@@ -57,7 +57,7 @@ fn find(_: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
         alpha_offset: params.alpha_offset,
         eps: params.eps,
         inverse: params.inverse,
-        pad: 0,
+        zero: 0,
     };
     let (_, rows) = norm.spec.overrides.first()?;
     let spec = add_norm_spec(norm.spec.dtype(0), *rows);

@@ -15,7 +15,7 @@ fn s_four(q: u32) -> vec4<f32> { return s[q]; }
 fn y_quad_put(q: u32, v: vec4<f32>) { y[q] = v; }
 // end slots
 
-struct Params { rows: u32, n: u32, a_offset: u32, b_offset: u32, alpha_offset: u32, eps: f32, inverse: f32, pad: u32 }
+struct Params { rows: u32, n: u32, a_offset: u32, b_offset: u32, alpha_offset: u32, eps: f32, inverse: f32, zero: u32 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> a: array<A>;
 @group(0) @binding(2) var<storage, read> b: array<B>;
