@@ -127,9 +127,7 @@ async fn search() -> Vec<Ranked> {
     )]
     let mut ranked: Vec<Ranked> = ranked.collect();
     #[cfg(target_arch = "wasm32")]
-    if let (Some(first), Some(facts)) =
-        (ranked.first_mut(), crate::executor::browser::facts().await)
-    {
+    if let (Some(first), Some(facts)) = (ranked.first_mut(), crate::util::browser::facts().await) {
         first.1.add(facts);
     }
     ranked
@@ -138,7 +136,7 @@ async fn search() -> Vec<Ranked> {
 #[cfg(target_arch = "wasm32")]
 impl AdapterReport {
     /// Adds facts that wgpu does not provide in a browser.
-    fn add(&mut self, facts: crate::executor::browser::Facts) {
+    fn add(&mut self, facts: crate::util::browser::Facts) {
         if self.name.is_empty() {
             self.name = facts.name;
         }

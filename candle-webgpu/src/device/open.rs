@@ -142,7 +142,7 @@ impl Device {
         let (features, request) = match report.subgroup {
             Some(_) => (
                 features | wgpu::Features::SUBGROUP,
-                crate::executor::browser::asking_for_subgroups(request),
+                crate::util::browser::asking_for_subgroups(request),
             ),
             None => (features, Some(request())),
         };

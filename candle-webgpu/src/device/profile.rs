@@ -5,10 +5,10 @@ use std::time::Duration;
 use crate::debug::profile::{Grain, Timed, Timer, Timing, TICKS};
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::executor::ready::Ready;
 use crate::executor::wait::{block_on, may_block, until, Call};
 use crate::executor::Executor;
 use crate::util::lock;
+use crate::util::ready::Ready;
 
 const FINISH: Call = ("Profile::finish", "Profile::finish_async");
 

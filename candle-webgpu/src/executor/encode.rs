@@ -24,6 +24,21 @@ use rustc_hash::FxHashMap;
 /// Maximum number of cached bind groups. A decode loop needs some hundreds.
 const MAX_BIND_GROUPS: usize = 8192;
 
+/// Why an op is not encoded.
+enum Stop {
+    /// Memory is short until earlier ops of this submit have run.
+    MemoryShort,
+    /// A browser is still compiling its pipeline.
+    Compiling,
+    Failed(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Failed(error)
+    }
+}
+
 /// The contents of a bind group: the block id and the offset in bytes of each operand.
 type BindGroupKey = SmallVec<[(u64, u64); 7]>;
 
@@ -79,25 +94,32 @@ impl Executor {
         }
     }
 
-    /// Encodes `ops`, then `copies`, and passes the commands to `submit`. Skips ops that fail and ops that need their results, and returns
-    /// the first error at the end. Releases the operands of all ops.
+    /// Encodes `ops`, then `copies`, and passes the commands to `submit`. Skips ops that fail and ops that need their results, and stores
+    /// the first error. Releases the operands of encoded ops. Stops before an op whose pipeline a browser is still compiling, and returns
+    /// `false`; `ops` are then those that are left.
     pub(crate) fn encode_all(
         &self,
         encoder: &mut Encoder,
         ops: &mut Ops,
         copies: &[Copy],
         mut submit: impl FnMut(Commands) -> Result<()>,
-    ) -> Result<()> {
-        let (mut done, mut failed) = (0, None);
+    ) -> Result<bool> {
+        let mut done = 0;
         let mut last = loop {
             let mut commands = Commands::new(&self.device, (ops.len() - done).min(MOST_OPS));
+            let mut compiling = false;
             if done < ops.len() {
-                done += self.encode_ops(encoder, &mut commands, &mut ops[done..], &mut failed);
+                let encoded = self.encode_ops(encoder, &mut commands, &mut ops[done..]);
+                (done, compiling) = (done + encoded.0, encoded.1);
             }
             if done == ops.len() {
                 break commands;
             }
             submit(commands)?;
+            if compiling {
+                ops.drain(..done);
+                return Ok(false);
+            }
         };
         for copy in copies {
             if let Err(error) = self
@@ -105,7 +127,7 @@ impl Executor {
                 .and_then(|()| encode_copy(copy, &mut last.encoder))
             {
                 copy.source.fail(&Arc::new(error.clone()));
-                failed = failed.or(Some(error));
+                self.store_error(error);
             }
         }
         submit(last)?;
@@ -113,18 +135,18 @@ impl Executor {
             encoder.pipelines.save(QUIET);
             self.trim(encoder, Pool::trim_stale);
         }
-        failed.map_or(Ok(()), Err)
+        Ok(true)
     }
 
-    /// Encodes ops until the parameter slots are used up or memory is short; in the latter case, the ops encoded so far run first, since
-    /// they free memory. Returns the number of encoded ops, whose operands are released.
+    /// Encodes ops until the parameter slots are used up, a pipeline is missing or memory is short; in the latter case, the ops encoded so
+    /// far run first, since they free memory. Returns the number of encoded ops, whose operands are released, and whether the next op's
+    /// pipeline is being compiled.
     fn encode_ops(
         &self,
         encoder: &mut Encoder,
         commands: &mut Commands,
         ops: &mut [Box<Op>],
-        failed: &mut Option<Error>,
-    ) -> usize {
+    ) -> (usize, bool) {
         let Commands {
             encoder: commands,
             params,
@@ -135,7 +157,7 @@ impl Executor {
             timer.begin_submit(&self.device);
         }
         let mut pass = begin_pass(commands, timer.as_ref());
-        let mut done = 0;
+        let (mut done, mut compiling) = (0, false);
         if !self.immediates {
             params.reserve(PARAMS_SLOT as usize * ops.len().min(MOST_OPS));
         }
@@ -153,10 +175,14 @@ impl Executor {
                         }
                     }
                 }
-                Err(None) => break,
-                Err(Some(error)) => {
+                Err(Stop::MemoryShort) => break,
+                Err(Stop::Compiling) => {
+                    compiling = true;
+                    break;
+                }
+                Err(Stop::Failed(error)) => {
                     self.fail_outputs(op, &error);
-                    *failed = failed.take().or(Some(error));
+                    self.store_error(error);
                 }
             }
             // Memory without other references is free for the next op's output.
@@ -166,7 +192,7 @@ impl Executor {
         drop(pass);
         encoder.pipelines.end_submit();
         encoder.timer = timer;
-        done
+        (done, compiling)
     }
 
     /// Marks the outputs of an op as failed, so that reading them returns `error`.
@@ -179,32 +205,32 @@ impl Executor {
         }
     }
 
-    /// Encodes the first of `ops`; the others are hints for the precompiler. `Err(None)` means that memory is short until earlier ops of
-    /// this submit have run.
+    /// Encodes the first of `ops`; the others are hints for the precompiler.
     fn encode(
         &self,
         encoder: &mut Encoder,
         (pass, params): (&mut wgpu::ComputePass<'static>, &mut Vec<u8>),
         ops: &[Box<Op>],
         is_first: bool,
-    ) -> std::result::Result<(), Option<Error>> {
+    ) -> std::result::Result<(), Stop> {
         let Some((op, next)) = ops.split_first() else {
             return Ok(());
         };
         let next = next.iter().map(|op| &op.spec);
         let pipeline = encoder.pipelines.get(&op.spec, next)?;
+        let pipeline = pipeline.ok_or(Stop::Compiling)?;
         let mut ids = BindGroupKey::new();
         for (value, start) in &op.operands {
             let id = match value.block(false) {
                 Ok(block) => block.id,
                 Err(Error::OutOfMemory { .. }) if !value.has_failed() => {
                     if !is_first {
-                        return Err(None);
+                        return Err(Stop::MemoryShort);
                     }
                     self.allocate(encoder, value, false)?;
                     value.block(false)?.id
                 }
-                Err(error) => return Err(Some(error)),
+                Err(error) => return Err(error.into()),
             };
             ids.push((id, *start));
         }

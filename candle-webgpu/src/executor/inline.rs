@@ -1,5 +1,6 @@
-//! The inline schedule: every stage runs immediately on the calling thread. The only schedule in browsers.
+//! The inline schedule: every stage runs immediately on the calling thread.
 
+use std::sync::Weak;
 use std::time::Duration;
 
 use crate::error::Result;
@@ -11,6 +12,12 @@ use crate::recorder::op::Ops;
 use crate::util::lock;
 
 pub(crate) struct Inline;
+
+impl Inline {
+    pub fn new(_executor: &Weak<Executor>) -> Self {
+        Inline
+    }
+}
 
 impl Schedule for Inline {
     fn rewrite(&self, executor: &Executor, mut batch: Batch) -> Ops {

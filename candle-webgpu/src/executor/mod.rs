@@ -4,13 +4,11 @@
 //! A [`Schedule`] determines where the stages run: [`inline`] on the caller's thread, as in browsers, or [`threaded`], with one thread per
 //! stage. It is chosen when the device is created.
 
-#[cfg(target_arch = "wasm32")]
-pub(crate) mod browser;
 pub(crate) mod encode;
 pub(crate) mod fault;
+#[cfg_attr(target_arch = "wasm32", path = "inline_web.rs")]
 pub(crate) mod inline;
 pub(crate) mod readback;
-pub(crate) mod ready;
 pub(crate) mod schedule;
 pub(crate) mod submit;
 pub(crate) mod threaded;
@@ -105,7 +103,7 @@ impl Executor {
             let threaded = threaded.then(|| Threaded::start(executor, gpu.software));
             match threaded.flatten() {
                 Some(threaded) => Box::new(threaded),
-                None => Box::new(Inline),
+                None => Box::new(Inline::new(executor)),
             }
         };
         let executor = Arc::new_cyclic(|executor| Executor {

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::executor::ready::Ready;
 use crate::executor::wait::{block, may_block, until, Call};
 use crate::executor::Executor;
 use crate::memory::buffer::Value;
@@ -13,6 +12,7 @@ use crate::memory::pool::Pool;
 use crate::recorder::batch::Copy;
 use crate::recorder::Recorder;
 use crate::util::lock;
+use crate::util::ready::Ready;
 use crate::util::scoped;
 
 /// Bytes of the fault record. Its words: count, op, index (low, high), size, result of the NaN check, 2 unused.
@@ -38,6 +38,8 @@ struct Part {
     staging: wgpu::Buffer,
     index: Option<wgpu::SubmissionIndex>,
     ready: Ready,
+    /// The value that is read, if any bytes of it are.
+    source: Option<Value>,
     /// Bytes copied, a multiple of 4; the fault record follows them.
     len: u64,
     /// The requested range is `skip..skip + bytes`.
@@ -169,23 +171,18 @@ impl Executor {
         let index = flushed.map(|()| self.newest_submit(true));
         drop(pending);
         let index = index?;
-        // Check the value itself: another thread may already have taken the error of its failed op.
-        if len > 0 {
-            value.block(false)?;
-        }
-        let ready = Ready::default();
-        let done = ready.clone();
-        staging
-            .slice(..len + FAULT_BYTES)
-            .map_async(wgpu::MapMode::Read, move |result| {
+        let mapped = staging.clone();
+        let ready = self.ready_after_submit(move |done| {
+            let all = mapped.slice(..len + FAULT_BYTES);
+            all.map_async(wgpu::MapMode::Read, move |result| {
                 done.finish(result.is_ok())
             });
-        #[cfg(target_arch = "wasm32")]
-        crate::executor::browser::poll_by_submits(&self.queue, &ready);
+        });
         Ok(Part {
             staging,
             index,
             ready,
+            source: (len > 0).then(|| value.bound()),
             len,
             skip: (from - start) as usize,
             bytes: bytes as usize,
@@ -201,6 +198,10 @@ impl Executor {
             if part.ready.result() != Some(true) {
                 return Err(error);
             }
+        }
+        // Check the value itself: another thread may already have taken the error of its failed op.
+        if let Some(source) = part.source {
+            source.block(false)?;
         }
         let data = part
             .staging
@@ -274,11 +275,24 @@ impl Executor {
 
     /// Ready when all submitted work is done.
     fn work_done(&self) -> Ready {
+        let queue = self.queue.clone();
+        self.ready_after_submit(move |done| {
+            queue.on_submitted_work_done(move || done.finish(true));
+        })
+    }
+
+    /// Calls `request` once everything encoded so far is submitted. It requests an event of the device, which must finish the signal.
+    fn ready_after_submit(&self, request: impl FnOnce(Ready) + Send + 'static) -> Ready {
         let ready = Ready::default();
         let done = ready.clone();
-        self.queue.on_submitted_work_done(move || done.finish(true));
         #[cfg(target_arch = "wasm32")]
-        crate::executor::browser::poll_by_submits(&self.queue, &ready);
+        let queue = self.queue.clone();
+        let call = move || {
+            #[cfg(target_arch = "wasm32")]
+            crate::executor::wait::poll_by_submits(&queue, &done);
+            request(done);
+        };
+        self.schedule.after_submit(self, Box::new(call));
         ready
     }
 

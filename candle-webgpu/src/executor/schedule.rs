@@ -28,6 +28,10 @@ pub(crate) trait Schedule: Send + Sync {
     fn wait_submitted(&self);
     /// Waits until no stage has work.
     fn wait_idle(&self);
+    /// Runs `call` once everything passed on so far is submitted. Outside browsers that is now: callers have waited for it.
+    fn after_submit(&self, _executor: &Executor, call: Box<dyn FnOnce() + Send>) {
+        call();
+    }
     /// How long to poll for an event before blocking.
     #[cfg_attr(
         target_arch = "wasm32",
@@ -91,20 +95,22 @@ impl Executor {
         }
     }
 
-    /// Second stage: encodes ops and passes on their commands. Leaves finished ops in the job.
-    pub(crate) fn encode_job(&self, job: &mut EncodeJob) {
+    /// Second stage: encodes ops and passes on their commands. Leaves finished ops in the job. `false` if the job is to be continued once the
+    /// pipeline of its first op is compiled.
+    pub(crate) fn encode_job(&self, job: &mut EncodeJob) -> bool {
         let encoder = &mut lock(&self.encoder);
         let EncodeJob { ops, copies } = job;
         if ops.is_empty() && copies.is_empty() && self.submitter().uploaded == 0 {
-            return;
+            return true;
         }
         let submit = |commands| self.schedule.pass_on(self, commands);
         let encoded = self
             .check_lost()
             .and_then(|()| self.encode_all(encoder, ops, copies, submit));
-        if let Err(error) = encoded {
+        encoded.unwrap_or_else(|error| {
             self.store_error(error);
-        }
+            true
+        })
     }
 
     /// Third stage on its own thread. Stores errors for a later call.

@@ -40,7 +40,9 @@ impl Threaded {
         let weak = || executor.clone();
         Some(Threaded {
             rewriter: Worker::start("candle-rewrite", weak(), spin, Executor::rewrite_batch)?,
-            encoder: Worker::start("candle-encode", weak(), spin, Executor::encode_job)?,
+            encoder: Worker::start("candle-encode", weak(), spin, |executor, job| {
+                executor.encode_job(job);
+            })?,
             submitter: Worker::start("candle-submit", weak(), spin, Executor::submit_job)?,
         })
     }

@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::executor::ready::Ready;
 use crate::executor::Executor;
+use crate::util::ready::Ready;
 
 /// The name of a blocking call, and of its async counterpart.
 pub(crate) type Call = (&'static str, &'static str);

@@ -6,7 +6,10 @@ use std::sync::Mutex;
 
 use crate::error::{Error, Result};
 use crate::shader::{link_for, Specialization, Target, Traits, PARAMS_SLOT};
+#[cfg(target_arch = "wasm32")]
+use crate::util::browser;
 use crate::util::lock;
+#[cfg(not(target_arch = "wasm32"))]
 use crate::util::scoped;
 
 /// The number of storage buffers, and a bit mask of those that are written: the key of a bind group layout.
@@ -116,7 +119,8 @@ impl Compiler {
         )
     }
 
-    pub fn compile(&self, spec: &Specialization) -> Result<Pipeline> {
+    /// Everything but the driver's part: checks and links a specialization and creates its module.
+    fn prepare(&self, spec: &Specialization) -> Result<Prepared> {
         self.check(spec)?;
         let name = spec.name();
         let traits = Traits {
@@ -129,47 +133,84 @@ impl Compiler {
         } else {
             wgpu::ShaderRuntimeChecks::unchecked()
         };
-        let signature = Signature::of(spec);
-        let device = &self.device;
-        let layout = self.layout(signature);
-        let mut constants: Vec<(&str, f64)> = vec![("WORKGROUP", f64::from(spec.workgroup))];
+        let mut constants: Vec<(&'static str, f64)> =
+            vec![("WORKGROUP", f64::from(spec.workgroup))];
         constants.extend(spec.overrides.iter().map(|(k, v)| (*k, f64::from(*v))));
-        let make = || {
-            // SAFETY: kernels check their grids and every index read from a tensor, and their loops terminate. The test suite also runs
-            // with all runtime checks enabled (CANDLE_WEBGPU_CHECKED=1).
-            let module = unsafe {
-                device.create_shader_module_trusted(
-                    wgpu::ShaderModuleDescriptor {
-                        label: Some(&name),
-                        source: wgpu::ShaderSource::Wgsl(text.into()),
-                    },
-                    checks,
-                )
-            };
-            device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-                label: Some(&name),
-                layout: Some(&layout.pipeline),
-                module: &module,
-                entry_point: Some("main"),
-                compilation_options: wgpu::PipelineCompilationOptions {
-                    constants: &constants,
-                    zero_initialize_workgroup_memory: false,
+        // SAFETY: kernels check their grids and every index read from a tensor, and their loops terminate. The test suite also runs
+        // with all runtime checks enabled (CANDLE_WEBGPU_CHECKED=1).
+        let module = unsafe {
+            self.device.create_shader_module_trusted(
+                wgpu::ShaderModuleDescriptor {
+                    label: Some(&name),
+                    source: wgpu::ShaderSource::Wgsl(text.into()),
                 },
-                cache: self.cache.as_ref(),
-            })
+                checks,
+            )
         };
-        let (pipeline, error) = scoped(device, wgpu::ErrorFilter::Validation, make);
+        Ok(Prepared {
+            name,
+            module,
+            constants,
+            signature: Signature::of(spec),
+        })
+    }
+
+    fn create(&self, prepared: &Prepared) -> wgpu::ComputePipeline {
+        let descriptor = wgpu::ComputePipelineDescriptor {
+            label: Some(&prepared.name),
+            layout: Some(&self.layout(prepared.signature).pipeline),
+            module: &prepared.module,
+            entry_point: Some("main"),
+            compilation_options: wgpu::PipelineCompilationOptions {
+                constants: &prepared.constants,
+                zero_initialize_workgroup_memory: false,
+            },
+            cache: self.cache.as_ref(),
+        };
+        self.device.create_compute_pipeline(&descriptor)
+    }
+
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn compile(&self, spec: &Specialization) -> Result<Pipeline> {
+        let make = || {
+            let prepared = self.prepare(spec)?;
+            Ok((self.create(&prepared), prepared.signature))
+        };
+        let (made, error) = scoped(&self.device, wgpu::ErrorFilter::Validation, make);
         if let Some(error) = error {
             return Err(Error::Shader {
-                name,
+                name: spec.name(),
                 message: error.to_string(),
             });
         }
-        Ok(Pipeline {
+        made.map(|(pipeline, signature)| Pipeline {
             pipeline,
             signature,
         })
     }
+
+    /// Compiles beside other pipelines; `createComputePipeline` compiles one after the other.
+    #[cfg(target_arch = "wasm32")]
+    pub async fn compile(&self, spec: &Specialization) -> Result<Pipeline> {
+        let prepared = self.prepare(spec)?;
+        let made = browser::create_pipeline_async(|| self.create(&prepared)).await;
+        made.map(|pipeline| Pipeline {
+            pipeline,
+            signature: prepared.signature,
+        })
+        .map_err(|message| Error::Shader {
+            name: prepared.name,
+            message,
+        })
+    }
+}
+
+/// What a driver needs to compile a pipeline.
+struct Prepared {
+    name: String,
+    module: wgpu::ShaderModule,
+    constants: Vec<(&'static str, f64)>,
+    signature: Signature,
 }
 
 /// Whether parameters are immediates: only if the device has room for a full slot. Immediates are faster, since a uniform buffer must be

@@ -6,6 +6,7 @@ mod link;
 mod operand;
 mod params;
 pub(crate) mod pipeline_cache;
+#[cfg_attr(target_arch = "wasm32", path = "precompile_web.rs")]
 pub(crate) mod precompile;
 mod specialization;
 pub(crate) mod steps;

@@ -57,23 +57,25 @@ impl Pipelines {
         }
     }
 
-    /// The pipeline of an op. If it is missing, those of the `next` ops are compiled in parallel.
+    /// The pipeline of an op. If it is missing, those of the `next` ops are compiled in parallel. `None` in a browser while it is compiled.
     pub fn get<'a>(
         &mut self,
         spec: &Specialization,
         next: impl Iterator<Item = &'a Specialization>,
-    ) -> Result<Arc<Pipeline>> {
+    ) -> Result<Option<Arc<Pipeline>>> {
         if let Some(pipeline) = self.compiled.get(spec) {
-            return Ok(pipeline.clone());
+            return Ok(Some(pipeline.clone()));
         }
         self.missed = true;
         self.precompiler.request(next);
-        let pipeline = self.precompiler.get(spec)?;
+        let Some(pipeline) = self.precompiler.get(spec)? else {
+            return Ok(None);
+        };
         self.compiled.insert(spec.clone(), pipeline.clone());
         if let Some(disk) = &mut self.disk {
             disk.mark_dirty();
         }
-        Ok(pipeline)
+        Ok(Some(pipeline))
     }
 
     /// Must be called after the last op of a submit.

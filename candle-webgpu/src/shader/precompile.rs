@@ -1,5 +1,5 @@
 //! Compiles pipelines in parallel before the encoder needs them. A driver takes 5 to 500 ms per pipeline, and a model's first pass needs
-//! about ten at once. Without threads (browsers), the encoder compiles them one by one.
+//! about ten at once. Without threads, the encoder compiles them one by one. For browsers, see `precompile_web.rs`.
 
 use std::collections::VecDeque;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -113,8 +113,8 @@ impl Precompiler {
     }
 
     /// The pipeline of a specialization. Waits for the thread that compiles it, or compiles it on this thread. The next call retries a
-    /// failure.
-    pub fn get(&self, spec: &Specialization) -> Result<Arc<Pipeline>> {
+    /// failure. Never `None`, which a browser's precompiler returns instead of waiting.
+    pub fn get(&self, spec: &Specialization) -> Result<Option<Arc<Pipeline>>> {
         let shared = &self.shared;
         let mut state = lock(&shared.state);
         loop {
@@ -124,7 +124,7 @@ impl Precompiler {
                     if made.is_err() {
                         state.stages.remove(spec);
                     }
-                    return made;
+                    return made.map(Some);
                 }
                 Some(Stage::InProgress) => {
                     let waited = shared.compiled.wait(state);
@@ -209,10 +209,11 @@ mod tests {
         assert_eq!(lock(&precompiler.shared.state).stages.len(), specs.len());
         let first: Vec<_> = specs
             .iter()
-            .map(|s| precompiler.get(s).expect("one"))
+            .map(|s| precompiler.get(s).expect("one").expect("compiled"))
             .collect();
         for (spec, first) in specs.iter().zip(&first) {
-            assert!(Arc::ptr_eq(first, &precompiler.get(spec).expect("one")));
+            let again = precompiler.get(spec).expect("one");
+            assert!(Arc::ptr_eq(first, &again.expect("compiled")));
         }
         assert!(lock(&precompiler.shared.state).queue.is_empty());
     }

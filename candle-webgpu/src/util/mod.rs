@@ -3,7 +3,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+#[cfg(target_arch = "wasm32")]
+pub(crate) mod browser;
 mod error_scope;
+pub(crate) mod ready;
 pub(crate) use error_scope::scoped;
 
 /// Locks a mutex and ignores poisoning.
