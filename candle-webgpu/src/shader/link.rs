@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use crate::dtype::Compute;
 use crate::error::{Error, Result};
 use crate::shader::operand::{operand, quantized, strided_at};
+use crate::shader::reachable::reachable;
 use crate::shader::{Access, Binding, Specialization};
 
 /// The WGSL compiler: naga rejects `enable` directives that Tint requires.
@@ -174,6 +175,7 @@ pub fn link_for(spec: &Specialization, target: Target, traits: Traits) -> Result
         out.push('\n');
         out.push_str(file);
     }
+    let out = reachable(&out);
     if crashes_drivers(&out) {
         let message = "cooperative matrices and subgroup arithmetic cannot be in one module".into();
         let name = spec.name();

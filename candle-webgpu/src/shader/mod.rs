@@ -8,6 +8,7 @@ mod params;
 pub(crate) mod pipeline_cache;
 #[cfg_attr(target_arch = "wasm32", path = "precompile_web.rs")]
 pub(crate) mod precompile;
+mod reachable;
 mod specialization;
 pub(crate) mod steps;
 
