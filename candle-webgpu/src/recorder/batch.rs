@@ -6,12 +6,14 @@ use crate::memory::buffer::Value;
 use crate::memory::pool::Pool;
 use crate::recorder::op::{NewOp, Op, Ops};
 
+/// In a browser, recording takes longer than the GPU's work, and each submit takes some 20 us of the only thread, so batches are longer.
+const IN_BROWSER: bool = cfg!(target_arch = "wasm32");
 /// Ops in the first batch after a readback: few, so that the GPU starts early.
-const FIRST_BATCH: usize = 8;
-/// Each batch is 3/2 times as long as the one before, up to `MAX_BATCH`. A GPU idles for some 20 us between two submits (NVIDIA H200),
+const FIRST_BATCH: usize = if IN_BROWSER { 24 } else { 8 };
+/// How many times as long each batch is as the one before, up to `MAX_BATCH`. A GPU idles for some 20 us between two submits (NVIDIA H200),
 /// but a longer batch delays the readback that waits for it.
-const GROWTH: (usize, usize) = (3, 2);
-const MAX_BATCH: usize = 80;
+const GROWTH: (usize, usize) = if IN_BROWSER { (2, 1) } else { (3, 2) };
+const MAX_BATCH: usize = if IN_BROWSER { 160 } else { 80 };
 /// Ops in the last batch before a readback: few, since the caller waits for them. The position of the readback is predicted from the
 /// previous two.
 const LAST_BATCH: usize = 16;

@@ -21,7 +21,7 @@ pub struct Module {
 pub const PAGE: Module = Module {
     package: "candle-web",
     folder: "pkg",
-    limit: 6_100_000,
+    limit: 7_100_000,
 };
 
 pub const TESTS: Module = Module {
