@@ -3,6 +3,22 @@
 use anyhow::{ensure, Context, Result};
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, IndexOp, Tensor};
+use wasm_bindgen::prelude::wasm_bindgen;
+
+#[wasm_bindgen(inline_js = r#"
+// The next pipeline is not compiled.
+export function reject_next_pipeline() {
+    const prototype = GPUDevice.prototype;
+    const original = prototype.createComputePipelineAsync;
+    prototype.createComputePipelineAsync = function () {
+        prototype.createComputePipelineAsync = original;
+        return Promise.reject(new Error("rejected by the test"));
+    };
+}
+"#)]
+extern "C" {
+    fn reject_next_pipeline();
+}
 
 pub async fn check(device: &Device) -> Result<()> {
     let again = Device::new_webgpu_async(0).await?;
@@ -52,6 +68,22 @@ pub async fn check(device: &Device) -> Result<()> {
         .to_string();
     ensure!(error.contains('9'), "{error}");
     device.synchronize_async().await?;
+
+    // A pipeline that a browser does not compile: an error of its op only, and only once.
+    let y = source.to_device(device)?;
+    let (bad, good) = (y.erf()?, y.neg()?);
+    reject_next_pipeline();
+    let error = bad.to_vec2_async::<f32>().await.err();
+    let error = error.context("no error for a rejected pipeline")?;
+    let error = error.to_string();
+    ensure!(error.contains("rejected by the test"), "{error}");
+    let negated = good.to_vec2_async::<f32>().await?;
+    ensure!(
+        negated == source.neg()?.to_vec2::<f32>()?,
+        "neg: {negated:?}"
+    );
+    let erf = y.erf()?.to_vec2_async::<f32>().await?;
+    ensure!(erf[1][255] == 1., "erf: {erf:?}");
 
     // The error of a blocking call names the async one.
     let refused = |error: Option<candle_core::Error>, name: &str| {
