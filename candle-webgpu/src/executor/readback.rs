@@ -199,9 +199,9 @@ impl Executor {
                 return Err(error);
             }
         }
-        // Check the value itself: another thread may already have taken the error of its failed op.
-        if let Some(source) = part.source {
-            source.block(false)?;
+        // Check the value itself: another thread may already have taken the error of its failed op. If not, nobody else gets it.
+        if let Some(Err(error)) = part.source.map(|source| source.block(false).map(|_| ())) {
+            return Err(self.take_stored_error().unwrap_or(error));
         }
         let data = part
             .staging
