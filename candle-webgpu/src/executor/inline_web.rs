@@ -13,13 +13,17 @@ use crate::executor::submit::Commands;
 use crate::executor::Executor;
 use crate::recorder::batch::Batch;
 use crate::recorder::op::Ops;
+use crate::shader::Specialization;
 use crate::util::lock;
 
 pub(crate) struct Inline {
     executor: Weak<Executor>,
-    /// What waits for a pipeline, in order.
-    waiting: Arc<Mutex<VecDeque<Step>>>,
+    steps: Arc<Steps>,
 }
+
+/// What is to be done, in order. Empty unless the first step waits for a pipeline.
+#[derive(Default)]
+struct Steps(Mutex<VecDeque<Step>>);
 
 enum Step {
     Encode(EncodeJob),
@@ -30,60 +34,55 @@ impl Inline {
     pub fn new(executor: &Weak<Executor>) -> Self {
         Inline {
             executor: executor.clone(),
-            waiting: Arc::default(),
+            steps: Arc::default(),
         }
     }
 
     /// Runs a step, after those that wait. Returns finished ops.
     fn run(&self, executor: &Executor, step: Step) -> Ops {
-        let mut waiting = lock(&self.waiting);
-        if !waiting.is_empty() {
-            waiting.push_back(step);
+        let mut steps = lock(&self.steps.0);
+        steps.push_back(step);
+        if steps.len() > 1 {
             return Ops::new();
         }
-        drop(waiting);
-        match step {
-            Step::Call(call) => call(),
-            Step::Encode(mut job) => {
-                if executor.encode_job(&mut job) {
-                    return job.ops;
+        drop(steps);
+        let (finished, missing) = self.steps.run(executor);
+        if let Some(missing) = missing {
+            let precompiler = executor.precompiler.clone();
+            let (executor, steps) = (self.executor.clone(), self.steps.clone());
+            spawn_local(async move {
+                let mut missing = Some(missing);
+                while let Some(spec) = missing.take() {
+                    precompiler.until_compiled(&spec).await;
+                    if let Some(executor) = executor.upgrade() {
+                        missing = steps.run(&executor).1;
+                    }
                 }
-                lock(&self.waiting).push_back(Step::Encode(job));
-                let (executor, waiting) = (self.executor.clone(), self.waiting.clone());
-                spawn_local(run_waiting(executor, waiting));
-            }
+            });
         }
-        Ops::new()
+        finished
     }
 }
 
-/// Runs the steps that wait, as their pipelines become available.
-async fn run_waiting(executor: Weak<Executor>, waiting: Arc<Mutex<VecDeque<Step>>>) {
-    while let Some(executor) = executor.upgrade() {
-        // A job stays in the queue until it is done, so that later steps wait for it.
-        let mut steps = lock(&waiting);
-        let missing = match steps.pop_front() {
-            None => return,
-            Some(Step::Call(call)) => {
-                drop(steps);
-                call();
-                continue;
-            }
-            Some(Step::Encode(mut job)) => {
-                if executor.encode_job(&mut job) {
-                    continue;
+impl Steps {
+    /// Runs steps up to the first one whose pipeline is missing. Returns finished ops and that pipeline.
+    fn run(&self, executor: &Executor) -> (Ops, Option<Specialization>) {
+        let mut finished = Ops::new();
+        let next = || lock(&self.0).pop_front();
+        while let Some(step) = next() {
+            match step {
+                Step::Call(call) => call(),
+                Step::Encode(mut job) => {
+                    if !executor.encode_job(&mut job) {
+                        let missing = job.ops.first().map(|op| op.spec.clone());
+                        lock(&self.0).push_front(Step::Encode(job));
+                        return (finished, missing);
+                    }
+                    finished.append(&mut job.ops);
                 }
-                let missing = job.ops.first().map(|op| op.spec.clone());
-                steps.push_front(Step::Encode(job));
-                missing
             }
-        };
-        drop(steps);
-        let precompiler = executor.precompiler.clone();
-        drop(executor);
-        if let Some(spec) = missing {
-            precompiler.until_compiled(&spec).await;
         }
+        (finished, None)
     }
 }
 

@@ -41,7 +41,8 @@ impl Pipelines {
 
     /// Sets whether shaders pack f16 with `pack2x16float`. A change drops all pipelines.
     pub fn pack_f16(&mut self, packs: bool) {
-        if self.precompiler.pack_f16(packs) != packs {
+        if self.precompiler.compiler().pack_f16(packs) != packs {
+            self.precompiler.clear();
             self.compiled.clear();
         }
     }

@@ -66,13 +66,9 @@ impl Precompiler {
         &self.shared.compiler
     }
 
-    /// Sets whether shaders pack f16 with `pack2x16float`; returns the old value. A change drops all pipelines, so none may be in progress.
-    pub fn pack_f16(&self, packs: bool) -> bool {
-        let was = self.compiler().pack_f16(packs);
-        if was != packs {
-            lock(&self.shared.state).stages.clear();
-        }
-        was
+    /// Drops all pipelines. None may be in progress.
+    pub fn clear(&self) {
+        lock(&self.shared.state).stages.clear();
     }
 
     /// Whether requests are worthwhile. A program with all its pipelines compiled should not pay for them.
