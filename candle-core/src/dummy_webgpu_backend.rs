@@ -7,10 +7,7 @@ use crate::backend::{BackendDevice, BackendStorage};
 use crate::conv::{ParamsConv1D, ParamsConv2D, ParamsConvTranspose1D, ParamsConvTranspose2D};
 use crate::op::{BinaryOpT, CmpOp, ReduceOp, UnaryOpT};
 use crate::scalar::Scalar;
-use crate::{
-    CpuStorage, CustomOp1, CustomOp2, CustomOp3, DType, DeviceLocation, Error, Layout, Result,
-    Shape, WithDType,
-};
+use crate::{CpuStorage, DType, DeviceLocation, Error, Layout, Result, Shape, WithDType};
 
 #[derive(Debug, Clone, Copy)]
 enum Never {}
@@ -23,9 +20,7 @@ impl WebGpuDevice {
     pub(crate) fn never<T>(&self) -> T {
         match self.0 {}
     }
-}
 
-impl WebGpuDevice {
     pub async fn new_async(_: usize) -> Result<Self> {
         Err(Error::NotCompiledWithWebGpuSupport)
     }
@@ -50,30 +45,6 @@ impl WebGpuStorage {
         _: usize,
         _: [usize; 3],
     ) -> Result<Option<Self>> {
-        self.never()
-    }
-
-    pub(crate) fn custom1(&self, _: &dyn CustomOp1, _: &Layout) -> Result<(Self, Shape)> {
-        self.never()
-    }
-
-    pub(crate) fn custom2(
-        &self,
-        _: &dyn CustomOp2,
-        _: &Layout,
-        _: &Self,
-        _: &Layout,
-    ) -> Result<(Self, Shape)> {
-        self.never()
-    }
-
-    pub(crate) fn custom3(
-        &self,
-        _: &dyn CustomOp3,
-        _: &Layout,
-        _: (&Self, &Layout),
-        _: (&Self, &Layout),
-    ) -> Result<(Self, Shape)> {
         self.never()
     }
 

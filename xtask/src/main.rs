@@ -12,6 +12,7 @@ mod shaders;
 mod test;
 mod tidy;
 mod toolchain;
+mod upstream;
 mod vulkan;
 mod web;
 
@@ -60,6 +61,9 @@ enum Command {
     /// Check the layout of the repository: imports, lengths, docs, invariants; compiles nothing
     #[command(long_about = tidy::HELP)]
     Tidy(tidy::Args),
+    /// Write the fork as a git branch of commits for Candle's repository
+    #[command(long_about = upstream::HELP)]
+    Upstream(upstream::Args),
     /// Build the web page with its models and serve it on localhost
     #[command(long_about = web::HELP)]
     Web(web::Args),
@@ -83,6 +87,7 @@ fn main() {
         Command::Shaders(args) => shaders::main(args),
         Command::Test(args) => test::main(args),
         Command::Tidy(args) => tidy::main(args),
+        Command::Upstream(args) => upstream::main(args),
         Command::Web(args) => web::main(args),
         Command::Wgsl { rest } => wgsl(&rest),
     };

@@ -8,10 +8,6 @@ pub struct QWebGpuStorage {
 }
 
 impl QWebGpuStorage {
-    pub fn zeros(device: &WebGpuDevice, _: usize, _: GgmlDType) -> Result<Self> {
-        device.never()
-    }
-
     pub fn dtype(&self) -> GgmlDType {
         self.device.never()
     }
@@ -83,6 +79,10 @@ impl QTensor {
     pub async fn data_async(&self) -> Result<std::borrow::Cow<'_, [u8]>> {
         self.data()
     }
+}
+
+pub(super) fn zeros(_: &WebGpuDevice, _: usize, _: GgmlDType) -> Result<QStorage> {
+    Err(Error::NotCompiledWithWebGpuSupport)
 }
 
 pub(super) fn load(_: &WebGpuDevice, _: &[u8], _: GgmlDType) -> Result<QStorage> {

@@ -1,16 +1,16 @@
 //! Quantized tensors on a WebGPU device. Kernels dequantize blocks as they read them. The CPU quantizes, so quantizing a device
-//! tensor reads it back. The compute methods that Candle calls are in `webgpu_backend/dispatch.rs`.
+//! tensor reads it back.
 
-use std::borrow::Cow;
-use std::future::Future;
+mod readback;
+
 use std::io::Read;
-use std::pin::Pin;
 
 use candle_webgpu::kernel::matmul::quantized::Blocks;
 use candle_webgpu::{DType as WebGpuDType, Quant, Value, View};
 
-use super::{GgmlDType, GgmlType, QStorage, QTensor};
+use super::{GgmlDType, GgmlType, QStorage};
 use crate::backend::BackendStorage;
+use crate::webgpu_backend::debug;
 use crate::webgpu_backend::webgpu_dtype;
 use crate::{
     CpuStorage, DType, Device, Layout, Result, Shape, Storage, WebGpuDevice, WebGpuStorage,
@@ -52,24 +52,28 @@ const WEIGHED: [GgmlDType; 5] = [
     GgmlDType::Q6K,
 ];
 
-type Reading = Pin<Box<dyn Future<Output = Result<Vec<u8>>> + Send>>;
-
-impl QTensor {
-    /// [`QTensor::data`] without blocking.
-    pub async fn data_async(&self) -> Result<Cow<'_, [u8]>> {
-        match &self.storage {
-            QStorage::WebGpu(storage) => Ok(Cow::from(storage.read_async()?.await?)),
-            storage => storage.data(),
-        }
-    }
-}
-
 pub struct QWebGpuStorage {
     value: Value,
     device: WebGpuDevice,
     dtype: GgmlDType,
     /// Size in the file format.
     bytes: usize,
+}
+
+/// A storage of `count` zeros.
+pub(super) fn zeros(device: &WebGpuDevice, count: usize, dtype: GgmlDType) -> Result<QStorage> {
+    let blocks = count.div_ceil(dtype.block_size());
+    let bytes = blocks.saturating_mul(dtype.type_size());
+    let on_device = match form(dtype) {
+        Form::Dense(_) => bytes,
+        Form::Blocks(quant) => quant.info().device_bytes(blocks),
+    };
+    Ok(QStorage::WebGpu(QWebGpuStorage {
+        value: device.runtime().fill(on_device, WebGpuDType::U8, 0)?,
+        device: device.clone(),
+        dtype,
+        bytes,
+    }))
 }
 
 /// Uploads blocks in the file format.
@@ -125,22 +129,6 @@ impl QWebGpuStorage {
         })
     }
 
-    /// A storage of `count` zeros.
-    pub fn zeros(device: &WebGpuDevice, count: usize, dtype: GgmlDType) -> Result<Self> {
-        let blocks = count.div_ceil(dtype.block_size());
-        let bytes = blocks.saturating_mul(dtype.type_size());
-        let on_device = match form(dtype) {
-            Form::Dense(_) => bytes,
-            Form::Blocks(quant) => quant.info().device_bytes(blocks),
-        };
-        Ok(Self {
-            value: device.runtime().fill(on_device, WebGpuDType::U8, 0)?,
-            device: device.clone(),
-            dtype,
-            bytes,
-        })
-    }
-
     pub fn dtype(&self) -> GgmlDType {
         self.dtype
     }
@@ -178,8 +166,17 @@ impl QWebGpuStorage {
         Ok(())
     }
 
-    /// The first `count` elements in `dtype`.
-    pub(crate) fn unpack(&self, dtype: DType, count: usize) -> Result<WebGpuStorage> {
+    /// The first `count` elements in f32.
+    pub fn dequantize(&self, count: usize) -> Result<WebGpuStorage> {
+        self.dequantize_to(DType::F32, count)
+    }
+
+    /// The first `count` elements in f16.
+    pub fn dequantize_f16(&self, count: usize) -> Result<WebGpuStorage> {
+        self.dequantize_to(DType::F16, count)
+    }
+
+    fn dequantize_to(&self, dtype: DType, count: usize) -> Result<WebGpuStorage> {
         const OP: &str = "dequantize";
         self.check(OP, count)?;
         let (runtime, to) = (self.device.runtime(), webgpu_dtype(OP, dtype)?);
@@ -189,7 +186,9 @@ impl QWebGpuStorage {
             }
             Form::Blocks(quant) => runtime.dequantize(self.blocks(quant), count, to)?,
         };
-        Ok(WebGpuStorage::new(value, self.device.clone(), dtype, count))
+        let y = WebGpuStorage::new(value, self.device.clone(), dtype, count);
+        debug::dequantize(self, dtype, &y)?;
+        Ok(y)
     }
 
     /// Quantizes on the CPU and uploads the blocks.
@@ -243,9 +242,10 @@ impl QWebGpuStorage {
     }
 
     /// The rows that `ids` (u32) select, in f32.
-    pub(crate) fn select_rows(
+    pub fn embedding(
         &self,
-        (rows, hidden): (usize, usize),
+        rows: usize,
+        hidden: usize,
         ids: &WebGpuStorage,
         ids_l: &Layout,
     ) -> Result<WebGpuStorage> {
@@ -270,11 +270,13 @@ impl QWebGpuStorage {
                 WebGpuDType::F32,
             )?,
         };
-        Ok(ids.with(value, DType::F32, count))
+        let y = ids.with(value, DType::F32, count);
+        debug::embedding(self, (rows, hidden), (ids, ids_l), &y)?;
+        Ok(y)
     }
 
     /// `x` times the transpose of this matrix, in the dtype of `x` (f32, f16 or bf16), accumulated in f32.
-    pub(crate) fn matmul(
+    pub fn fwd(
         &self,
         shape: &Shape,
         x: &WebGpuStorage,
@@ -298,7 +300,9 @@ impl QWebGpuStorage {
                 runtime.matmul_blocks(view, self.blocks(quant), (n, k))?
             }
         };
-        Ok((x.with(value, x.dtype(), out.elem_count()), out))
+        let y = x.with(value, x.dtype(), out.elem_count());
+        debug::qmatmul(self, shape, (x, l), &y)?;
+        Ok((y, out))
     }
 
     /// A matmul with a matrix that is not quantized. If the dtypes differ, both operands are cast to f32.
@@ -335,11 +339,13 @@ impl QWebGpuStorage {
     }
 
     /// A mixture of experts: `y[t, e]` is `x[t, e]` times the transpose of matrix `ids[t, e]` of a stack.
-    pub(crate) fn matmul_experts(
+    pub fn indexed_moe_forward(
         &self,
         shape: &Shape,
-        (x, l): (&WebGpuStorage, &Layout),
-        (ids, ids_l): (&WebGpuStorage, &Layout),
+        x: &WebGpuStorage,
+        l: &Layout,
+        ids: &WebGpuStorage,
+        ids_l: &Layout,
     ) -> Result<(WebGpuStorage, Shape)> {
         const OP: &str = "indexed_moe_forward";
         let (experts, n, k) = shape.dims3()?;
@@ -352,25 +358,10 @@ impl QWebGpuStorage {
         let runtime = self.device.runtime();
         let value = runtime.matmul_experts(x_view, self.blocks(quant), experts, ids_view)?;
         let (tokens, picked) = ids_l.shape().dims2()?;
-        let shape = Shape::from((tokens, picked, n));
-        let count = shape.elem_count();
-        Ok((x.with(value, x.dtype(), count), shape))
-    }
-
-    /// [`Self::data`] without blocking: the call records the copy, and the future resolves to its bytes.
-    fn read_async(&self) -> Result<Reading> {
-        let runtime = self.device.runtime();
-        Ok(match form(self.dtype) {
-            Form::Dense(_) => {
-                let reading = runtime.read_async(&self.value, 0, self.bytes as u64)?;
-                Box::pin(async move { Ok(reading.bytes().await?) })
-            }
-            Form::Blocks(quant) => {
-                let blocks = self.bytes / self.dtype.type_size();
-                let reading = runtime.read_blocks_async(self.blocks(quant), blocks)?;
-                Box::pin(async move { Ok(reading.await?) })
-            }
-        })
+        let out = Shape::from((tokens, picked, n));
+        let y = x.with(value, x.dtype(), out.elem_count());
+        debug::indexed_moe_forward(self, shape, (x, l), (ids, ids_l), &y)?;
+        Ok((y, out))
     }
 
     /// The blocks in the file format. Waits for the device.

@@ -4,7 +4,7 @@
 pub use candle_webgpu::CPU_FALLBACK_VAR;
 
 use super::WebGpuStorage;
-use crate::backend::BackendDevice;
+use crate::backend::{BackendDevice, BackendStorage};
 use crate::{CpuStorage, Error, Result, Shape};
 
 type Forward = Result<(WebGpuStorage, Shape)>;

@@ -2,16 +2,14 @@
 //! a storage with its layout to a [`View`](runtime::View), and each op to one runtime call.
 
 pub mod custom;
-mod debug;
+pub(crate) mod debug;
 mod device;
-mod dispatch;
 pub mod nn;
 mod storage;
 
 pub use candle_webgpu as runtime;
 pub use candle_webgpu::Error as WebGpuError;
 pub use device::WebGpuDevice;
-pub use dispatch::sdpa;
 pub use storage::WebGpuStorage;
 
 use crate::{DType, Error, Result};

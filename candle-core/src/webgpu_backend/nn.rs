@@ -2,8 +2,9 @@
 
 use candle_webgpu::kernel::attention::Attention;
 
+use super::debug;
 use super::WebGpuStorage;
-use crate::backend::BackendDevice;
+use crate::backend::{BackendDevice, BackendStorage};
 use crate::{DType, Layout, Result, Shape, Storage, Tensor};
 
 type Forward = Result<(WebGpuStorage, Shape)>;
@@ -78,24 +79,33 @@ rope!(rope);
 rope!(rope_i);
 rope!(rope_thd);
 
-/// See [`super::sdpa`].
-pub(super) fn sdpa(
+/// Attention of queries, keys and values, each with its layout. The mask is added to the scores; it may have any shape that
+/// broadcasts to (b, heads, queries, keys). If `causal`, the last query sees all keys, the one before it all but the last, and so
+/// on, as on Metal. A query that sees no key gives NaN, as softmax does.
+pub fn sdpa(
     qkv: [(&WebGpuStorage, &Layout); 3],
     mask: Option<&Tensor>,
-    how: Attention,
+    causal: bool,
+    scale: f32,
+    softcapping: f32,
 ) -> Forward {
+    let how = Attention {
+        causal,
+        scale,
+        softcapping,
+    };
     const OP: &str = "sdpa";
     let [(q, lq), (k, lk), (v, lv)] = qkv;
     let views = [q.view(OP, lq)?, k.view(OP, lk)?, v.view(OP, lv)?];
-    let mask = mask.map(Tensor::storage_and_layout);
-    let mask = match &mask {
+    let mask_view = mask.map(Tensor::storage_and_layout);
+    let mask_view = match &mask_view {
         None => None,
         Some((storage, l)) => match &**storage {
             Storage::WebGpu(m) if m.device().same_device(q.device()) => Some(m.view(OP, l)?),
             _ => crate::bail!("{OP}: the mask is not on the device of q"),
         },
     };
-    let value = q.device().runtime().sdpa(views, mask, how)?;
+    let value = q.device().runtime().sdpa(views, mask_view, how)?;
     // The runtime accepts only tensors of four dims.
     let mut dims = lq.dims().to_vec();
     if let (Some(last), Some(columns)) = (dims.last_mut(), lv.dims().last()) {
@@ -103,7 +113,9 @@ pub(super) fn sdpa(
     }
     let shape = Shape::from(dims);
     let count = shape.elem_count();
-    Ok((q.with(value, q.dtype(), count), shape))
+    let y = q.with(value, q.dtype(), count);
+    debug::sdpa(qkv, mask, how, &y)?;
+    Ok((y, shape))
 }
 
 /// The u32 indices that sort each row along the last dim.

@@ -1,4 +1,4 @@
-//! Storage on the device, and the ops of `BackendStorage` as methods, which `dispatch.rs` calls.
+//! `BackendStorage` for WebGPU.
 
 use std::future::Future;
 
@@ -6,7 +6,9 @@ use candle_webgpu::kernel::conv::ConvParams;
 use candle_webgpu::kernel::pool::upsample::Corners;
 use candle_webgpu::{DType as WebGpuDType, Value, View};
 
+use super::debug;
 use super::{bits_dtype, webgpu_dtype, WebGpuDevice};
+use crate::backend::BackendStorage;
 use crate::conv::{ParamsConv1D, ParamsConv2D, ParamsConvTranspose1D, ParamsConvTranspose2D};
 use crate::op::{BinaryOpT, CmpOp, ReduceOp, UnaryOpT};
 use crate::scalar::Scalar;
@@ -29,14 +31,6 @@ impl WebGpuStorage {
             dtype,
             count,
         }
-    }
-
-    pub fn dtype(&self) -> DType {
-        self.dtype
-    }
-
-    pub fn device(&self) -> &WebGpuDevice {
-        &self.device
     }
 
     /// The number of elements in the whole storage.
@@ -70,14 +64,16 @@ impl WebGpuStorage {
         Ok(View::new(op, &self.value, gpu_dtype, layout)?)
     }
 
-    /// Convolves in groups with a kernel (c_out, c_in / groups, ...). `None` if one convolution per group is faster.
-    pub(super) fn conv_grouped(
+    /// A grouped convolution as one op, with a kernel (c_out, c_in / groups, ...). `None` if one convolution per group is faster.
+    /// `moves` are padding, stride and dilation.
+    pub(crate) fn grouped_conv(
         &self,
         l: &Layout,
         (k, k_l): (&Self, &Layout),
         groups: usize,
-        [padding, stride, dilation]: [usize; 3],
+        moves: [usize; 3],
     ) -> Result<Option<Self>> {
+        let [padding, stride, dilation] = moves;
         let op = if l.dims().len() == 3 {
             "conv1d"
         } else {
@@ -87,7 +83,9 @@ impl WebGpuStorage {
         let window = window(stride, padding, dilation, 0);
         let runtime = self.device.runtime();
         let value = runtime.conv_grouped(x, w, window, groups)?;
-        Ok(value.map(|value| self.all_of(value)))
+        let y = value.map(|value| self.all_of(value));
+        debug::grouped_conv((self, l), (k, k_l), groups, moves, y.as_ref())?;
+        Ok(y)
     }
 
     /// A new storage of `count` elements.
@@ -104,21 +102,6 @@ impl WebGpuStorage {
     fn all_of(&self, value: Value) -> Self {
         let count = value.bytes() as usize / self.dtype.size_in_bytes();
         self.with(value, self.dtype, count)
-    }
-
-    /// A copy of the whole storage.
-    pub(super) fn copy(&self) -> Result<Self> {
-        let all = self.layout();
-        let value = self.moved("clone", &all)?;
-        let value = self.device.runtime().contiguous(value)?;
-        Ok(self.with(value, self.dtype, self.count))
-    }
-
-    /// Reads back the whole storage. Waits for the device.
-    pub(super) fn to_cpu_storage(&self) -> Result<CpuStorage> {
-        let bytes = (self.count * stored(self.dtype)) as u64;
-        let bytes = self.device.runtime().read(&self.value, 0, bytes)?;
-        Ok(cpu_storage(self.dtype, &bytes))
     }
 
     fn unary_op(&self, op: &'static str, l: &Layout, scalars: [f64; 2]) -> Result<Self> {
@@ -233,21 +216,43 @@ pub(super) fn cmp_name(op: CmpOp) -> &'static str {
     }
 }
 
-/// The ops of [`BackendStorage`](crate::backend::BackendStorage); `dispatch.rs` implements the trait with them.
-impl WebGpuStorage {
-    pub(super) fn affine(&self, l: &Layout, mul: f64, add: f64) -> Result<Self> {
+impl BackendStorage for WebGpuStorage {
+    type Device = WebGpuDevice;
+
+    fn try_clone(&self, _: &Layout) -> Result<Self> {
+        let all = self.layout();
+        let value = self.moved("clone", &all)?;
+        let value = self.device.runtime().contiguous(value)?;
+        Ok(self.with(value, self.dtype, self.count))
+    }
+
+    fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    fn device(&self) -> &WebGpuDevice {
+        &self.device
+    }
+
+    fn to_cpu_storage(&self) -> Result<CpuStorage> {
+        let bytes = (self.count * stored(self.dtype)) as u64;
+        let bytes = self.device.runtime().read(&self.value, 0, bytes)?;
+        Ok(cpu_storage(self.dtype, &bytes))
+    }
+
+    fn affine(&self, l: &Layout, mul: f64, add: f64) -> Result<Self> {
         self.unary_op("affine", l, [mul, add])
     }
 
-    pub(super) fn powf(&self, l: &Layout, exponent: f64) -> Result<Self> {
+    fn powf(&self, l: &Layout, exponent: f64) -> Result<Self> {
         self.unary_op("powf", l, [exponent, 0.])
     }
 
-    pub(super) fn elu(&self, l: &Layout, alpha: f64) -> Result<Self> {
+    fn elu(&self, l: &Layout, alpha: f64) -> Result<Self> {
         self.unary_op("elu", l, [alpha, 0.])
     }
 
-    pub(super) fn reduce_op(&self, op: ReduceOp, l: &Layout, dims: &[usize]) -> Result<Self> {
+    fn reduce_op(&self, op: ReduceOp, l: &Layout, dims: &[usize]) -> Result<Self> {
         let name = op.name();
         let dtype = match op {
             ReduceOp::ArgMin | ReduceOp::ArgMax => DType::U32,
@@ -265,35 +270,30 @@ impl WebGpuStorage {
         Ok(self.with(value, dtype, count))
     }
 
-    pub(super) fn cmp(&self, op: CmpOp, rhs: &Self, l: &Layout, rhs_l: &Layout) -> Result<Self> {
+    fn cmp(&self, op: CmpOp, rhs: &Self, l: &Layout, rhs_l: &Layout) -> Result<Self> {
         let name = cmp_name(op);
         let (a, b) = (self.view(name, l)?, rhs.view(name, rhs_l)?);
         let value = self.device.runtime().binary(name, a, b)?;
         Ok(self.shaped(value, DType::U8, l))
     }
 
-    pub(super) fn to_dtype(&self, l: &Layout, dtype: DType) -> Result<Self> {
+    fn to_dtype(&self, l: &Layout, dtype: DType) -> Result<Self> {
         let to = webgpu_dtype("to_dtype", dtype)?;
         let value = self.device.runtime().cast(self.view("to_dtype", l)?, to)?;
         Ok(self.shaped(value, dtype, l))
     }
 
-    pub(super) fn unary_impl<B: UnaryOpT>(&self, l: &Layout) -> Result<Self> {
+    fn unary_impl<B: UnaryOpT>(&self, l: &Layout) -> Result<Self> {
         self.unary_op(B::KERNEL, l, [0.; 2])
     }
 
-    pub(super) fn binary_impl<B: BinaryOpT>(
-        &self,
-        rhs: &Self,
-        l: &Layout,
-        rhs_l: &Layout,
-    ) -> Result<Self> {
+    fn binary_impl<B: BinaryOpT>(&self, rhs: &Self, l: &Layout, rhs_l: &Layout) -> Result<Self> {
         let (a, b) = (self.view(B::KERNEL, l)?, rhs.view(B::KERNEL, rhs_l)?);
         let value = self.device.runtime().binary(B::KERNEL, a, b)?;
         Ok(self.shaped(value, self.dtype, l))
     }
 
-    pub(super) fn where_cond(
+    fn where_cond(
         &self,
         l: &Layout,
         t: &Self,
@@ -310,13 +310,7 @@ impl WebGpuStorage {
         Ok(self.shaped(value, t.dtype, l))
     }
 
-    pub(super) fn conv1d(
-        &self,
-        l: &Layout,
-        k: &Self,
-        k_l: &Layout,
-        p: &ParamsConv1D,
-    ) -> Result<Self> {
+    fn conv1d(&self, l: &Layout, k: &Self, k_l: &Layout, p: &ParamsConv1D) -> Result<Self> {
         const OP: &str = "conv1d";
         let x = self.view(OP, l)?;
         // `dims` leaves out channels that do not divide evenly into the groups, as the CPU does.
@@ -326,7 +320,7 @@ impl WebGpuStorage {
         Ok(self.all_of(self.device.runtime().conv(x, w, window)?))
     }
 
-    pub(super) fn conv_transpose1d(
+    fn conv_transpose1d(
         &self,
         l: &Layout,
         k: &Self,
@@ -340,13 +334,7 @@ impl WebGpuStorage {
         Ok(self.all_of(value))
     }
 
-    pub(super) fn conv2d(
-        &self,
-        l: &Layout,
-        k: &Self,
-        k_l: &Layout,
-        p: &ParamsConv2D,
-    ) -> Result<Self> {
+    fn conv2d(&self, l: &Layout, k: &Self, k_l: &Layout, p: &ParamsConv2D) -> Result<Self> {
         const OP: &str = "conv2d";
         let x = self.view(OP, l)?;
         let dims = [p.c_out, p.c_in, p.k_h, p.k_w];
@@ -355,7 +343,7 @@ impl WebGpuStorage {
         Ok(self.all_of(self.device.runtime().conv(x, w, window)?))
     }
 
-    pub(super) fn conv_transpose2d(
+    fn conv_transpose2d(
         &self,
         l: &Layout,
         k: &Self,
@@ -369,39 +357,29 @@ impl WebGpuStorage {
         Ok(self.all_of(value))
     }
 
-    pub(super) fn avg_pool2d(
-        &self,
-        l: &Layout,
-        k: (usize, usize),
-        stride: (usize, usize),
-    ) -> Result<Self> {
+    fn avg_pool2d(&self, l: &Layout, k: (usize, usize), stride: (usize, usize)) -> Result<Self> {
         let x = self.view("avg_pool2d", l)?;
         let runtime = self.device.runtime();
         Ok(self.all_of(runtime.avg_pool2d(x, k.into(), stride.into())?))
     }
 
-    pub(super) fn max_pool2d(
-        &self,
-        l: &Layout,
-        k: (usize, usize),
-        stride: (usize, usize),
-    ) -> Result<Self> {
+    fn max_pool2d(&self, l: &Layout, k: (usize, usize), stride: (usize, usize)) -> Result<Self> {
         let x = self.view("max_pool2d", l)?;
         let runtime = self.device.runtime();
         Ok(self.all_of(runtime.max_pool2d(x, k.into(), stride.into())?))
     }
 
-    pub(super) fn upsample_nearest1d(&self, l: &Layout, size: usize) -> Result<Self> {
+    fn upsample_nearest1d(&self, l: &Layout, size: usize) -> Result<Self> {
         let x = self.view("upsample_nearest1d", l)?;
         Ok(self.all_of(self.device.runtime().upsample_nearest1d(x, size)?))
     }
 
-    pub(super) fn upsample_nearest2d(&self, l: &Layout, h: usize, w: usize) -> Result<Self> {
+    fn upsample_nearest2d(&self, l: &Layout, h: usize, w: usize) -> Result<Self> {
         let x = self.view("upsample_nearest2d", l)?;
         Ok(self.all_of(self.device.runtime().upsample_nearest2d(x, [h, w])?))
     }
 
-    pub(super) fn upsample_bilinear2d(
+    fn upsample_bilinear2d(
         &self,
         l: &Layout,
         h: usize,
@@ -420,20 +398,14 @@ impl WebGpuStorage {
         Ok(self.all_of(runtime.upsample_bilinear2d(x, [h, w], corners)?))
     }
 
-    pub(super) fn gather(
-        &self,
-        l: &Layout,
-        ids: &Self,
-        ids_l: &Layout,
-        dim: usize,
-    ) -> Result<Self> {
+    fn gather(&self, l: &Layout, ids: &Self, ids_l: &Layout, dim: usize) -> Result<Self> {
         const OP: &str = "gather";
         let (x, ids) = (self.view(OP, l)?, ids.view(OP, ids_l)?);
         let value = self.device.runtime().gather(x, ids, dim)?;
         Ok(self.shaped(value, self.dtype, ids_l))
     }
 
-    pub(super) fn scatter_set(
+    fn scatter_set(
         &mut self,
         l: &Layout,
         ids: &Self,
@@ -451,7 +423,7 @@ impl WebGpuStorage {
             .scatter_set(self.view(OP, l)?, ids, src, dim)?)
     }
 
-    pub(super) fn scatter_add_set(
+    fn scatter_add_set(
         &mut self,
         l: &Layout,
         ids: &Self,
@@ -469,13 +441,7 @@ impl WebGpuStorage {
             .scatter_add(self.view(OP, l)?, ids, src, dim)?)
     }
 
-    pub(super) fn index_select(
-        &self,
-        ids: &Self,
-        l: &Layout,
-        ids_l: &Layout,
-        dim: usize,
-    ) -> Result<Self> {
+    fn index_select(&self, ids: &Self, l: &Layout, ids_l: &Layout, dim: usize) -> Result<Self> {
         const OP: &str = "index_select";
         let (x, ids_view) = (self.view(OP, l)?, ids.view(OP, ids_l)?);
         let value = self.device.runtime().index_select(x, ids_view, dim)?;
@@ -484,7 +450,7 @@ impl WebGpuStorage {
         Ok(self.with(value, self.dtype, around * ids_l.shape().elem_count()))
     }
 
-    pub(super) fn index_add(
+    fn index_add(
         &self,
         l: &Layout,
         ids: &Self,
@@ -502,7 +468,7 @@ impl WebGpuStorage {
         Ok(self.shaped(value, self.dtype, l))
     }
 
-    pub(super) fn matmul(
+    fn matmul(
         &self,
         rhs: &Self,
         bmnk: (usize, usize, usize, usize),
@@ -516,12 +482,7 @@ impl WebGpuStorage {
         Ok(self.with(value, self.dtype, b * m * n))
     }
 
-    pub(super) fn copy_strided_src(
-        &self,
-        dst: &mut Self,
-        dst_offset: usize,
-        l: &Layout,
-    ) -> Result<()> {
+    fn copy_strided_src(&self, dst: &mut Self, dst_offset: usize, l: &Layout) -> Result<()> {
         // The trait's destination is contiguous, with the dims of the source.
         let shape: Shape = l.dims().into();
         let dst_l = Layout::contiguous_with_offset(&shape, dst_offset);
@@ -531,8 +492,7 @@ impl WebGpuStorage {
             .copy_into(self.moved("copy", l)?, dst.moved("copy", &dst_l)?)?)
     }
 
-    #[allow(clippy::too_many_arguments, reason = "as in the trait")]
-    pub(super) fn copy2d(
+    fn copy2d(
         &self,
         dst: &mut Self,
         d1: usize,
@@ -549,7 +509,7 @@ impl WebGpuStorage {
         Ok(self.device.runtime().copy_into(x, y)?)
     }
 
-    pub(super) fn const_set(&mut self, v: Scalar, l: &Layout) -> Result<()> {
+    fn const_set(&mut self, v: Scalar, l: &Layout) -> Result<()> {
         let runtime = self.device.runtime();
         let (e, all) = (
             webgpu_dtype("const_set", self.dtype)?,

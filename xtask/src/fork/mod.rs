@@ -18,6 +18,8 @@ use clap::Subcommand;
 use sha2::{Digest, Sha256};
 
 pub use check::check_all;
+pub use tree::{copy_release, BASE};
+pub use upstream::manifest_dir;
 use upstream::Pin;
 
 pub const HELP: &str = "\
@@ -76,7 +78,7 @@ impl Fork {
         self.dir.join("src")
     }
 
-    fn tree(&self) -> PathBuf {
+    pub fn tree(&self) -> PathBuf {
         self.dir.join("tree")
     }
 
@@ -84,8 +86,13 @@ impl Fork {
         Pin::read(&self.upstream(), self.name)
     }
 
+    /// Where cargo unpacked the pinned release.
+    pub fn release(&self) -> Result<PathBuf> {
+        upstream::source(&self.upstream(), self.name, &self.pin()?)
+    }
+
     /// The names in patches/series, in order.
-    fn series(&self) -> Result<Vec<String>> {
+    pub fn series(&self) -> Result<Vec<String>> {
         let path = self.patches().join("series");
         let text = fs::read_to_string(&path)
             .with_context(|| format!("cannot read the series {}", path.display()))?;
@@ -96,7 +103,7 @@ impl Fork {
             .collect())
     }
 
-    fn patch(&self, name: &str) -> Result<String> {
+    pub fn patch(&self, name: &str) -> Result<String> {
         let path = self.patches().join(name);
         let text = fs::read_to_string(&path)
             .with_context(|| format!("cannot read the patch {}", path.display()))?;
@@ -122,7 +129,7 @@ impl Fork {
     }
 }
 
-fn forks() -> Result<[Fork; 2]> {
+pub fn forks() -> Result<[Fork; 2]> {
     let root = crate::root()?;
     Ok(["candle-core", "candle-nn"].map(|name| Fork {
         name,
@@ -175,7 +182,7 @@ fn lock() -> Result<fs::File> {
 }
 
 /// Every file below `dir`, relative to it, sorted.
-fn files(dir: &Path) -> Result<Vec<PathBuf>> {
+pub fn files(dir: &Path) -> Result<Vec<PathBuf>> {
     fn walk(dir: &Path, prefix: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
         let entries =
             fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))?;

@@ -73,7 +73,7 @@ fn metadata(upstream: &Path, offline: bool) -> Result<String> {
     run::stdout(&mut cargo)
 }
 
-fn manifest_dir(metadata: &str, name: &str) -> Result<PathBuf> {
+pub fn manifest_dir(metadata: &str, name: &str) -> Result<PathBuf> {
     let metadata: serde_json::Value = serde_json::from_str(metadata)?;
     let manifest = metadata["packages"]
         .as_array()

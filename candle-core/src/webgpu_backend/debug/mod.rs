@@ -1,7 +1,10 @@
-//! `CANDLE_WEBGPU_VERIFY=1` also runs every op on the CPU; an op whose results differ returns an error. Only [`super::dispatch`]
-//! calls this module.
+//! `CANDLE_WEBGPU_VERIFY=1` also runs every op on the CPU; an op whose results differ returns an error. The rest of the backend
+//! does not depend on this folder: without it and the lines that name it, it does the same.
 
-pub(super) mod reference;
+mod backend_storage;
+mod other_ops;
+mod reference;
 mod verify;
 
-pub(super) use verify::{before, Call};
+pub(crate) use other_ops::*;
+use verify::{before, Call};
