@@ -12,7 +12,7 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::ValueEnum;
 
-use crate::fork;
+use crate::{fork, upstream};
 use harness::{Counts, Report};
 use parts::Part;
 use pool::Job;
@@ -21,7 +21,8 @@ use programs::Program;
 pub const HELP: &str = "\
 Run the tests: all parts, or those named.
 
-  fork         the patches apply to the pinned release, only insert lines, and export to the same bytes
+  fork         the patches apply to the pinned release, only insert lines, and export to the same bytes; the series of
+               commits for Candle's repository cover the fork
   wgsl         every shader parses and validates, alone and linked (no GPU needed)
   unit         unit tests of candle-webgpu, the examples and xtask
   shaders      a sample of the shaders through naga's SPIR-V, HLSL and MSL, DXC, and AMD's compiler (no GPU needed)
@@ -116,10 +117,10 @@ fn asked_for(args: &Args) -> Vec<Part> {
 }
 
 fn check_fork() -> Result<Counts> {
-    let (passed, failed) = fork::check_all()?;
+    let ((patches, broken), (commits, incomplete)) = (fork::check_all()?, upstream::check_all()?);
     Ok(Counts {
-        passed,
-        failed,
+        passed: patches + commits,
+        failed: broken + incomplete,
         known: 0,
     })
 }

@@ -13,31 +13,40 @@ use super::write::{self, BASE};
 use super::{merge, table};
 use crate::run;
 
-pub fn run(only: Option<&str>, repo: Option<(&Path, &str)>) -> Result<bool> {
-    let mut passed = true;
+/// Returns the number of commits that are right and of series that are not.
+pub fn run(only: Option<&str>, repo: Option<(&Path, &str)>) -> Result<(usize, usize)> {
+    let (mut passed, mut failed) = (0, 0);
     for name in NAMES
-        .into_iter()
-        .filter(|name| only.is_none_or(|only| only == *name))
+        .iter()
+        .filter(|name| only.is_none_or(|only| only == **name))
     {
         let series = Series::read(name)?;
-        let dir = crate::root()?.join("xtask/target/upstream").join(name);
-        if dir.exists() {
-            fs::remove_dir_all(&dir)?;
-        }
+        let scratch = crate::root()?.join("xtask/target/upstream").join(name);
+        remove(&scratch)?;
         let result = match repo {
-            Some((path, onto)) => moved(&dir, &series, path, onto),
-            None => complete(&dir, &series),
+            Some((path, onto)) => moved(&scratch, &series, path, onto),
+            None => complete(&scratch.join("branch"), &series),
         };
         match result {
-            Ok(()) => println!("{name}: {} commits", series.steps.len()),
+            Ok(()) => {
+                println!("{name}: {} commits", series.steps.len());
+                passed += series.steps.len();
+            }
             Err(error) => {
                 println!("{name}: {error:#}");
-                passed = false;
+                failed += 1;
             }
         }
-        fs::remove_dir_all(&dir)?;
+        remove(&scratch)?;
     }
-    Ok(passed)
+    Ok((passed, failed))
+}
+
+fn remove(dir: &Path) -> Result<()> {
+    if dir.exists() {
+        fs::remove_dir_all(dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+    }
+    Ok(())
 }
 
 /// Writes the series onto the pinned crates and compares its last commit with the fork.
@@ -100,8 +109,10 @@ fn letters(series: &Series) -> Result<()> {
 }
 
 /// Applies all commits onto another commit of Candle, through conflicts, and reports what moved.
-fn moved(dir: &Path, series: &Series, path: &Path, onto: &str) -> Result<()> {
+fn moved(scratch: &Path, series: &Series, path: &Path, onto: &str) -> Result<()> {
+    let (dir, pinned) = (&scratch.join("branch"), &scratch.join("pinned"));
     let source = Source::read(series)?;
+    fs::create_dir_all(scratch)?;
     Base::Repository { path, onto }.create(dir, &series.branch())?;
     let mut conflicts: BTreeMap<String, usize> = BTreeMap::new();
     for (index, step) in series.steps.iter().enumerate() {
@@ -111,22 +122,17 @@ fn moved(dir: &Path, series: &Series, path: &Path, onto: &str) -> Result<()> {
         }
         write::commit(dir, step)?;
     }
-    let exact = dir.with_extension("pinned");
-    if exact.exists() {
-        fs::remove_dir_all(&exact)?;
-    }
-    write::run(&exact, series, Some(Base::PinnedCrates))?;
+    write::run(pinned, series, Some(Base::PinnedCrates))?;
     let (mut same, mut offset) = (0, 0);
     for file in source.forked_files() {
         if conflicts.contains_key(file) {
             continue;
         }
-        let (here, there) = (hunks(dir, file)?, hunks(&exact, file)?);
+        let (here, there) = (hunks(dir, file)?, hunks(pinned, file)?);
         let kept = here.iter().filter(|hunk| there.contains(hunk)).count();
         same += kept;
         offset += here.len() - kept;
     }
-    fs::remove_dir_all(&exact)?;
     let regions: usize = conflicts.values().sum();
     println!(
         "{}: {same} hunks at their lines, {offset} moved, {regions} conflicts in {} files",

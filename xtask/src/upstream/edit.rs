@@ -63,10 +63,7 @@ fn item(lines: &[&str], at: usize) -> std::ops::RangeInclusive<usize> {
             && !text.is_empty()
             && (text.ends_with('}') || text.ends_with(';') || text.ends_with(','))
     };
-    let to = lines[at..]
-        .iter()
-        .position(|line| closes(line))
-        .map_or(at, |n| at + n);
+    let to = lines[at..].iter().position(closes).map_or(at, |n| at + n);
     let blank = |i: usize| lines.get(i).is_none_or(|line| line.is_empty());
     // One of two blank lines goes, too; a blank line before a closing brace as well.
     let closing = |i: usize| lines.get(i).is_some_and(|line| line.trim() == "}");

@@ -62,7 +62,8 @@ pub fn main(args: Args) -> Result<bool> {
     crate::fork::materialise_all(false)?;
     let repo = args.repo.as_deref().map(|path| (path, args.onto.as_str()));
     if args.check {
-        return check::run(args.series.as_deref(), repo);
+        let (_, failed) = check::run(args.series.as_deref(), repo)?;
+        return Ok(failed == 0);
     }
     let (Some(dir), Some(name)) = (&args.dir, &args.series) else {
         bail!("name a folder and a series: cargo xtask upstream ../branch --series hooks")
@@ -88,7 +89,7 @@ pub fn main(args: Args) -> Result<bool> {
     Ok(true)
 }
 
-/// The steps of all series, for `cargo xtask test`.
-pub fn check_all() -> Result<bool> {
+/// Checks both series. Returns the number of commits that are right and of series that are not.
+pub fn check_all() -> Result<(usize, usize)> {
     check::run(None, None)
 }

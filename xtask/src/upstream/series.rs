@@ -108,6 +108,7 @@ impl Series {
             "in-tree" => tables.in_tree,
             _ => bail!("there is no series {name}"),
         };
+        ensure!(!table.step.is_empty(), "{name} has no steps");
         let ours = |series: &Option<String>| series.as_deref().is_none_or(|s| s == name);
         let series = Self {
             name: name.to_owned(),

@@ -7,7 +7,8 @@ use std::time::Instant;
 use anyhow::{ensure, Result};
 
 use super::series::Series;
-use super::{base, table};
+use super::table;
+use super::write::BASE;
 use crate::run;
 
 /// At every commit, as Candle's CI does. The feature is off.
@@ -27,12 +28,16 @@ pub fn run(dir: &Path, series: &Series, only: &[String]) -> Result<bool> {
     }
     let branch = series.branch();
     let git = |args: &[&str]| run::stdout(run::git(dir).args(args));
+    git(&["checkout", "--quiet", "--detach", BASE])?;
+    let before = dependencies(dir)?;
     let mut rows = Vec::new();
     for ((hash, _), step) in table::commits(dir)?.iter().zip(&series.steps) {
         if !only.is_empty() && !only.contains(&step.name) {
             continue;
         }
         git(&["checkout", "--quiet", "--detach", hash])?;
+        let same = dependencies(dir)? == before;
+        rows.push((step.name.clone(), DEPENDENCIES.to_owned(), same, 0, 0));
         for command in ALWAYS
             .iter()
             .copied()
@@ -59,26 +64,40 @@ pub fn run(dir: &Path, series: &Series, only: &[String]) -> Result<bool> {
     Ok(rows.iter().all(|(_, _, passed, _, _)| *passed))
 }
 
-/// Runs a command line; returns whether it succeeded and how many tests passed.
-fn check(dir: &Path, line: &str) -> Result<(bool, usize)> {
+const DEPENDENCIES: &str = "the same dependencies without the feature";
+
+/// What the crates depend on without the feature.
+fn dependencies(dir: &Path) -> Result<String> {
+    let mut line = String::from("cargo tree --workspace --edges normal,build --prefix depth");
+    if dir.join("candle-webgpu").exists() {
+        line.push_str(" --exclude candle-webgpu");
+    }
+    // Paths differ between folders.
+    Ok(run::stdout(&mut shell(dir, &line)?)?.replace(&dir.display().to_string(), ""))
+}
+
+/// A command line of cargo.
+fn shell(dir: &Path, line: &str) -> Result<Command> {
     let mut command = Command::new("sh");
     // candle-webgpu is not published: the hooks take it from here.
-    let runtime = crate::root()?.join("candle-webgpu");
-    let lines = if dir.join("candle-webgpu/Cargo.toml").exists() || !uses_runtime(dir)? {
-        line.to_owned()
-    } else {
-        let patch = format!(
-            "patch.crates-io.candle-webgpu.path={:?}",
-            runtime.display().to_string()
-        );
-        line.replacen("cargo ", &format!("cargo --config '{patch}' "), 1)
+    let manifest = std::fs::read_to_string(dir.join("candle-core/Cargo.toml"))?;
+    let published = manifest.contains("candle-webgpu") && !dir.join("candle-webgpu").exists();
+    let line = match published {
+        true => {
+            let runtime = crate::root()?.join("candle-webgpu").display().to_string();
+            let patch = format!("patch.crates-io.candle-webgpu.path={runtime:?}");
+            line.replacen("cargo ", &format!("cargo --config '{patch}' "), 1)
+        }
+        false => line.to_owned(),
     };
-    command.args(["-c", &lines]).current_dir(dir);
+    command.args(["-c", &line]).current_dir(dir);
     run::prepare(&mut command);
-    for name in ["CARGO", "RUSTUP_TOOLCHAIN_SOURCE"] {
-        command.env_remove(name);
-    }
-    let output = command.output()?;
+    Ok(command)
+}
+
+/// Runs a command line; returns whether it succeeded and how many tests passed.
+fn check(dir: &Path, line: &str) -> Result<(bool, usize)> {
+    let output = shell(dir, line)?.output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let passed = text.lines().filter_map(|line| {
         let rest = line.strip_prefix("test result: ok. ")?;
@@ -94,13 +113,4 @@ fn check(dir: &Path, line: &str) -> Result<(bool, usize)> {
         println!("{}\n{}", tail(&text), tail(&errors));
     }
     Ok((output.status.success(), passed))
-}
-
-fn uses_runtime(dir: &Path) -> Result<bool> {
-    let manifests = base::paths(&dir.join("candle-core"))?;
-    let manifest = manifests.iter().find(|path| *path == "Cargo.toml");
-    let Some(manifest) = manifest else {
-        return Ok(false);
-    };
-    Ok(std::fs::read_to_string(dir.join("candle-core").join(manifest))?.contains("candle-webgpu"))
 }

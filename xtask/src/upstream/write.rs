@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{bail, ensure, Context, Result};
 
@@ -178,7 +179,17 @@ fn edited(
 
 pub fn commit(dir: &Path, step: &Step) -> Result<()> {
     run::stdout(run::git(dir).args(["add", "--all"]))?;
-    run::stdout(run::git(dir).args(["commit", "--quiet", "--no-verify", "-m", &message(step)?]))?;
+    let mut git = run::git(dir);
+    // The commits are the person's who sends them.
+    for (setting, variables) in [
+        ("user.name", ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"]),
+        ("user.email", ["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"]),
+    ] {
+        if let Ok(value) = run::stdout(Command::new("git").args(["config", setting])) {
+            git.envs(variables.map(|name| (name, value.trim().to_owned())));
+        }
+    }
+    run::stdout(git.args(["commit", "--quiet", "--no-verify", "-m", &message(step)?]))?;
     Ok(())
 }
 
