@@ -82,14 +82,16 @@ fn shell(dir: &Path, line: &str) -> Result<Command> {
     // candle-webgpu is not published: the hooks take it from here.
     let manifest = std::fs::read_to_string(dir.join("candle-core/Cargo.toml"))?;
     let published = manifest.contains("candle-webgpu") && !dir.join("candle-webgpu").exists();
-    let line = match published {
-        true => {
-            let runtime = crate::root()?.join("candle-webgpu").display().to_string();
-            let patch = format!("patch.crates-io.candle-webgpu.path={runtime:?}");
-            line.replacen("cargo ", &format!("cargo --config '{patch}' "), 1)
-        }
-        false => line.to_owned(),
-    };
+    let mut line = line.to_owned();
+    if let (true, false, Some(end)) = (
+        published,
+        line.contains(" fmt "),
+        line.match_indices(' ').nth(1),
+    ) {
+        let runtime = crate::root()?.join("candle-webgpu").display().to_string();
+        let patch = format!(" --config 'patch.crates-io.candle-webgpu.path={runtime:?}'");
+        line.insert_str(end.0, &patch);
+    }
     command.args(["-c", &line]).current_dir(dir);
     run::prepare(&mut command);
     Ok(command)
