@@ -28,10 +28,11 @@ pub fn run(dir: &Path, series: &Series, only: &[String]) -> Result<bool> {
     }
     let branch = series.branch();
     let git = |args: &[&str]| run::stdout(run::git(dir).args(args));
+    let commits = table::commits(dir)?;
     git(&["checkout", "--quiet", "--detach", BASE])?;
     let before = dependencies(dir)?;
     let mut rows = Vec::new();
-    for ((hash, _), step) in table::commits(dir)?.iter().zip(&series.steps) {
+    for ((hash, _), step) in commits.iter().zip(&series.steps) {
         if !only.is_empty() && !only.contains(&step.name) {
             continue;
         }
