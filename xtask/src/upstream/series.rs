@@ -89,7 +89,7 @@ pub struct Series {
     pub steps: Vec<Step>,
     pub sources: Vec<String>,
     pub out: Vec<(String, String)>,
-    later: Vec<Later>,
+    pub later: Vec<Later>,
     edits: Vec<Edit>,
 }
 
@@ -173,12 +173,12 @@ impl Series {
         Ok(step)
     }
 
-    /// What is hidden in a file before or at a step, with the place of its rule in series.toml.
+    /// What a file does not contain at a step.
     pub fn hidden(&self, path: &str, step: usize) -> impl Iterator<Item = &Later> {
-        let (path, steps) = (path.to_owned(), step);
+        let path = path.to_owned();
         self.later.iter().filter(move |later| {
-            covers(&later.file, &path)
-                && self.index(&later.step).is_none_or(|brings| brings > steps)
+            let brings = self.index(&later.step);
+            covers(&later.file, &path) && brings.is_none_or(|brings| brings > step)
         })
     }
 

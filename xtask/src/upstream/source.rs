@@ -63,11 +63,36 @@ impl<'a> Source<'a> {
                 );
             }
         }
-        Ok(Self {
+        let source = Self {
             series,
             forked,
             own,
-        })
+        };
+        source.check_rules()?;
+        Ok(source)
+    }
+
+    /// Every rule must hide something.
+    fn check_rules(&self) -> Result<()> {
+        let forked = self
+            .forked
+            .iter()
+            .map(|f| (f.path.clone(), f.text(|_| true)));
+        let own = self
+            .own
+            .iter()
+            .map(|(path, (_, text))| (path.clone(), text.clone()));
+        let all: Vec<_> = forked.chain(own).collect();
+        for later in &self.series.later {
+            let hides = |(path, text): &(String, String)| {
+                covers(&later.file, path) && edit::hide(text, later).is_ok()
+            };
+            ensure!(
+                all.iter().any(hides),
+                "a rule of upstream/series.toml hides nothing: {later:?}"
+            );
+        }
+        Ok(())
     }
 
     /// The files that a step changes, before edits.
@@ -114,14 +139,9 @@ impl<'a> Source<'a> {
     fn visible(&self, path: &str, text: &str, step: usize) -> Result<String> {
         let mut text = text.to_owned();
         for later in self.series.hidden(path, step) {
-            let whole = later.file == path;
-            match edit::hide(&text, later) {
-                Ok(hidden) => text = hidden,
-                // A folder's rule need not match each of its files; a patch of a later step may bring the lines.
-                Err(error) if whole && self.own.contains_key(path) => {
-                    return Err(error.context(format!("upstream/series.toml: {path}")))
-                }
-                Err(_) => {}
+            // Not every file of a folder has such a text, nor has a file before the patch that brings it.
+            if let Ok(hidden) = edit::hide(&text, later) {
+                text = hidden;
             }
         }
         Ok(text)
