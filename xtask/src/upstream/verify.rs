@@ -12,10 +12,11 @@ use super::write::BASE;
 use crate::run;
 
 /// At every commit, as Candle's CI does. The feature is off.
-const ALWAYS: [&str; 3] = [
+const ALWAYS: [&str; 4] = [
     "cargo fmt --all -- --check",
     "cargo check --workspace",
     "cargo clippy --workspace --tests --examples --benches -- -D warnings",
+    "cargo test -p candle-core -p candle-nn",
 ];
 
 pub fn run(dir: &Path, series: &Series, only: &[String]) -> Result<bool> {
