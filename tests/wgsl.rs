@@ -1,4 +1,4 @@
-//! Validates every file of wgsl/ on its own, and every specialisation that the backend can request. No GPU needed.
+//! Validates every file of candle-webgpu/wgsl/ on its own, and every specialisation that the backend can request. No GPU needed.
 
 mod shared;
 
@@ -31,7 +31,7 @@ fn root() -> PathBuf {
 
 #[test]
 fn files_stand_alone() -> Result<()> {
-    let mut folders = vec![root().join("wgsl")];
+    let mut folders = vec![root().join("candle-webgpu/wgsl")];
     let mut count = 0;
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder)? {

@@ -48,8 +48,8 @@ mod tests {
         let found = check(&tree(&[
             ("candle-webgpu/src/a.rs", &fits),
             ("tests/b.rs", &exceeds),
-            ("wgsl/a.wgsl", &short),
-            ("wgsl/b.wgsl", &long),
+            ("candle-webgpu/wgsl/a.wgsl", &short),
+            ("candle-webgpu/wgsl/b.wgsl", &long),
             ("README.md", &long),
             ("docs/README.md", &long),
         ]));
@@ -58,7 +58,7 @@ mod tests {
             ("ARCHITECTURE.md", None),
             ("README.md", Some(151)),
             ("tests/b.rs", Some(401)),
-            ("wgsl/b.wgsl", Some(151)),
+            ("candle-webgpu/wgsl/b.wgsl", Some(151)),
         ];
         assert_eq!(found, wanted);
     }

@@ -58,7 +58,7 @@ pub struct Args {
 }
 
 const SRC: &str = "candle-webgpu/src";
-const WGSL: &str = "wgsl";
+const WGSL: &str = "candle-webgpu/wgsl";
 const CONFIG: &str = "xtask/tidy.toml";
 
 /// The kind of an error, which an exception names.

@@ -13,7 +13,7 @@ use super::graph::Graph;
 use super::modules::Modules;
 
 /// Folders to check. The fork's trees and upstream folders are not ours.
-const FOLDERS: [&str; 10] = [
+const FOLDERS: [&str; 9] = [
     "candle-webgpu",
     "candle-core/src",
     "candle-nn/src",
@@ -22,7 +22,6 @@ const FOLDERS: [&str; 10] = [
     "fuzz",
     "xtask/src",
     "benches",
-    "wgsl",
     "docs",
 ];
 

@@ -90,7 +90,7 @@ mod tests {
                 ("candle-webgpu/src/folder.rs", "const S: &str = \"Elem\";"),
                 ("candle-webgpu/src/kernel/fold/mod.rs", ""),
                 (
-                    "wgsl/kernel/fold_row.wgsl",
+                    "candle-webgpu/wgsl/kernel/fold_row.wgsl",
                     "// team\nlet x = team + 1; // team\nlet steam = team;",
                 ),
                 ("tests/b.rs", "fn f(e: Elem) {}"),
@@ -105,9 +105,9 @@ mod tests {
             found,
             [
                 "candle-webgpu/src/a.rs:2: `Elem` is an old word (2 uses); write `DType`",
-                "wgsl/kernel/fold_row.wgsl:2: `team` is an old word (2 uses); write `group`",
+                "candle-webgpu/wgsl/kernel/fold_row.wgsl:2: `team` is an old word (2 uses); write `group`",
                 "candle-webgpu/src/kernel/fold/mod.rs:1: the name `fold` has the old word `fold`; write `reduce`",
-                "wgsl/kernel/fold_row.wgsl:1: the name `fold_row` has the old word `fold`; write `reduce`",
+                "candle-webgpu/wgsl/kernel/fold_row.wgsl:1: the name `fold_row` has the old word `fold`; write `reduce`",
             ]
         );
     }
