@@ -1,7 +1,24 @@
-//! The runtime and the kernels behind Candle's `Device::WebGpu`. This crate does not depend on Candle.
+//! Tensor ops on Vulkan, Metal, DX12 and in browsers, through [wgpu](https://docs.rs/wgpu): the runtime and the kernels behind Candle's
+//! `Device::WebGpu`. Programs use them through Candle. This crate does not depend on Candle: it has no tensors, shapes or gradients, but
+//! values in device memory ([`Value`]), strided views of them ([`View`]), and ops, which are methods of [`Recorder`].
 //!
-//! Three tables describe the backend: [`op::OPS`], [`dtype::DTYPES`] and [`dtype::quant::QUANTS`]. Ops are asynchronous: an op records a
-//! dispatch and returns; only a readback waits.
+//! Ops are asynchronous: an op records a dispatch and returns; only a readback waits.
+//!
+//! ```
+//! use candle_webgpu::{DType, Device, View};
+//!
+//! # fn main() -> candle_webgpu::Result<()> {
+//! let device = Device::new(0)?;
+//! let bytes = |x: [f32; 3]| x.map(f32::to_le_bytes).concat();
+//! let x = device.upload(&bytes([1., 2., 3.]))?;
+//! let x = View::new("x", &x, DType::F32, (&[3], &[1], 0))?; // dims, strides, offset
+//! let sum = device.binary("badd", x, x)?;
+//! assert_eq!(device.read(&sum, 0, sum.bytes())?, bytes([2., 4., 6.]));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Three tables describe the backend: [`op::OPS`], [`dtype::DTYPES`] and [`dtype::quant::QUANTS`].
 
 // Checking that wgpu's types are `Send` exceeds the default limit of 128.
 #![recursion_limit = "256"]

@@ -53,7 +53,7 @@ impl Text {
         self.part_for(source, ["", ""], &[]);
     }
 
-    /// [`part`](Self::part), with identifiers renamed by [`for_operand`].
+    /// [`part`](Self::part), with identifiers renamed by `for_operand`.
     pub fn part_for(&mut self, source: &str, operand: [&str; 2], names: &[(&str, &str)]) {
         let part = source.rsplit("// end slots").next().unwrap_or(source);
         self.line(for_operand(part.trim(), operand, names));

@@ -1,6 +1,6 @@
 //! Scaled dot product attention (`sdpa`) that never stores the matrix of scores.
 //!
-//! [`plan`](plan::plan) chooses among three kernels and, where there are too few rows to fill the adapter, splits the keys among
+//! `plan` chooses among three kernels and, where there are too few rows to fill the adapter, splits the keys among
 //! workgroups, whose partial results `flash_merge` combines.
 
 pub(crate) mod flash;

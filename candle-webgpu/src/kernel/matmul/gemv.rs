@@ -14,7 +14,7 @@ pub(crate) const MAX_ROWS: u32 = 8;
 
 pub(crate) const SUB: wgpu::Features = wgpu::Features::SUBGROUP;
 
-/// b contiguous along k, as the weight of a Linear layer is. Run in one of [`VARIANTS`].
+/// b contiguous along k, as the weight of a Linear layer is. Run in one of `VARIANTS`.
 pub static GEMV_K: Kernel = Kernel {
     workgroup: MEMORY.workgroup,
     shared: |spec| tile(spec).rows * spec.workgroup * 16,

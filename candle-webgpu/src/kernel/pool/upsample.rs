@@ -125,7 +125,7 @@ impl Recorder {
         self.upsample_nearest("upsample_nearest1d", x, [1, out])
     }
 
-    /// `x` (b, c, h, w) resized to (b, c, out[0], out[1]).
+    /// `x` (b, c, h, w) resized to `(b, c, out[0], out[1])`.
     pub fn upsample_nearest2d(&self, x: View<'_>, out: [usize; 2]) -> Result<Value> {
         self.upsample_nearest("upsample_nearest2d", x, out)
     }
@@ -138,7 +138,7 @@ impl Recorder {
         })
     }
 
-    /// `x` (b, c, h, w) resized to (b, c, out[0], out[1]) by bilinear interpolation.
+    /// `x` (b, c, h, w) resized to `(b, c, out[0], out[1])` by bilinear interpolation.
     pub fn upsample_bilinear2d(
         &self,
         x: View<'_>,
