@@ -7,6 +7,7 @@ mod fork;
 mod fuzz;
 mod llama;
 mod platforms;
+mod publish;
 mod run;
 mod shaders;
 mod test;
@@ -52,6 +53,9 @@ enum Command {
     /// Check the Rust for macOS, Windows, Android and Linux on ARM
     #[command(long_about = platforms::HELP)]
     Platforms(platforms::Args),
+    /// Check what a person would publish: packages, builds from them, docs, the oldest Rust
+    #[command(long_about = publish::HELP)]
+    Publish(publish::Args),
     /// Compile the shaders for GPUs that need not be present: AMD's, and DX12's and Metal's languages
     #[command(long_about = shaders::HELP)]
     Shaders(shaders::Args),
@@ -84,6 +88,7 @@ fn main() {
         Command::Fuzz(args) => fuzz::main(args),
         Command::Llama(args) => llama::main(args),
         Command::Platforms(args) => platforms::main(args),
+        Command::Publish(args) => publish::main(args),
         Command::Shaders(args) => shaders::main(args),
         Command::Test(args) => test::main(args),
         Command::Tidy(args) => tidy::main(args),

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{bail, Result};
+use anyhow::{bail, Context, Result};
 
 use crate::{apt, run};
 
@@ -63,6 +63,20 @@ impl Toolchain {
         other.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
         other
     }
+}
+
+/// cargo of another version of Rust. rustup installs it if necessary.
+pub fn cargo_of(version: &str) -> Result<Command> {
+    let mut rustc = Command::new("rustup");
+    if run::stdout(rustc.args(["run", version, "rustc", "--version"])).is_err() {
+        let mut rustup = Command::new("rustup");
+        rustup.args(["toolchain", "install", version, "--profile", "minimal"]);
+        run::stdout(&mut rustup).with_context(|| format!("Rust {version} is needed"))?;
+    }
+    let mut cargo = Command::new("rustup");
+    cargo.args(["run", version, "cargo"]);
+    run::prepare(&mut cargo);
+    Ok(cargo)
 }
 
 fn has_target(target: &str) -> bool {

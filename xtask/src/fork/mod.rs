@@ -18,6 +18,7 @@ use clap::Subcommand;
 use sha2::{Digest, Sha256};
 
 pub use check::check_all;
+pub use dist::{CRATES, LICENCES};
 pub use tree::{copy_release, BASE};
 pub use upstream::manifest_dir;
 use upstream::Pin;
@@ -46,10 +47,13 @@ enum Command {
     Export,
     /// Build the trees from scratch, export them, and fail if anything differs from patches/
     Check,
-    /// Write complete crates (candle-core, candle-nn, candle-webgpu) to a folder, to vendor or publish them
+    /// Write complete crates (candle-webgpu, candle-core, candle-nn) to a folder, to vendor or publish them
     Dist {
-        /// A new or empty folder
+        /// A new or empty folder; with --git, also a repository that an earlier run wrote
         dir: PathBuf,
+        /// Make the folder a git repository, and commit to its branch candle-webgpu
+        #[arg(long)]
+        git: bool,
     },
     /// Move the pin to another release and rebase the patches with git
     Rebase {
@@ -150,9 +154,10 @@ pub fn main(args: Args) -> Result<bool> {
             let (_, failed) = check_all()?;
             return Ok(failed == 0);
         }
-        Some(Command::Dist { dir }) => {
+        Some(Command::Dist { dir, git }) => {
             materialise_all(args.force)?;
-            dist::dist(&forks()?, &dir)?;
+            let write = if git { dist::git } else { dist::dist };
+            write(&forks()?, &dir)?;
         }
         Some(Command::Rebase { version }) => {
             materialise_all(args.force)?;
@@ -161,6 +166,12 @@ pub fn main(args: Args) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Writes the complete crates and a workspace of them to a new or empty folder.
+pub fn write_crates(dir: &Path) -> Result<()> {
+    materialise_all(false)?;
+    dist::write(&forks()?, dir)
 }
 
 /// Builds the trees that are missing or out of date.

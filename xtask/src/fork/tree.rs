@@ -106,7 +106,7 @@ fn apply(tree: &Path, name: &str, text: &str) -> Result<()> {
 }
 
 /// Commits the index with a fixed date, so that equal trees have equal commits on every machine.
-fn commit(tree: &Path, message: &str) -> Result<()> {
+pub fn commit(tree: &Path, message: &str) -> Result<()> {
     let date = "2026-01-01T00:00:00Z";
     run::stdout(
         run::git(tree)

@@ -171,11 +171,7 @@ impl<'a> Source<'a> {
 
 /// Where a file of this repository is in Candle's.
 fn place(path: &str) -> String {
-    match path.strip_prefix("upstream/files/") {
-        Some(rest) => rest.to_owned(),
-        None => path.strip_prefix("wgsl/").map_or_else(
-            || path.to_owned(),
-            |rest| format!("candle-webgpu/wgsl/{rest}"),
-        ),
-    }
+    path.strip_prefix("upstream/files/")
+        .unwrap_or(path)
+        .to_owned()
 }

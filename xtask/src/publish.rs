@@ -1,0 +1,199 @@
+//! `cargo xtask publish --dry-run`: checks the crates as they would be published. A person publishes.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{bail, ensure, Context, Result};
+use toml::Table;
+
+use crate::fork::{self, CRATES, LICENCES};
+use crate::toolchain::{self, Toolchain};
+use crate::{run, vulkan};
+
+pub const HELP: &str = "\
+Check the crates as they would be published: candle-webgpu, then candle-core and candle-nn of the fork.
+
+  cargo xtask publish --dry-run
+
+1. contents     candle-webgpu's manifest, licences, README and shaders; no symbolic links
+2. crates       write the three complete crates to an empty folder, target/publish/crates
+3. package      package them and build each from its archive, with default features
+4. webgpu       the same with the feature webgpu of candle-core and candle-nn
+5. example      the example in candle-webgpu's documentation runs
+6. docs         candle-webgpu's documentation has no warnings, natively and for browsers
+7. oldest Rust  candle-webgpu builds with its rust-version, which rustup installs if necessary
+
+It never publishes: the names candle-core and candle-nn are upstream's, and candle-webgpu is for a person to publish.";
+
+const BROWSER: &str = "wasm32-unknown-unknown";
+
+const BY_HAND: &str = "\
+this command only prepares; run it with --dry-run. Then a person publishes:
+
+  cargo publish -p candle-webgpu
+  cargo xtask fork dist --git DIR    # candle-core and candle-nn, whose names on crates.io are upstream's; push the branch";
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Check everything, publish nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub fn main(args: Args) -> Result<bool> {
+    if !args.dry_run {
+        bail!("{BY_HAND}");
+    }
+    vulkan::ensure()?;
+    let root = crate::root()?;
+    let manifest = Manifest::read(&root.join("candle-webgpu"))?;
+    let version = manifest.get("rust-version")?.to_owned();
+    let target = root.join("target/publish");
+    let dir = target.join("crates");
+    let cargo = |words: &str| in_crates(run::cargo(), &target, words);
+    let webgpu = "--features candle-core/webgpu,candle-nn/webgpu";
+    let mut times = Vec::new();
+    let mut step = |name: &str, run: &mut dyn FnMut() -> Result<()>| {
+        println!("\n== {name}");
+        let start = Instant::now();
+        run().with_context(|| name.to_owned())?;
+        times.push(format!("{:>5} s  {name}", start.elapsed().as_secs()));
+        anyhow::Ok(())
+    };
+    step("contents", &mut || manifest.check(&root))?;
+    step("crates", &mut || {
+        if dir.exists() {
+            fs::remove_dir_all(&dir)?;
+        }
+        fork::write_crates(&dir)
+    })?;
+    step("package", &mut || {
+        cargo("package --workspace --allow-dirty")
+    })?;
+    step("webgpu", &mut || {
+        cargo(&format!("package --workspace --allow-dirty {webgpu}"))
+    })?;
+    step("example", &mut || cargo("test --doc -p candle-webgpu"))?;
+    step("docs", &mut || {
+        cargo("doc --no-deps -p candle-webgpu")?;
+        let words = format!("doc --no-deps -p candle-webgpu --target {BROWSER}");
+        in_crates(Toolchain::find(BROWSER)?.cargo(), &target, &words)
+    })?;
+    step(&format!("oldest Rust, {version}"), &mut || {
+        in_crates(
+            toolchain::cargo_of(&version)?,
+            &target,
+            "check -p candle-webgpu",
+        )
+    })?;
+    println!("\n{}\n", times.join("\n"));
+    for name in CRATES {
+        println!("{}", archive(&target, name)?);
+    }
+    if manifest.get("repository").is_err() {
+        println!("\nTo be filled in before candle-webgpu is published: `repository` in candle-webgpu/Cargo.toml");
+    }
+    Ok(true)
+}
+
+/// Runs cargo in the folder of the complete crates.
+fn in_crates(mut cargo: Command, target: &Path, words: &str) -> Result<()> {
+    cargo
+        .args(words.split(' '))
+        .current_dir(target.join("crates"));
+    cargo.env("CARGO_TARGET_DIR", target.join("build"));
+    cargo.env("CARGO_PROFILE_DEV_DEBUG", "0");
+    cargo.env("RUSTDOCFLAGS", "-D warnings");
+    // The newest dependencies need not support the oldest Rust.
+    cargo.env("CARGO_RESOLVER_INCOMPATIBLE_RUST_VERSIONS", "fallback");
+    ensure!(run::status(&mut cargo)?.success(), "cargo {words} failed");
+    Ok(())
+}
+
+/// The size of a package and the number of its files.
+fn archive(target: &Path, name: &str) -> Result<String> {
+    let manifest = Manifest::read(&target.join("crates").join(name))?;
+    let file = format!("{name}-{}.crate", manifest.get("version")?);
+    let path = target.join("build/package").join(&file);
+    let list = run::stdout(Command::new("tar").arg("-tzf").arg(&path))?;
+    let kib = fs::metadata(&path)?.len() / 1024;
+    Ok(format!("{file}: {} files, {kib} KiB", list.lines().count()))
+}
+
+/// A crate's manifest.
+struct Manifest(Table);
+
+impl Manifest {
+    fn read(dir: &Path) -> Result<Self> {
+        let path = dir.join("Cargo.toml");
+        let text = fs::read_to_string(&path)?;
+        Ok(Self(
+            text.parse().with_context(|| path.display().to_string())?,
+        ))
+    }
+
+    /// A field of `[package]`.
+    fn get(&self, key: &str) -> Result<&str> {
+        let value = self
+            .0
+            .get("package")
+            .and_then(|package| package.get(key)?.as_str());
+        value.with_context(|| format!("the manifest has no `{key}`"))
+    }
+
+    /// Checks what crates.io and docs.rs show of candle-webgpu, and the files in its package.
+    fn check(&self, root: &Path) -> Result<()> {
+        for key in ["description", "license", "readme", "rust-version"] {
+            self.get(key)?;
+        }
+        let dir = root.join("candle-webgpu");
+        for licence in LICENCES {
+            ensure!(
+                fs::read(root.join(licence))? == fs::read(dir.join(licence))?,
+                "candle-webgpu/{licence} differs from {licence}"
+            );
+        }
+        let mut cargo = run::cargo();
+        cargo.args([
+            "package",
+            "--list",
+            "--quiet",
+            "--allow-dirty",
+            "-p",
+            "candle-webgpu",
+        ]);
+        let list = run::stdout(&mut cargo)?;
+        let packaged: Vec<&str> = list.lines().collect();
+        let shaders = fork::files(&dir.join("wgsl"))?;
+        let shaders = shaders
+            .iter()
+            .map(|file| format!("wgsl/{}", file.display()));
+        for file in LICENCES.map(str::to_owned).into_iter().chain(shaders) {
+            let file = file.replace('\\', "/");
+            ensure!(packaged.contains(&&*file), "the package lacks {file}");
+        }
+        for file in packaged {
+            // cargo adds some files.
+            let link = fs::symlink_metadata(dir.join(file)).is_ok_and(|meta| meta.is_symlink());
+            ensure!(
+                !link,
+                "candle-webgpu/{file} is a symbolic link, which Windows checks out as a text file"
+            );
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn package_is_complete() {
+        let root = crate::root().expect("a root");
+        let manifest = Manifest::read(&root.join("candle-webgpu")).expect("a manifest");
+        manifest.check(&root).expect("a complete package");
+    }
+}
