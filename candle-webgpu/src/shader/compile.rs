@@ -156,9 +156,10 @@ impl Compiler {
     }
 
     fn create(&self, prepared: &Prepared) -> wgpu::ComputePipeline {
+        let layout = self.layout(prepared.signature);
         let descriptor = wgpu::ComputePipelineDescriptor {
             label: Some(&prepared.name),
-            layout: Some(&self.layout(prepared.signature).pipeline),
+            layout: Some(&layout.pipeline),
             module: &prepared.module,
             entry_point: Some("main"),
             compilation_options: wgpu::PipelineCompilationOptions {
