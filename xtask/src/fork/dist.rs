@@ -85,21 +85,17 @@ pub fn git(forks: &[Fork], dir: &Path) -> Result<()> {
          both crates, and patch them, with the URL of this repository:\n\n```toml\n[patch.crates-io]\n{patch}```\n"
     );
     fs::write(dir.join("README.md"), readme)?;
-    let source = run::git(&crate::root()?)
-        .args(["describe", "--always", "--dirty"])
-        .output();
-    let source = source.ok().filter(|output| output.status.success());
-    let source = source.map_or_else(String::new, |output| {
-        format!(
-            ", from commit {}",
-            String::from_utf8_lossy(&output.stdout).trim()
-        )
-    });
     git(&["add", "--all", "--force"])?;
     if tree::clean(dir)? {
         println!("the branch {BRANCH} is up to date");
     } else {
-        tree::commit(dir, &format!("{versions} with WebGPU{source}"))?;
+        let mut describe = run::git(&crate::root()?);
+        let source = run::stdout(describe.args(["describe", "--always", "--dirty"]))?;
+        let source = source.trim();
+        tree::commit(
+            dir,
+            &format!("{versions} with WebGPU, from commit {source}"),
+        )?;
     }
     let url = format!("file://{}", absolute(dir)?);
     println!(
@@ -156,4 +152,36 @@ fn runtime(to: &Path) -> Result<()> {
     run::stdout(tar.args(["--strip-components=1", "--exclude=Cargo.toml.orig"]))?;
     fs::remove_dir_all(build)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branch_has_complete_crates() {
+        let dir = std::env::temp_dir().join(format!("candle-webgpu-dist-{}", std::process::id()));
+        super::super::materialise_all(false).expect("trees");
+        let forks = super::super::forks().expect("two forks");
+        git(&forks, &dir).expect("a branch");
+        let head = tree::head(&dir).expect("a commit");
+        let list = run::stdout(run::git(&dir).args(["ls-files", "--stage"])).expect("files");
+        for file in [
+            "candle-core/src/webgpu_backend/mod.rs",
+            "candle-nn/LICENSE-MIT",
+            "candle-webgpu/wgsl/README.md",
+        ] {
+            assert!(list.contains(&format!("\t{file}\n")), "no {file}");
+        }
+        let links: Vec<&str> = list
+            .lines()
+            .filter(|line| line.starts_with("120000"))
+            .collect();
+        assert!(links.is_empty(), "symbolic links: {links:?}");
+        git(&forks, &dir).expect("the same branch");
+        assert_eq!(tree::head(&dir).expect("a commit"), head);
+        fs::write(dir.join("notes"), "mine").expect("a file");
+        assert!(git(&forks, &dir).is_err());
+        fs::remove_dir_all(dir).expect("a folder");
+    }
 }

@@ -24,7 +24,7 @@ Run the tests: all parts, or those named.
   fork         the patches apply to the pinned release, only insert lines, and export to the same bytes; the series of
                commits for Candle's repository cover the fork
   wgsl         every shader parses and validates, alone and linked (no GPU needed)
-  unit         unit tests of candle-webgpu, the examples and xtask
+  unit         unit tests of candle-webgpu, its documentation, the examples and xtask
   shaders      a sample of the shaders through naga's SPIR-V, HLSL and MSL, DXC, and AMD's compiler (no GPU needed)
   upstream     candle-core's and candle-nn's own tests on the WebGPU device
   conformance  every op, dtype and layout against the CPU, with all fusion rules, and where rules fired also with none and with

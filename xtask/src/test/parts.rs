@@ -7,7 +7,7 @@ use clap::ValueEnum;
 
 use super::harness::{Counts, Report};
 use super::pool::Job;
-use super::programs::{Program, Selection};
+use super::programs::{self, Program, Selection};
 use super::{known, Args};
 use crate::{run, vulkan, web};
 
@@ -176,7 +176,7 @@ impl Tests<'_> {
             Part::Wgsl => self.ours(&["wgsl"]),
             Part::Unit => {
                 let mut jobs = self.of(&UNIT);
-                jobs.extend([self.xtask(), self.compilers()]);
+                jobs.extend([self.example(), self.xtask(), self.compilers()]);
                 Ok(jobs)
             }
             Part::Shaders => Ok(vec![self.shaders()?]),
@@ -246,6 +246,16 @@ impl Tests<'_> {
         these
             .map(|p| self.filtered(&p.title(), p.command()))
             .collect()
+    }
+
+    /// The example in candle-webgpu's documentation.
+    fn example(&self) -> Job {
+        let mut cargo = run::cargo();
+        cargo.args(["test", "--doc", "-p", "candle-webgpu"]);
+        // The features that the other programs are built with.
+        cargo.args(programs::ROOTS.iter().flat_map(|name| ["-p", name]));
+        cargo.arg("--");
+        self.filtered("candle-webgpu (doc)", cargo)
     }
 
     /// xtask's own tests, which are in another workspace.

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::run;
 
 /// Together they enable every feature that the workspace uses.
-const ROOTS: [&str; 2] = ["candle-webgpu-tests", "candle-web"];
+pub const ROOTS: [&str; 2] = ["candle-webgpu-tests", "candle-web"];
 
 /// What to build.
 #[derive(Default)]
