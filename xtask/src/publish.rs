@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{bail, ensure, Context, Result};
+use clap::ValueEnum;
 use toml::Table;
 
 use crate::fork::{self, CRATES, LICENCES};
@@ -17,13 +18,14 @@ Check the crates as they would be published: candle-webgpu, then candle-core and
 
   cargo xtask publish --dry-run
 
-1. contents     candle-webgpu's manifest, licences, README and shaders; no symbolic links
-2. crates       write the three complete crates to an empty folder, target/publish/crates
-3. package      package them and build each from its archive, with default features
-4. webgpu       the same with the feature webgpu of candle-core and candle-nn
-5. example      the example in candle-webgpu's documentation runs
-6. docs         candle-webgpu's documentation has no warnings, natively and for browsers
-7. oldest Rust  candle-webgpu builds with its rust-version, which rustup installs if necessary
+First it checks candle-webgpu's manifest, licences, README and shaders, and writes the three complete crates to an empty
+folder, target/publish/crates. The steps:
+
+  package   package the crates and build each from its archive, with default features
+  webgpu    the same with the feature webgpu of candle-core and candle-nn
+  example   run the example in candle-webgpu's documentation
+  docs      candle-webgpu's documentation has no warnings, natively and for browsers (upstream's has warnings)
+  oldest    candle-webgpu builds with its rust-version, which rustup installs if necessary
 
 It never publishes: the names candle-core and candle-nn are upstream's, and candle-webgpu is for a person to publish.";
 
@@ -35,67 +37,99 @@ this command only prepares; run it with --dry-run. Then a person publishes:
   cargo publish -p candle-webgpu
   cargo xtask fork dist --git DIR    # candle-core and candle-nn, whose names on crates.io are upstream's; push the branch";
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Step {
+    Package,
+    Webgpu,
+    Example,
+    Docs,
+    Oldest,
+}
+
 #[derive(clap::Args)]
 pub struct Args {
     /// Check everything, publish nothing
     #[arg(long)]
     dry_run: bool,
+    /// The steps to run [default: all]
+    #[arg(value_enum)]
+    steps: Vec<Step>,
 }
 
 pub fn main(args: Args) -> Result<bool> {
     if !args.dry_run {
         bail!("{BY_HAND}");
     }
-    vulkan::ensure()?;
     let root = crate::root()?;
-    let manifest = Manifest::read(&root.join("candle-webgpu"))?;
-    let version = manifest.get("rust-version")?.to_owned();
     let target = root.join("target/publish");
-    let dir = target.join("crates");
-    let cargo = |words: &str| in_crates(run::cargo(), &target, words);
-    let webgpu = "--features candle-core/webgpu,candle-nn/webgpu";
+    let manifest = Manifest::read(&root.join("candle-webgpu"))?;
     let mut times = Vec::new();
-    let mut step = |name: &str, run: &mut dyn FnMut() -> Result<()>| {
+    let mut time = |name: &str, run: &dyn Fn() -> Result<()>| {
         println!("\n== {name}");
         let start = Instant::now();
         run().with_context(|| name.to_owned())?;
         times.push(format!("{:>5} s  {name}", start.elapsed().as_secs()));
         anyhow::Ok(())
     };
-    step("contents", &mut || manifest.check(&root))?;
-    step("crates", &mut || {
-        if dir.exists() {
-            fs::remove_dir_all(&dir)?;
+    time("contents", &|| manifest.check(&root))?;
+    time("crates", &|| write(&target))?;
+    for step in Step::value_variants() {
+        if args.steps.is_empty() || args.steps.contains(step) {
+            let name = step.to_possible_value().context("a step has a name")?;
+            time(name.get_name(), &|| step.run(&target, &manifest))?;
         }
-        fork::write_crates(&dir)
-    })?;
-    step("package", &mut || {
-        cargo("package --workspace --allow-dirty")
-    })?;
-    step("webgpu", &mut || {
-        cargo(&format!("package --workspace --allow-dirty {webgpu}"))
-    })?;
-    step("example", &mut || cargo("test --doc -p candle-webgpu"))?;
-    step("docs", &mut || {
-        cargo("doc --no-deps -p candle-webgpu")?;
-        let words = format!("doc --no-deps -p candle-webgpu --target {BROWSER}");
-        in_crates(Toolchain::find(BROWSER)?.cargo(), &target, &words)
-    })?;
-    step(&format!("oldest Rust, {version}"), &mut || {
-        // The newest dependencies need not support it.
-        fs::remove_file(dir.join("Cargo.lock"))?;
-        let mut cargo = toolchain::cargo_of(&version)?;
-        cargo.env("CARGO_RESOLVER_INCOMPATIBLE_RUST_VERSIONS", "fallback");
-        in_crates(cargo, &target, "check -p candle-webgpu")
-    })?;
+    }
     println!("\n{}\n", times.join("\n"));
-    for name in CRATES {
-        println!("{}", archive(&target, name)?);
+    if args.steps.is_empty() {
+        for name in CRATES {
+            println!("{}", archive(&target, name)?);
+        }
     }
     if manifest.get("repository").is_err() {
-        println!("\nTo be filled in before candle-webgpu is published: `repository` in candle-webgpu/Cargo.toml");
+        println!("To be filled in before candle-webgpu is published: `repository` in candle-webgpu/Cargo.toml");
     }
     Ok(true)
+}
+
+fn write(target: &Path) -> Result<()> {
+    let dir = target.join("crates");
+    if dir.exists() {
+        fs::remove_dir_all(&dir)?;
+    }
+    fork::write_crates(&dir)
+}
+
+impl Step {
+    fn run(self, target: &Path, manifest: &Manifest) -> Result<()> {
+        let cargo = |words: &str| in_crates(run::cargo(), target, words);
+        match self {
+            Step::Package => cargo("package --workspace --allow-dirty"),
+            Step::Webgpu => cargo(
+                "package --workspace --allow-dirty --features candle-core/webgpu,candle-nn/webgpu",
+            ),
+            Step::Example => {
+                vulkan::ensure()?;
+                cargo("test --doc -p candle-webgpu")
+            }
+            Step::Docs => {
+                cargo("doc --no-deps -p candle-webgpu")?;
+                let words = format!("doc --no-deps -p candle-webgpu --target {BROWSER}");
+                in_crates(Toolchain::find(BROWSER)?.cargo(), target, &words)
+            }
+            Step::Oldest => {
+                let version = manifest.get("rust-version")?;
+                let mut cargo = toolchain::cargo_of(version)?;
+                println!("Rust {version}");
+                // The newest dependencies, which earlier steps used, need not support it.
+                let lock = target.join("crates/Cargo.lock");
+                if lock.exists() {
+                    fs::remove_file(lock)?;
+                }
+                cargo.env("CARGO_RESOLVER_INCOMPATIBLE_RUST_VERSIONS", "fallback");
+                in_crates(cargo, target, "check -p candle-webgpu")
+            }
+        }
+    }
 }
 
 /// Runs cargo in the folder of the complete crates.
@@ -181,17 +215,5 @@ impl Manifest {
             );
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn package_is_complete() {
-        let root = crate::root().expect("a root");
-        let manifest = Manifest::read(&root.join("candle-webgpu")).expect("a manifest");
-        manifest.check(&root).expect("a complete package");
     }
 }
