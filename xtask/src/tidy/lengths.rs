@@ -57,8 +57,8 @@ mod tests {
         let wanted = [
             ("ARCHITECTURE.md", None),
             ("README.md", Some(151)),
-            ("tests/b.rs", Some(401)),
             ("candle-webgpu/wgsl/b.wgsl", Some(151)),
+            ("tests/b.rs", Some(401)),
         ];
         assert_eq!(found, wanted);
     }
