@@ -127,13 +127,18 @@ fn sides(cases: &mut Cases, dtype: DType) {
     }
 }
 
-/// Enough of the largest tiles for an adapter, a k that ends within a tile, and a matrix times itself.
+/// Enough of the largest tiles for an adapter, a k that ends within a tile, large tiles split along k, and a matrix times itself.
 fn tiles(cases: &mut Cases, dtype: DType) {
     let name = dtype.as_str();
     for (an, a_dims, a_view) in &SIDES[..2] {
         for (bn, b_dims, b_view) in &SIDES[..2] {
             cases.add(format!("matmul/{name}/tiles/{an}*{bn}"), move |d| {
-                for (m, n, k) in [(1500, 1412, 44), (268, 140, 200), (20, 36, 1024)] {
+                for (m, n, k) in [
+                    (1500, 1412, 44),
+                    (268, 140, 200),
+                    (20, 36, 1024),
+                    (256, 5120, 256),
+                ] {
                     let a = operand(dtype, &a_dims(m, k), 11)?;
                     let b = operand(dtype, &b_dims(k, n), 12)?;
                     check(d, &[a, b].map(Operand::of), MATMUL, |t| {

@@ -18,6 +18,9 @@ use crate::shader::{Access, Specialization};
 /// Tiles that fill a large adapter: with fewer, smaller tiles or split-K are faster.
 const BUSY: u64 = 256;
 
+/// Split-K parts of large cooperative tiles that are faster than smaller tiles: of two parts a tile, and of more.
+const SPLIT_BUSY: [u64; 2] = [160, 192];
+
 /// The fewest rows for which converting the operands for cooperative matrices pays off.
 const MANY_ROWS: u32 = 64;
 
@@ -190,14 +193,20 @@ impl Problem {
         }
         let limit = device.limits().max_compute_workgroup_storage_size;
         let count = |t: &gemm_coop::Tile| self.tiles(t.m, t.n);
-        let mut tiles = device.coop_tiles()?.iter();
-        let tile = tiles.find(|t| count(t) >= t.least && t.shared() <= limit)?;
         let round = gemm_coop::ROUND;
-        let parts = self.parts(count(tile), round, device.binding_limit());
+        let parts = |t: &gemm_coop::Tile| self.parts(count(t), round, device.binding_limit());
+        let mut tiles = device.coop_tiles()?.iter();
+        let tile = tiles.find(|t| {
+            let rows = u64::from(self.m.div_ceil(t.m)) * u64::from(t.m);
+            let nearly_full = rows * 8 <= u64::from(self.m) * 9;
+            let split = nearly_full
+                && count(t) * u64::from(parts(t)) >= SPLIT_BUSY[usize::from(parts(t) > 2)];
+            (count(t) >= t.least || split) && t.shared() <= limit
+        })?;
         let along_k = readings.map(|r| r.along_k);
         let octets = [(&self.a, along_k[0]), (&self.b, along_k[1])];
         let octets = octets.iter().all(|(s, along)| s.aligned(8, *along, self.k));
-        let plan = self.tiled([tile.m, tile.n], round, parts, |whole_k, y| {
+        let plan = self.tiled([tile.m, tile.n], round, parts(tile), |whole_k, y| {
             gemm_coop::spec(tile, octets, along_k, whole_k, y, self.scaled)
         });
         Some(plan).filter(|plan| !device.denies_variant(&plan.spec))
