@@ -50,18 +50,16 @@ pub use device::env::{
     DENY_VAR, DISABLE_VAR, ENABLE_VAR, ENV, EXECUTOR_VAR, LIMITS_VAR, LOG_VAR, MEMORY_VAR,
     REWRITE_VAR, TIMEOUT_VAR, VERIFY_VAR,
 };
+pub use device::facade::{Device, Stats};
 pub use device::features::FeatureState;
 #[doc(hidden)]
 pub use device::inject_fault;
 pub use device::probe::remember_probe;
 pub use device::profile::{Profile, Stopwatch};
-pub use device::{Device, Stats};
 pub use dtype::quant::Quant;
 pub use dtype::DType;
 pub use error::{Error, Result};
 pub use executor::readback::Reading;
-#[cfg(target_arch = "wasm32")]
-pub use executor::wait::suspending;
 pub use fusion::{Enabled, Exact, Fired, Rule, RULES};
 pub use memory::binding_range::BindingRange;
 pub use memory::buffer::Value;
@@ -69,3 +67,5 @@ pub use memory::view::View;
 pub use recorder::gpu::Gpu;
 pub use recorder::op::Grid;
 pub use recorder::Recorder;
+#[cfg(target_arch = "wasm32")]
+pub use util::block::suspending;

@@ -6,7 +6,6 @@ use std::sync::Mutex;
 
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::fusion::graph::writes;
 use crate::kernel::copy::zeros;
 use crate::kernel::reduce::nonfinite;
 use crate::kernel::reduce::nonfinite::Params;
@@ -60,7 +59,7 @@ impl NanCheck {
 /// infinite.
 fn floats(spec: &Specialization, i: usize) -> Option<DType> {
     let (dtype, access) = *spec.operands.get(i)?;
-    let hidden = matches!(access, Access::Quant(_)) || access == Access::Raw && writes(spec, i);
+    let hidden = matches!(access, Access::Quant(_)) || access == Access::Raw && spec.writes(i);
     (dtype.is_float() && !hidden).then_some(dtype)
 }
 
@@ -74,7 +73,7 @@ impl NanCheck {
         clear(gpu, &mut out, &seen);
         for (slot, op) in ops.into_iter().enumerate() {
             let made: Vec<usize> = (0..op.operands.len())
-                .filter(|i| writes(&op.spec, *i) && floats(&op.spec, *i).is_some())
+                .filter(|i| op.spec.writes(*i) && floats(&op.spec, *i).is_some())
                 .collect();
             if made.is_empty() {
                 known.extend(op.operands.iter().map(|(value, _)| value.key()));

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use crate::device::env::{set, ADAPTER_VAR, BACKEND_VAR};
 use crate::device::rank::{kind_name, ranked as rank, Facts};
 use crate::error::{Error, Result};
-use crate::executor::wait::{block_on, may_block, Call};
+use crate::util::block::{block_on, may_block, Call};
 
 const ADVICE: &str =
     "Install a Vulkan driver (Debian and Ubuntu without a GPU: mesa-vulkan-drivers; \

@@ -1,17 +1,6 @@
-//! The environment, read once, when a device is made. A value that a variable does not take is an error.
+//! The variables of the environment. [`Settings`](crate::device::settings::Settings) parses them.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::time::Duration;
-
-use crate::device::adapter::{DOT4, OPTIONAL, PACK16, SOFTWARE};
-use crate::error::{Error, Result};
-use crate::executor::Options;
-use crate::kernel::catalogue;
-use crate::memory::binding_range::LEAST as LEAST_BINDING;
-
-/// Seconds of [`TIMEOUT_VAR`] where it is not set; software adapters, which are slow, have no timeout.
-const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A variable of the environment.
 pub struct EnvVar {
@@ -53,49 +42,14 @@ variables! {
     LIMITS_VAR       "CANDLE_WEBGPU_LIMITS",       "`adapter` or `default`",                  "`adapter`",                    "The limits to ask for: all that the adapter has, or WebGPU's defaults, which every adapter has (for tests).";
 }
 
-pub(crate) struct Settings {
-    /// Bytes of [`MEMORY_VAR`].
-    pub memory: Option<u64>,
-    pub executor: Options,
-    pub verify: bool,
-    /// Custom ops without an implementation for the device may run on the CPU.
-    pub cpu_fallback: bool,
-    /// Names of kernels, or of their variants.
-    pub denied: Vec<String>,
-    pub checked: bool,
-    /// Folder of the pipeline cache.
-    pub cache: Option<PathBuf>,
-    /// Bytes of [`BINDING_VAR`].
-    pub binding: Option<u64>,
-    /// WebGPU's default limits instead of the adapter's.
-    pub default_limits: bool,
-}
-
-impl Settings {
-    /// `software`: the adapter computes on the CPU.
-    pub fn from_env(software: bool) -> Result<Self> {
-        Ok(Settings {
-            memory: parsed(MEMORY_VAR, bytes)?,
-            executor: Options {
-                timeout: match parsed(TIMEOUT_VAR, seconds)? {
-                    Some(asked) => asked,
-                    None => (!software).then_some(TIMEOUT),
-                },
-                check_nan: parsed(CHECK_NAN_VAR, switch)?.unwrap_or(false),
-                log: parsed(LOG_VAR, |text| (text == "ops").then_some(()))?.is_some(),
-                threaded: parsed(EXECUTOR_VAR, |text| either(text, "inline", "threaded"))?
-                    .unwrap_or(true),
-            },
-            verify: parsed(VERIFY_VAR, switch)?.unwrap_or(false),
-            cpu_fallback: parsed(CPU_FALLBACK_VAR, switch)?.unwrap_or(false),
-            denied: denied()?,
-            checked: parsed(CHECKED_VAR, switch)?.unwrap_or(false),
-            cache: cache_folder(),
-            binding: parsed(BINDING_VAR, binding)?,
-            default_limits: parsed(LIMITS_VAR, |text| either(text, "adapter", "default"))?
-                .unwrap_or(false),
-        })
+/// The value of a variable that is set and not empty. Always `None` in browsers, so that the compiler drops what only a variable turns on.
+#[inline]
+pub(crate) fn set(variable: &str) -> Option<String> {
+    if cfg!(target_arch = "wasm32") {
+        return None;
     }
+    let value = std::env::var(variable).ok();
+    value.filter(|value| !value.trim().is_empty())
 }
 
 pub(crate) fn cache_folder() -> Option<PathBuf> {
@@ -111,180 +65,4 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
         var("XDG_CACHE_HOME").or_else(|| var("HOME").map(|home| home.join(".cache")))
     };
     base.map(|base| base.join("candle-webgpu"))
-}
-
-fn binding(text: &str) -> Option<u64> {
-    text.parse().ok().filter(|bytes| *bytes >= LEAST_BINDING)
-}
-
-/// The name that [`SOFTWARE`] had in earlier versions.
-const FORMER_SOFTWARE: &str = "in-turn";
-
-pub(crate) fn known_features() -> impl Iterator<Item = &'static str> {
-    let optional = OPTIONAL.iter().map(|(name, _)| *name);
-    optional.chain([DOT4, PACK16, SOFTWARE])
-}
-
-/// The optional features that the environment variable `variable` names.
-pub(crate) fn named(variable: &'static str) -> Result<Vec<&'static str>> {
-    features_of(variable, &set(variable).unwrap_or_default())
-}
-
-/// [`named`] for the value `list` of the variable.
-fn features_of(variable: &'static str, list: &str) -> Result<Vec<&'static str>> {
-    let names = list.split(',').map(str::trim).filter(|n| !n.is_empty());
-    let known: Vec<_> = known_features().collect();
-    names
-        .map(|name| match known.iter().find(|known| **known == name) {
-            Some(known) => Ok(*known),
-            None if name == FORMER_SOFTWARE => Err(Error::RenamedValue {
-                variable,
-                value: name.into(),
-                now: SOFTWARE,
-            }),
-            None => Err(Error::BadVariable {
-                variable,
-                value: name.into(),
-                wants: format!("an optional feature; there are {}", known.join(", ")),
-            }),
-        })
-        .collect()
-}
-
-/// The value of a variable that is set and not empty. Always `None` in browsers, so that the compiler drops what only a variable turns on.
-#[inline]
-pub(crate) fn set(variable: &str) -> Option<String> {
-    if cfg!(target_arch = "wasm32") {
-        return None;
-    }
-    let value = std::env::var(variable).ok();
-    value.filter(|value| !value.trim().is_empty())
-}
-
-/// The parsed value of a variable that is set and not empty. The error says what the variable takes.
-fn parsed<T>(variable: &'static str, parse: fn(&str) -> Option<T>) -> Result<Option<T>> {
-    let Some(value) = set(variable) else {
-        return Ok(None);
-    };
-    if let Some(parsed) = parse(value.trim()) {
-        return Ok(Some(parsed));
-    }
-    let row = ENV.iter().find(|row| row.name == variable);
-    Err(Error::BadVariable {
-        variable,
-        value,
-        wants: row.map_or("", |row| row.values).replace('`', ""),
-    })
-}
-
-fn bytes(text: &str) -> Option<u64> {
-    let (digits, shift) = match text.as_bytes().last()?.to_ascii_uppercase() {
-        b'K' => (&text[..text.len() - 1], 10),
-        b'M' => (&text[..text.len() - 1], 20),
-        b'G' => (&text[..text.len() - 1], 30),
-        _ => (text, 0),
-    };
-    let number: u64 = digits.trim_end().parse().ok()?;
-    number.checked_mul(1 << shift)
-}
-
-/// Whether the text is `on`; `None` if it is not `off` either.
-fn either(text: &str, off: &str, on: &str) -> Option<bool> {
-    [off, on].contains(&text).then(|| text == on)
-}
-
-fn switch(text: &str) -> Option<bool> {
-    either(text, "0", "1")
-}
-
-fn denied() -> Result<Vec<String>> {
-    let Some(value) = set(DENY_VAR) else {
-        return Ok(Vec::new());
-    };
-    let names = value.split(',').map(str::trim).filter(|n| !n.is_empty());
-    let names: Vec<&str> = names.collect();
-    let mut known = BTreeSet::new();
-    for spec in catalogue() {
-        known.insert(spec.kernel.name.to_string());
-        if !spec.variant.is_empty() {
-            known.insert(format!("{}.{}", spec.kernel.name, spec.variant));
-        }
-    }
-    if names.iter().all(|name| known.contains(*name)) {
-        return Ok(names.into_iter().map(String::from).collect());
-    }
-    let known: Vec<_> = known.into_iter().collect();
-    Err(Error::BadVariable {
-        variable: DENY_VAR,
-        wants: format!("a list of kernels; there are {}", known.join(", ")),
-        value,
-    })
-}
-
-/// `Some(None)`: no limit.
-fn seconds(text: &str) -> Option<Option<Duration>> {
-    let seconds: f64 = text.parse().ok()?;
-    let limit = Duration::try_from_secs_f64(seconds).ok()?;
-    Some((!limit.is_zero()).then_some(limit))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The rows of `DISABLE` and `MAX_BINDING` repeat facts that stand elsewhere.
-    #[test]
-    fn rows_agree_with_the_code() {
-        let row = |name| ENV.iter().find(|row| row.name == name).expect("a row");
-        let named = row(DISABLE_VAR).values.split(", ");
-        let mut named: Vec<_> = named.map(|name| name.trim_matches('`')).collect();
-        let mut known: Vec<_> = known_features().collect();
-        named.sort_unstable();
-        known.sort_unstable();
-        assert_eq!(named, known);
-        assert!(row(BINDING_VAR).values.contains(&LEAST_BINDING.to_string()));
-    }
-
-    #[test]
-    fn sizes() {
-        for (text, expected) in [
-            ("0", Some(0)),
-            ("4096", Some(4096)),
-            ("3k", Some(3 << 10)),
-            ("512M", Some(512 << 20)),
-            ("2 G", Some(2 << 30)),
-            ("17179869184G", None),
-            ("-1", None),
-            ("1.5G", None),
-            ("G", None),
-            ("inf", None),
-            ("12é", None),
-        ] {
-            assert_eq!(bytes(text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn times() {
-        assert_eq!(seconds("0"), Some(None));
-        assert_eq!(seconds("1.5"), Some(Some(Duration::from_millis(1500))));
-        for none in ["-1", "nan", "inf", "1e30", "ten", "5s"] {
-            assert_eq!(seconds(none), None, "{none}");
-        }
-    }
-
-    #[test]
-    fn names_of_features() -> Result<()> {
-        assert_eq!(features_of(DISABLE_VAR, "")?, Vec::<&str>::new());
-        let names = features_of(DISABLE_VAR, " f16, software,")?;
-        assert_eq!(names, ["f16", "software"]);
-        for variable in [DISABLE_VAR, ENABLE_VAR] {
-            for (name, hint) in [("subgroup", "subgroups"), ("in-turn", "\"software\"")] {
-                let error = features_of(variable, name).expect_err(name).to_string();
-                let says = [variable, name, hint].map(|part| error.contains(part));
-                assert_eq!(says, [true; 3], "{error}");
-            }
-        }
-        Ok(())
-    }
 }

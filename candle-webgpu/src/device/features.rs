@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use half::f16;
 
-use crate::device::adapter::{AdapterReport, DOT4, PACK16, SOFTWARE};
-use crate::device::env::known_features;
+use crate::device::adapter::{AdapterReport, COOPERATIVE, DOT4, PACK16, SOFTWARE};
+use crate::device::settings::known_features;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::kernel::matmul::gemm_coop::{spec, Tile, TILES};
+use crate::kernel::matmul::gemm_coop::{self, spec, Tile, TILES};
 use crate::kernel::matmul::plan::Plan;
 use crate::kernel::matmul::problem::Problem;
 use crate::memory::buffer::Value;
@@ -55,6 +55,31 @@ pub(crate) fn states(
     known_features().map(state).collect()
 }
 
+/// Tests the features that have to prove themselves, and adds those that fail to `refused`.
+pub(crate) async fn tested(
+    device: &Device,
+    mut refused: Refused,
+    adapter: &wgpu::Adapter,
+) -> Refused {
+    let packs = refused.iter().all(|(name, _)| *name != PACK16);
+    if packs && !pack_f16_if_exact(device).await {
+        // Shaders round with integer arithmetic.
+        refused.push((PACK16, "its self-test failed".into()));
+    }
+    if device.features.contains(gemm_coop::FEATURES) {
+        // On llvmpipe (Mesa 26.2), `gemm` is at least as fast as cooperative matrices.
+        let trusted = match device.software {
+            true => Err("slower than other kernels on a software adapter"),
+            false => trusted(device, adapter),
+        };
+        match trusted {
+            Ok(at) => drop(device.cooperative.set(at)),
+            Err(reason) => refused.push((COOPERATIVE, reason.into())),
+        }
+    }
+    refused
+}
+
 /// Test values of either sign: every f16, every midpoint of two adjacent f16 with its two f32 neighbours, and special values.
 fn values() -> Vec<f32> {
     let infinite = f16::INFINITY.to_bits();
@@ -72,7 +97,7 @@ fn values() -> Vec<f32> {
 }
 
 /// Tests `pack2x16float` on the device and enables it if it rounds to nearest even. Returns whether it does.
-pub(crate) async fn pack_f16_if_exact(device: &Device) -> bool {
+async fn pack_f16_if_exact(device: &Device) -> bool {
     let values = values();
     lock(&device.executor().encoder).pipelines.pack_f16(true);
     let got = converted(device, &values).await;
@@ -146,10 +171,7 @@ fn multiplied(
 
 /// The first cooperative matrix configuration (an index into `TILES`) that the adapter lists and that passes the self-test. The error is
 /// the reason to use none.
-pub(crate) fn trusted(
-    device: &Device,
-    adapter: &wgpu::Adapter,
-) -> std::result::Result<usize, &'static str> {
+fn trusted(device: &Device, adapter: &wgpu::Adapter) -> std::result::Result<usize, &'static str> {
     let lanes = device
         .subgroup
         .ok_or("they need subgroups, which are off")?;
@@ -202,7 +224,6 @@ fn multiplies_exactly(device: &Device, tile: &Tile) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::adapter::COOPERATIVE;
 
     /// Unit tests time them on every adapter. NVIDIA's are the faster kernels.
     #[test]

@@ -4,25 +4,25 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
-use crate::device::adapter::{
-    choose, AdapterReport, COOPERATIVE, DOT4, OPTIONAL, PACK16, SOFTWARE,
-};
-use crate::device::env::{named, set, Settings, DISABLE_VAR, ENABLE_VAR, REWRITE_VAR};
-use crate::device::features::{pack_f16_if_exact, states, trusted, Refused};
+use crate::device::adapter::{choose, AdapterReport, DOT4, OPTIONAL, SOFTWARE};
+use crate::device::env::{set, DISABLE_VAR, ENABLE_VAR, REWRITE_VAR};
+use crate::device::facade::{Core, Handle};
+use crate::device::features::{states, tested, Refused};
 use crate::device::probe::faults;
-use crate::device::{Core, Device, Handle};
+use crate::device::settings::{named, Settings};
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::executor::readback::FAULT_BYTES;
-use crate::executor::wait::{block_on, may_block, poll, Call};
+use crate::executor::wait::poll;
 use crate::executor::Executor;
 use crate::fusion::{Rewrites, RuleSet};
-use crate::kernel::matmul::gemm_coop;
 use crate::memory::binding_range::binding_limit;
 use crate::memory::buffer::Value;
 use crate::memory::pool::Pool;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::Recorder;
 use crate::shader::pipeline_cache::Pipelines;
+use crate::util::block::{block_on, may_block, Call};
 use crate::util::lock;
 
 /// The shared devices of this process: adapter ordinal, device, and its handle while a user holds one.
@@ -101,13 +101,13 @@ impl Device {
         report: &AdapterReport,
         rules: &str,
     ) -> Result<Self> {
-        let disabled = named(DISABLE_VAR)?.into_iter();
-        let mut refused: Refused = disabled.map(|name| (name, DISABLE_VAR.into())).collect();
-        let enabled = named(ENABLE_VAR)?;
         let settings = Settings::from_env(report.features.contains(&SOFTWARE))?;
-        let mut faults = faults(settings.cache.as_deref(), report);
-        faults.retain(|(name, _)| !enabled.contains(name));
-        refused.append(&mut faults);
+        let enabled = named(ENABLE_VAR)?;
+        let disabled = named(DISABLE_VAR)?.into_iter();
+        let disabled = disabled.map(|name| (name, DISABLE_VAR.to_string()));
+        let faults = faults(settings.cache.as_deref(), report).into_iter();
+        let faults = faults.filter(|(name, _)| !enabled.contains(name));
+        let refused: Refused = disabled.chain(faults).collect();
         let without = |name: &str| refused.iter().any(|(refused, _)| *refused == name);
         let features = OPTIONAL
             .iter()
@@ -206,21 +206,7 @@ impl Device {
         };
         let device = Device(Arc::new(Handle(Arc::new(core))));
         device.use_rules(rules);
-        if !without(PACK16) && !pack_f16_if_exact(&device).await {
-            // Shaders round with integer arithmetic.
-            refused.push((PACK16, "its self-test failed".into()));
-        }
-        if features.contains(gemm_coop::FEATURES) {
-            // On llvmpipe (Mesa 26.2), `gemm` is at least as fast as cooperative matrices.
-            let trusted = match software {
-                true => Err("slower than other kernels on a software adapter"),
-                false => trusted(&device, adapter),
-            };
-            match trusted {
-                Ok(at) => drop(device.cooperative.set(at)),
-                Err(reason) => refused.push((COOPERATIVE, reason.into())),
-            }
-        }
+        let refused = tested(&device, refused, adapter).await;
         let states = states(report, &enabled, &refused);
         device.core().features.get_or_init(|| states);
         Ok(device)

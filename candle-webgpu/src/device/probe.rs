@@ -6,8 +6,9 @@ use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
 use crate::device::adapter::AdapterReport;
-use crate::device::env::{cache_folder, known_features, CACHE_VAR};
+use crate::device::env::{cache_folder, CACHE_VAR};
 use crate::device::features::Refused;
+use crate::device::settings::known_features;
 
 const FILE: &str = "probe.tsv";
 

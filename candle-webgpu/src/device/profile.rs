@@ -5,8 +5,9 @@ use std::time::Duration;
 use crate::debug::profile::{Grain, Timed, Timer, Timing, TICKS};
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::executor::wait::{block_on, may_block, until, Call};
+use crate::executor::wait::until;
 use crate::executor::Executor;
+use crate::util::block::{block_on, may_block, Call};
 use crate::util::lock;
 use crate::util::ready::Ready;
 

@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::executor::readback::encode_copy;
 use crate::executor::submit::Commands;
 use crate::executor::Executor;
-use crate::fusion::graph::writes;
 use crate::memory::buffer::Value;
 use crate::memory::pool::Pool;
 use crate::recorder::batch::{Copy, MOST_OPS};
@@ -199,7 +198,7 @@ impl Executor {
     pub(crate) fn fail_outputs(&self, op: &Op, error: &Error) {
         let error = Arc::new(error.clone());
         for (i, (value, _)) in op.operands.iter().enumerate() {
-            if writes(&op.spec, i) && !value.same(&self.gpu.fault) {
+            if op.spec.writes(i) && !value.same(&self.gpu.fault) {
                 value.fail(&error);
             }
         }
@@ -213,11 +212,12 @@ impl Executor {
         ops: &[Box<Op>],
         is_first: bool,
     ) -> std::result::Result<(), Stop> {
-        let Some((op, next)) = ops.split_first() else {
+        let Some(op) = ops.first() else {
             return Ok(());
         };
-        let next = next.iter().map(|op| &op.spec);
-        let pipeline = encoder.pipelines.get(&op.spec, next)?;
+        let pipeline = encoder
+            .pipelines
+            .get(&op.spec, ops[1..].iter().map(|op| &op.spec))?;
         let pipeline = pipeline.ok_or(Stop::Compiling)?;
         let mut ids = BindGroupKey::new();
         for (value, start) in &op.operands {

@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::executor::wait::{block, may_block, until, Call};
+use crate::executor::wait::{block, until};
 use crate::executor::Executor;
 use crate::memory::buffer::Value;
 use crate::memory::pool::Pool;
 use crate::recorder::batch::Copy;
 use crate::recorder::Recorder;
+use crate::util::block::{may_block, Call};
 use crate::util::lock;
 use crate::util::ready::Ready;
 use crate::util::scoped;

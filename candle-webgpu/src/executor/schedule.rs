@@ -7,6 +7,7 @@ use crate::executor::submit::Commands;
 use crate::executor::Executor;
 use crate::fusion::coalesce_copies;
 use crate::fusion::graph::Graph;
+use crate::kernel::copy;
 use crate::recorder::batch::{Batch, Copy, DEFERRED_OPS};
 use crate::recorder::op::Ops;
 use crate::util::lock;
@@ -48,7 +49,15 @@ impl Executor {
             None if self.rules.rewrites_batches() => DEFERRED_OPS,
             _ => 0,
         };
+        self.dispatch_copies(&mut batch.ops);
         let ops = self.apply_rules(batch, deferred);
+        if self.options.log {
+            ops.iter().for_each(|op| eprintln!("{}", op.spec.name()));
+        }
+        let ops = match &self.nan_check {
+            Some(check) => check.around(&self.gpu, ops),
+            None => ops,
+        };
         // A flush continues even without ops, since there may be uploads to submit.
         if ops.is_empty() && end.is_none() {
             return;
@@ -64,14 +73,11 @@ impl Executor {
         batch.ops.append(&mut self.schedule.encode(self, job));
     }
 
-    /// Applies the fusion rules to the deferred ops and the batch, keeps the newest `deferred` ops for the next batch and returns the
-    /// others. Leaves replaced ops in the batch.
-    fn apply_rules(&self, batch: &mut Batch, deferred: usize) -> Ops {
-        let mut kept = lock(&self.deferred);
-        let mut ops = std::mem::take(&mut *kept);
+    /// Selects the kernels of joined copies.
+    fn dispatch_copies(&self, ops: &mut Ops) {
         let mut joined = 0;
-        for op in &mut batch.ops {
-            match coalesce_copies::dispatch(&self.gpu, op) {
+        for op in ops {
+            match copy::dispatch_joined(&self.gpu, op) {
                 Ok(copies) => joined += copies,
                 Err(error) => {
                     self.fail_outputs(op, &error);
@@ -80,19 +86,20 @@ impl Executor {
             }
         }
         self.rules.note(&coalesce_copies::RULE, joined);
+    }
+
+    /// Applies the fusion rules to the deferred ops and the batch, keeps the newest `deferred` ops for the next batch and returns the
+    /// others. Leaves replaced ops in the batch.
+    fn apply_rules(&self, batch: &mut Batch, deferred: usize) -> Ops {
+        let mut kept = lock(&self.deferred);
+        let mut ops = std::mem::take(&mut *kept);
         ops.append(&mut batch.ops);
         let due = ops.len().saturating_sub(deferred);
         let mut graph = Graph::new(ops, due, batch.number);
         self.rules.apply(&self.gpu, &mut graph);
         let [now, later, dead] = graph.into_ops();
         (*kept, batch.ops) = (later, dead);
-        if self.options.log {
-            now.iter().for_each(|op| eprintln!("{}", op.spec.name()));
-        }
-        match &self.nan_check {
-            Some(check) => check.around(&self.gpu, now),
-            None => now,
-        }
+        now
     }
 
     /// Second stage: encodes ops and passes on their commands. Leaves finished ops in the job. `false` if the job is to be continued once the

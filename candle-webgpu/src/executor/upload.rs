@@ -45,13 +45,14 @@ impl Executor {
         // Browsers map buffers only between two events.
         let staged = value.bytes() > LARGE && !cfg!(target_arch = "wasm32");
         for chunk in words.chunks(UPLOAD_CHUNK) {
-            if staged {
-                self.copy_staged(&mut submitter, (buffer, at), chunk)?;
-            } else {
-                self.queue.write_buffer(buffer, at, chunk);
-                submitter.uploaded += chunk.len();
-            }
+            let to = at;
             at += chunk.len() as u64;
+            if staged {
+                self.copy_staged(&mut submitter, (buffer, to), chunk)?;
+                continue;
+            }
+            self.queue.write_buffer(buffer, to, chunk);
+            submitter.uploaded += chunk.len();
             if submitter.uploaded >= UPLOAD_CHUNK {
                 self.submit_commands(&mut submitter, Commands::new(&self.device, 0))?;
             }

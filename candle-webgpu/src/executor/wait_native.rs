@@ -1,26 +1,13 @@
 //! Waiting on native platforms: calls block, and a helper thread polls the device for futures.
 
-use std::future::Future;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::executor::Executor;
+use crate::util::block::Call;
 use crate::util::ready::Ready;
-
-/// The name of a blocking call, and of its async counterpart.
-pub(crate) type Call = (&'static str, &'static str);
-
-/// Checks that a call may block. Native calls always may.
-pub(crate) fn may_block(_: Call) -> Result<()> {
-    Ok(())
-}
-
-/// Runs a future to its end. Call [`may_block`] first.
-pub(crate) fn block_on<T>(future: impl Future<Output = T>, _: Call) -> Result<T> {
-    Ok(pollster::block_on(future))
-}
 
 /// Waits for a submit, or for all of them; `false` after the timeout.
 pub(crate) fn poll(

@@ -60,11 +60,6 @@ pub(crate) struct Graph {
     replaced: Ops,
 }
 
-/// Whether an op writes its operand `i`.
-pub(crate) fn writes(spec: &Specialization, i: usize) -> bool {
-    spec.binding(i).is_none_or(|b| b.write && !b.read_only)
-}
-
 impl Graph {
     /// The first `due` ops are about to be encoded. The others stay recorded; a rewrite that begins at a due op may take them. `batch`
     /// numbers the batch of the newest ops: a value that a tensor held at the end of that batch counts as held.
@@ -118,7 +113,7 @@ impl Graph {
     pub fn outputs<'a>(&self, op: &'a Op) -> impl Iterator<Item = &'a Value> {
         let operands = op.operands.iter().enumerate();
         operands
-            .filter(|(i, _)| writes(&op.spec, *i))
+            .filter(|(i, _)| op.spec.writes(*i))
             .map(|(_, (value, _))| value)
     }
 
@@ -181,7 +176,7 @@ impl Graph {
         self.places[member].iter().all(|op| {
             op.operands.iter().enumerate().all(|(i, (value, _))| {
                 self.uses.get(&value.key()).is_none_or(|uses| {
-                    let read = writes(&op.spec, i) && uses.reads.iter().any(between);
+                    let read = op.spec.writes(i) && uses.reads.iter().any(between);
                     !read && !uses.writes.iter().any(between)
                 })
             })
@@ -217,7 +212,7 @@ impl Graph {
 fn index(uses: &mut FxHashMap<usize, Uses>, at: usize, op: &Op) {
     for (i, (value, _)) in op.operands.iter().enumerate() {
         let uses = uses.entry(value.key()).or_default();
-        match writes(&op.spec, i) {
+        match op.spec.writes(i) {
             true => uses.writes.push(at),
             false => uses.reads.push(at),
         }

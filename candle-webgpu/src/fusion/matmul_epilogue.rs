@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use crate::dtype::DType;
 use crate::fusion::expr::{Expr, Read};
-use crate::fusion::graph::{writes, Graph, Rewrite};
+use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::epilogue::{Epilogue, Params, MAX_READS};
@@ -43,7 +43,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
         // No other op may read a result of the matmul or projections: none will be stored.
         let mut made = matmul.operands.iter().enumerate();
         let only = made.all(|(i, y)| {
-            !writes(&matmul.spec, i) || graph.sole_producer(Some(y), at) == Some(producer)
+            !matmul.spec.writes(i) || graph.sole_producer(Some(y), at) == Some(producer)
         });
         if !only {
             return None;

@@ -8,10 +8,10 @@ use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::fusion::{concat, rope_qk};
 use crate::kernel::copy::concat::{destinations, Params as Copies, Part as Copy};
 use crate::kernel::rope::kv_cache::{spec, PARTS};
-use crate::kernel::rope::{Part, QkParams, ROPE_QK};
+use crate::kernel::rope::qk::{Part, QkParams, ROPE_QK};
 use crate::kernel::threads;
 use crate::memory::buffer::Value;
-use crate::memory::view::merge;
+use crate::memory::merge::merge;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
 

@@ -4,7 +4,8 @@ use bytemuck::{bytes_of, Zeroable};
 
 use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
-use crate::kernel::rope::{qk_spec, Params, QkParams, Side, ROPE};
+use crate::kernel::rope::qk::{self, QkParams, Side};
+use crate::kernel::rope::{Params, ROPE};
 use crate::kernel::threads;
 use crate::recorder::gpu::Gpu;
 
@@ -63,7 +64,7 @@ fn pair(device: &Gpu, graph: &Graph, members: [usize; 2]) -> Option<Rewrite> {
         strides: p.x_strides,
     });
     let params = QkParams { sides, ..angles };
-    let spec = qk_spec(&a.spec)?;
+    let spec = qk::spec(&a.spec)?;
     let quads = first.n.div_ceil(4) as usize + second.n.div_ceil(4) as usize;
     let operands = a.operands.iter().chain([&b.operands[0], &b.operands[3]]);
     let op = device.op(spec, operands.cloned(), &params, threads(quads));

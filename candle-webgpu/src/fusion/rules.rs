@@ -29,7 +29,7 @@ pub const RULES: &[Rule] = &[
 ];
 
 /// Names that rules had in earlier versions.
-const FORMER_NAMES: [(&str, &Rule); 12] = [
+const FORMER_NAMES: &[(&str, &Rule)] = &[
     ("copies", &coalesce_copies::RULE),
     ("stores", &dead_code::RULE),
     ("cats", &concat::RULE),

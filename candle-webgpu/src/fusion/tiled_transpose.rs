@@ -6,7 +6,7 @@ use crate::kernel::copy::transpose::plan;
 use crate::kernel::copy::COPY_ELEMS;
 use crate::kernel::elementwise::unary::{COPY, UNARY};
 use crate::kernel::Strided;
-use crate::memory::view::MAX_RANK;
+use crate::memory::merge::MAX_RANK;
 use crate::recorder::gpu::Gpu;
 use crate::shader::Access;
 

@@ -33,7 +33,7 @@ pub mod sort;
 mod split;
 
 use crate::dtype::DType;
-use crate::memory::view::{Merged, MAX_RANK};
+use crate::memory::merge::{Merged, MAX_RANK};
 use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
 use crate::shader::{Access, Field, Specialization, Text};
@@ -192,8 +192,8 @@ macro_rules! strided_layout {
                 $crate::kernel::field("rank", 4, 1),
                 $($crate::kernel::field(concat!($operand, "_offset"), 8 + 4 * $i, 1),)+
                 $($($crate::kernel::field($scalar, $at, 2),)+)?
-                $crate::kernel::field("dims", 32, $crate::memory::view::MAX_RANK),
-                $($crate::kernel::field(concat!($operand, "_strides"), 64 + 32 * $i, $crate::memory::view::MAX_RANK),)+
+                $crate::kernel::field("dims", 32, $crate::memory::merge::MAX_RANK),
+                $($crate::kernel::field(concat!($operand, "_strides"), 64 + 32 * $i, $crate::memory::merge::MAX_RANK),)+
             ],
             size: size_of::<$crate::kernel::Strided<{ [$($i),+].len() }>>(),
         }

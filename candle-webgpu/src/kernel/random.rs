@@ -4,8 +4,8 @@ use crate::dtype::{Compute, DType, FLOATS};
 use crate::error::Result;
 use crate::kernel::{quads, words};
 use crate::memory::buffer::Value;
+use crate::memory::merge::to_u32;
 use crate::memory::split::Loops;
-use crate::memory::view::to_u32;
 use crate::recorder::Recorder;
 use crate::shader::{params, Access, Kernel, Specialization};
 

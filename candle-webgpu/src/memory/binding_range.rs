@@ -2,8 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::memory::buffer::Value;
+use crate::memory::merge::to_u32;
 use crate::memory::pool::{Pool, GRAIN};
-use crate::memory::view::{to_u32, View};
+use crate::memory::view::View;
 
 /// Kernels use 32-bit element indices and add to an index before comparing it. Half of the range is safe even for one-byte elements.
 const MAX_BYTES: u64 = 1 << 31;

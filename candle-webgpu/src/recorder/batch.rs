@@ -123,10 +123,11 @@ impl Pending {
 
     /// The recorded ops; `end` is set for a flush.
     pub fn batch(&mut self, pool: &Pool, end: Option<Vec<Copy>>) -> Batch {
+        let number = pool.batches.fetch_add(1, Ordering::Relaxed);
         Batch {
             ops: std::mem::replace(&mut self.ops, Vec::with_capacity(MAX_BATCH)),
             end,
-            number: pool.batches.fetch_add(1, Ordering::Relaxed),
+            number,
         }
     }
 }

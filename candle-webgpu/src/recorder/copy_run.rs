@@ -4,8 +4,9 @@ use smallvec::SmallVec;
 
 use crate::dtype::DType;
 use crate::memory::binding_range::BindingRange;
+use crate::memory::merge::{to_u32, MAX_RANK};
 use crate::memory::split::Dims;
-use crate::memory::view::{to_u32, View, MAX_RANK};
+use crate::memory::view::View;
 use crate::recorder::op::Op;
 
 const OP: &str = "copy";

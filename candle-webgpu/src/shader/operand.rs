@@ -2,7 +2,7 @@
 
 use crate::dtype::quant::Quant;
 use crate::dtype::DTypeInfo;
-use crate::memory::view::Merged;
+use crate::memory::merge::Merged;
 use crate::shader::{function, renamed, Access, Text};
 
 /// The functions of a quantized operand. The first quantized operand gets the prefix `w`, whatever the binding's name. A second one of the

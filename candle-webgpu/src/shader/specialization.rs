@@ -203,6 +203,11 @@ impl Specialization {
         self.bindings().nth(i)
     }
 
+    /// Whether the kernel writes operand `i`.
+    pub fn writes(&self, i: usize) -> bool {
+        self.binding(i).is_none_or(|b| b.write && !b.read_only)
+    }
+
     /// Whether there is a binding of this name.
     pub fn binds(&self, name: &str) -> bool {
         self.bindings().any(|binding| binding.name == name)

@@ -3,6 +3,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+#[cfg_attr(target_arch = "wasm32", path = "block_web.rs")]
+#[cfg_attr(not(target_arch = "wasm32"), path = "block_native.rs")]
+pub(crate) mod block;
 #[cfg(target_arch = "wasm32")]
 pub(crate) mod browser;
 mod error_scope;

@@ -5,6 +5,11 @@ use crate::error::Result;
 use crate::kernel::attention::plan::{Params, ADD, HIDE, KEEP};
 use crate::shader::{function, renamed, Access, Kernel, Specialization, Text};
 
+/// Keys that a workgroup sees at a time, here and in `flash_coop`.
+pub(crate) const KEYS: u32 = 32;
+/// The most tiles of [`KEYS`] keys of a split.
+pub(crate) const KEY_TILES: u32 = 512;
+
 pub static FLASH: Kernel = Kernel {
     workgroup: 128,
     shared: |spec| {

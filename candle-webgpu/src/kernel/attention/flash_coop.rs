@@ -1,7 +1,7 @@
 //! flash_coop: attention of f16 with cooperative matrices, for many queries.
 
 use crate::error::Result;
-use crate::kernel::attention::flash::score_slots;
+use crate::kernel::attention::flash::{score_slots, KEYS, KEY_TILES};
 use crate::kernel::attention::plan::Params;
 use crate::kernel::matmul::gemm_coop::{self, FEATURES};
 use crate::recorder::gpu::Gpu;
@@ -24,9 +24,6 @@ pub(crate) static FLASH_COOP: Kernel = Kernel {
 const THREADS: u32 = 128;
 /// Rows of a workgroup, and keys that it sees at a time.
 pub(crate) const ROWS: u32 = 64;
-pub(crate) const KEYS: u32 = 32;
-/// The most tiles of [`KEYS`] keys of a split.
-pub(crate) const KEY_TILES: u32 = 512;
 /// Rows, columns and depth of a cooperative matrix.
 const SIDE: u32 = 16;
 

@@ -15,8 +15,9 @@ use crate::kernel::attention::plan::{plan, Mask, Params, MAX_HEAD_DIM};
 use crate::kernel::matmul::store::FLOATS;
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
+use crate::memory::merge::to_u32;
 use crate::memory::split::{Dims, Loops, Part};
-use crate::memory::view::{to_u32, View};
+use crate::memory::view::View;
 use crate::recorder::Recorder;
 
 pub use plan::catalogue;

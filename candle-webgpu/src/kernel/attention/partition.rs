@@ -1,6 +1,6 @@
 //! How the rows and keys of an attention are divided among workgroups.
 
-use crate::kernel::attention::flash::{Tile, TILES};
+use crate::kernel::attention::flash::{Tile, KEYS, KEY_TILES, TILES};
 use crate::kernel::attention::flash_coop;
 use crate::kernel::attention::flash_decode::{
     thread_group, Block, BLOCKS, DECODE_KEYS, SUBGROUP_KEYS,
@@ -38,9 +38,9 @@ struct Limits {
 }
 
 const FLASH: Limits = Limits {
-    step: flash_coop::KEYS,
+    step: KEYS,
     least: 256,
-    most: flash_coop::KEY_TILES * flash_coop::KEYS,
+    most: KEY_TILES * KEYS,
     groups: 256,
     whole: 0,
 };

@@ -11,7 +11,7 @@ use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::store::put;
 use crate::kernel::writes;
 use crate::memory::buffer::Value;
-use crate::memory::view::{merge, to_u32};
+use crate::memory::merge::{merge, to_u32};
 use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
 use crate::shader::{params, Access, Kernel, Specialization, Text};

@@ -4,7 +4,8 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
-use crate::memory::view::{to_u32, View};
+use crate::memory::merge::to_u32;
+use crate::memory::view::View;
 use crate::recorder::Recorder;
 
 /// A view with dims (b, c, h, w); (b, c, w) becomes (b, c, 1, w).

@@ -7,10 +7,12 @@ use crate::dtype::{Compute, DType, BITS};
 use crate::error::{Error, Result};
 use crate::kernel::{quads, strided_layout, threads, words, Strided};
 use crate::memory::buffer::Value;
+use crate::memory::merge::{merge, to_u32, Merged};
 use crate::memory::split::Part;
-use crate::memory::view::{merge, to_u32, Merged, View};
+use crate::memory::view::View;
 use crate::recorder::copy_run::CopyRun;
-use crate::recorder::op::Grid;
+use crate::recorder::gpu::Gpu;
+use crate::recorder::op::{Grid, Op};
 use crate::recorder::Recorder;
 use crate::shader::{params, Access, Kernel, Specialization, Text};
 
@@ -90,6 +92,19 @@ pub(crate) fn dispatch(run: &CopyRun) -> Result<(Specialization, Strided<2>, Gri
     let whole = wide.rows_of(4);
     let grid = if whole { quads } else { threads }(wide.n);
     Ok((copy_spec(wide.dtype, whole), params, grid))
+}
+
+/// Selects the kernel of a copy to which others were joined. Returns how many were.
+pub(crate) fn dispatch_joined(gpu: &Gpu, op: &mut Op) -> Result<u64> {
+    let Some(run) = op.run.as_ref().filter(|run| run.is_joined()) else {
+        return Ok(0);
+    };
+    let joined = run.dims[0] as u64 - 1;
+    let (spec, params, grid) = dispatch(run)?;
+    op.grid = gpu.split(&spec, grid)?;
+    op.spec = spec;
+    op.set_params(bytemuck::bytes_of(&params));
+    Ok(joined)
 }
 
 /// A copy in elements of the widest dtype that both sides are aligned to.

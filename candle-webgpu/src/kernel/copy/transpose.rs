@@ -4,7 +4,7 @@ use bytemuck::Zeroable;
 
 use crate::dtype::{DType, BITS};
 use crate::kernel::Strided;
-use crate::memory::view::MAX_RANK;
+use crate::memory::merge::MAX_RANK;
 use crate::recorder::op::Grid;
 use crate::shader::{params, Access, Kernel, Specialization};
 

@@ -11,8 +11,9 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::{spans, Strided};
 use crate::memory::buffer::Value;
+use crate::memory::merge::{merge, to_u32};
 use crate::memory::split::Loops;
-use crate::memory::view::{merge, to_u32, View};
+use crate::memory::view::View;
 use crate::recorder::Recorder;
 use crate::shader::{Access, Kernel, Specialization};
 

@@ -7,8 +7,9 @@ use crate::error::{Error, Result};
 use crate::kernel::{quads, reads, RAW};
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
+use crate::memory::merge::{merge, to_u32, MAX_RANK};
 use crate::memory::split::{Dims, Loops, Part};
-use crate::memory::view::{merge, to_u32, View, MAX_RANK};
+use crate::memory::view::View;
 use crate::recorder::Recorder;
 use crate::shader::{params, Access, Kernel, Specialization, Text};
 

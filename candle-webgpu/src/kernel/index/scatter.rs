@@ -6,8 +6,9 @@ use crate::error::{Error, Result};
 use crate::kernel::index::{along, fits, ids_slots, spread};
 use crate::kernel::{threads, RAW, ROUNDS};
 use crate::memory::buffer::Value;
+use crate::memory::merge::{merge, to_u32, MAX_RANK};
 use crate::memory::split::Part;
-use crate::memory::view::{merge, to_u32, View, MAX_RANK};
+use crate::memory::view::View;
 use crate::recorder::Recorder;
 use crate::shader::{params, Access, Kernel, Specialization};
 

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::kernel::elementwise::fused::{self, step};
+use crate::kernel::elementwise::fused;
 use crate::kernel::elementwise::unary;
 use crate::kernel::matmul::gemm::GEMM;
 use crate::kernel::matmul::gemm_coop::GEMM_COOP;
@@ -62,7 +62,7 @@ pub(crate) const PARAMS: &str = wgsl!("kernel/matmul/params.wgsl");
 pub(crate) const PARAMS_PROJECTIONS: &str = wgsl!("kernel/matmul/params_projections.wgsl");
 
 /// Kernels that support an epilogue.
-const KERNELS: [&Kernel; 5] = [&GEMV_K, &GEMV_N, &GEMV_DOT, &GEMM, &GEMM_COOP];
+const KERNELS: &[&Kernel] = &[&GEMV_K, &GEMV_N, &GEMV_DOT, &GEMM, &GEMM_COOP];
 
 /// Whether a matmul has neither an epilogue nor bindings beyond its operands.
 pub(crate) fn is_bare(spec: &Specialization) -> bool {
@@ -202,17 +202,17 @@ fn samples(one: &Specialization) -> impl Iterator<Item = Specialization> {
     };
     let read = reads(access == Access::Put);
     let scaled = [
-        step("affine", &[(A, dtype)], dtype),
-        step(unary::CAST_OP, &[(Arg::Step(0), dtype)], other),
+        fused::step("affine", &[(A, dtype)], dtype),
+        fused::step(unary::CAST_OP, &[(Arg::Step(0), dtype)], other),
     ];
     let gated = [
-        step("badd", &[(A, dtype), (B, dtype)], dtype),
-        step("usilu", &[(Arg::Step(0), dtype)], dtype),
+        fused::step("badd", &[(A, dtype), (B, dtype)], dtype),
+        fused::step("usilu", &[(Arg::Step(0), dtype)], dtype),
     ];
     let block = [
-        step("badd", &[(A, dtype), (B, dtype)], dtype),
-        step("ugelu", &[(Arg::Step(0), dtype)], dtype),
-        step(
+        fused::step("badd", &[(A, dtype), (B, dtype)], dtype),
+        fused::step("ugelu", &[(Arg::Step(0), dtype)], dtype),
+        fused::step(
             "bmul",
             &[(Arg::Step(1), dtype), (Arg::Read(2), dtype)],
             dtype,
@@ -247,8 +247,8 @@ pub fn catalogue() -> Vec<Specialization> {
     for projections in gemv_projections::catalogue().iter().chain(&dot) {
         let dtype = projections.dtype(2);
         let steps = [
-            step("usilu", &[(A, dtype)], dtype),
-            step("bmul", &[(Arg::Step(0), dtype), (B, dtype)], dtype),
+            fused::step("usilu", &[(A, dtype)], dtype),
+            fused::step("bmul", &[(Arg::Step(0), dtype), (B, dtype)], dtype),
         ];
         let one = gemv_projections::pair_of(projections).map(|(one, _)| one);
         let pair = one.map(|one| pair_spec(&one, steps.into(), dtype));

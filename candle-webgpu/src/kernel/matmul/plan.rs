@@ -309,7 +309,7 @@ mod tests {
     fn kernels_fit_common_workgroup_memory() {
         let taken = |spec: &Specialization| (spec.kernel.shared)(spec);
         for spec in crate::kernel::catalogue() {
-            let padded = spec.is_of(&GEMM) && spec.value("PAD") == Some(4);
+            let padded = spec.is_of(&gemm::GEMM) && spec.value("PAD") == Some(4);
             assert!(taken(&spec) <= COMMON || padded, "{}", spec.name());
         }
         let y = (DType::F32, Access::Put);

@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use crate::kernel::matmul::gemm::Reading;
 use crate::kernel::matmul::plan::Plan;
 use crate::kernel::reads;
-use crate::memory::view::{merge, to_u32, View};
+use crate::memory::merge::{merge, to_u32};
+use crate::memory::view::View;
 use crate::recorder::op::Grid;
 use crate::shader::params;
 

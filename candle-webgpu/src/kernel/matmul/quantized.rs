@@ -9,9 +9,10 @@ use crate::kernel::matmul::store::FLOATS;
 use crate::kernel::{threads, RAW};
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
+use crate::memory::merge::to_u32;
 use crate::memory::pool::GRAIN;
 use crate::memory::split::Part;
-use crate::memory::view::{to_u32, View};
+use crate::memory::view::View;
 use crate::recorder::Recorder;
 use crate::shader::{params, Access, Kernel, Specialization};
 

@@ -1,12 +1,14 @@
 //! rms_norm and layer_norm over the last dim, in one pass over memory, computed in f32.
 
+mod in_steps;
 pub(crate) mod rows;
 
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::matmul::store::FLOATS;
 use crate::memory::buffer::Value;
-use crate::memory::view::{to_u32, View};
+use crate::memory::merge::to_u32;
+use crate::memory::view::View;
 use crate::recorder::Recorder;
 use crate::shader::{params, Access, Kernel, Specialization};
 

@@ -13,8 +13,9 @@ use crate::kernel::reduce::specialization::{arg_spec, partial_dtype, Strategy};
 use crate::kernel::threads;
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
+use crate::memory::merge::{merge, to_u32};
 use crate::memory::split::Part;
-use crate::memory::view::{merge, to_u32, View};
+use crate::memory::view::View;
 use crate::op::{Family, Op, Output};
 use crate::recorder::Recorder;
 

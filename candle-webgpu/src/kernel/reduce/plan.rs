@@ -2,7 +2,7 @@
 
 use crate::kernel::reduce::specialization::{Strategy, TREE_WORKGROUP};
 use crate::kernel::{thread_group, ROUNDS};
-use crate::memory::view::MAX_RANK;
+use crate::memory::merge::MAX_RANK;
 use crate::recorder::Recorder;
 use crate::shader::params;
 

@@ -2,7 +2,7 @@
 //! behind it. Recorded only by the rule of the same name.
 
 use crate::error::Result;
-use crate::kernel::rope::{qk_catalogue, rotate_slots, QkParams, ROPE_QK};
+use crate::kernel::rope::qk::{self, rotate_slots, QkParams, ROPE_QK};
 use crate::shader::{function, read, renamed, Access, Kernel, Specialization, Text};
 
 /// The rotated keys, the new values, and the keys and values before them.
@@ -64,7 +64,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
 }
 
 pub fn catalogue() -> Vec<Specialization> {
-    let all = qk_catalogue().into_iter();
+    let all = qk::catalogue().into_iter();
     all.flat_map(|qk| [spec(&qk, 2), spec(&qk, PARTS)])
         .flatten()
         .collect()

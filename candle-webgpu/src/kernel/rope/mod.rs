@@ -1,6 +1,7 @@
-//! RoPE: rotary position embeddings of pairs of elements of the last dim, for one operand, or for queries and keys at once.
+//! RoPE: rotary position embeddings of pairs of elements of the last dim.
 
 pub(crate) mod kv_cache;
+pub(crate) mod qk;
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -8,10 +9,11 @@ use crate::kernel::matmul::store::FLOATS;
 use crate::kernel::quads;
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
+use crate::memory::merge::to_u32;
 use crate::memory::split::{contiguous_strides, Loops};
-use crate::memory::view::{to_u32, View};
+use crate::memory::view::View;
 use crate::recorder::Recorder;
-use crate::shader::{function, params, renamed, Access, Kernel, Specialization, Text};
+use crate::shader::{function, params, renamed, Access, Kernel, Specialization};
 
 pub static ROPE: Kernel = Kernel {
     slots: |spec, text| {
@@ -19,17 +21,6 @@ pub static ROPE: Kernel = Kernel {
         Ok(())
     },
     ..kernel!("rope", "rope", Params::LAYOUT; read x, read c, read s, write y)
-};
-
-/// `w` is u rotated as `y` is x rotated. Recorded only by the rule of the same name.
-pub static ROPE_QK: Kernel = Kernel {
-    slots: |spec, text| {
-        rotate_slots(spec, text);
-        text.line("fn w_place(q: u32) -> u32 { return q; }");
-        text.line("fn copy(q: u32) {}");
-        Ok(())
-    },
-    ..kernel!("rope", "rope_qk", QkParams::LAYOUT; read x, read c, read s, write y, read u, write w)
 };
 
 /// The ops, named as functions of `rotate.wgsl`. Pairs (i, i + head_dim / 2).
@@ -53,44 +44,6 @@ params! {
     }
 }
 
-params! {
-    /// One of the two operands that [`ROPE_QK`] rotates.
-    pub(crate) struct Side {
-        pub n: u32,
-        pub offset: u32,
-        pub dims: [u32; 2],
-        pub strides: [u32; 4],
-    }
-}
-
-params! {
-    /// `n` quads in rows of `run` that are copied from `source` to `place`; strides are those of rows, in quads.
-    #[derive(Default)]
-    pub(crate) struct Part {
-        pub n: u32,
-        pub run: u32,
-        pub source: u32,
-        pub place: u32,
-        pub source_stride: u32,
-        pub place_stride: u32,
-        pub pad: [u32; 2],
-    }
-}
-
-params! {
-    /// Parameters of [`ROPE_QK`], which has no parts, and of [`ROPE_KV_CACHE`](kv_cache::ROPE_KV_CACHE).
-    pub(crate) struct QkParams {
-        pub head_dim: u32,
-        pub c_offset: u32,
-        pub s_offset: u32,
-        pub x_inner_stride: u32,
-        pub c_strides: [u32; 4],
-        pub s_strides: [u32; 4],
-        pub sides: [Side; 2],
-        pub parts: [Part; kv_cache::PARTS],
-    }
-}
-
 /// `rotate(q)`: four elements of y.
 fn rotate(spec: &Specialization) -> String {
     const ROTATE: &str = wgsl!("kernel/rope/rotate.wgsl");
@@ -100,21 +53,6 @@ fn rotate(spec: &Specialization) -> String {
     }
     let one = format!("{}_one", spec.op);
     take(&one, "rotate_one") + "\n" + &take("four_ones", "rotate")
-}
-
-/// `rotate(q)` and `u_rotate(q)`: four elements of y and of w.
-fn rotate_slots(spec: &Specialization, text: &mut Text) {
-    let rotate = rotate(spec).replace("p.n", "p.sides[0].n");
-    let names = [
-        ("rotate", "u_rotate"),
-        ("rotate_one", "u_rotate_one"),
-        ("x_get", "u_get"),
-        ("x_get4", "u_get4"),
-        ("place", "u_place"),
-    ];
-    let other = renamed(&rotate.replace("sides[0]", "sides[1]"), &names);
-    text.line(rotate);
-    text.line(other);
 }
 
 fn spec(dtype: DType, pairs: &'static str, whole: bool) -> Specialization {
@@ -127,25 +65,13 @@ fn spec(dtype: DType, pairs: &'static str, whole: bool) -> Specialization {
     Specialization::new(&ROPE, pairs, &operands)
 }
 
-/// The specialization of [`ROPE_QK`] that does what two of [`ROPE`] do.
-pub(crate) fn qk_spec(one: &Specialization) -> Option<Specialization> {
-    let [x, c, s, y] = one.operands[..] else {
-        return None;
-    };
-    Some(Specialization::new(&ROPE_QK, one.op, &[x, c, s, y, x, y]))
-}
-
 pub fn catalogue() -> Vec<Specialization> {
-    [one_catalogue(), qk_catalogue(), kv_cache::catalogue()].concat()
+    [one_catalogue(), qk::catalogue(), kv_cache::catalogue()].concat()
 }
 
 fn one_catalogue() -> Vec<Specialization> {
     let both = |pairs| FLOATS.map(|dtype| [true, false].map(|whole| spec(dtype, pairs, whole)));
     [HALVES, INTERLEAVED].map(both).as_flattened().concat()
-}
-
-fn qk_catalogue() -> Vec<Specialization> {
-    one_catalogue().iter().filter_map(qk_spec).collect()
 }
 
 impl Recorder {

@@ -6,8 +6,9 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::norm::rows::{flat, row_kernel, specs, Rows, WORKGROUP};
 use crate::memory::buffer::Value;
+use crate::memory::merge::to_u32;
 use crate::memory::split::Part;
-use crate::memory::view::{to_u32, View};
+use crate::memory::view::View;
 use crate::recorder::Recorder;
 use crate::shader::{params, Kernel, Specialization};
 
