@@ -7,6 +7,14 @@ use super::series::{Edit, Later};
 
 /// The text without what `later` describes. An error if there is no such text.
 pub fn hide(text: &str, later: &Later) -> Result<String> {
+    if !later.text.is_empty() {
+        let mut text = text.to_owned();
+        for piece in &later.text {
+            ensure!(text.contains(piece), "no line contains {piece:?}");
+            text = text.replace(piece, "");
+        }
+        return Ok(text);
+    }
     let lines: Vec<&str> = text.lines().collect();
     let mut keep = vec![true; lines.len()];
     let mut at = None;
@@ -14,19 +22,26 @@ pub fn hide(text: &str, later: &Later) -> Result<String> {
         at.get_or_insert(*range.start());
         keep[range].fill(false);
     };
-    let find = |what: &str| lines.iter().position(|line| line.contains(what));
-    if let Some(what) = &later.line {
+    let find = |what: &str| {
+        let at = lines.iter().position(|line| line.contains(what));
+        at.with_context(|| format!("no line contains {what:?}"))
+    };
+    for what in &later.line {
+        find(what)?;
         (0..lines.len())
             .filter(|i| lines[*i].contains(what))
             .for_each(|i| drop(i..=i));
-    } else if let Some(what) = &later.item {
-        drop(item(&lines, find(what).with_context(|| missing(what))?));
-    } else if let Some([first, last]) = &later.lines {
-        let from = find(first).with_context(|| missing(first))?;
-        let to = lines[from..].iter().position(|line| line.contains(last));
-        drop(from..=from + to.with_context(|| missing(last))?);
     }
-    let at = at.with_context(|| missing(later.line.as_deref().unwrap_or("item or lines")))?;
+    for what in &later.item {
+        drop(item(&lines, find(what)?));
+    }
+    if let Some([first, last]) = &later.lines {
+        let from = find(first)?;
+        let to = lines[from..].iter().position(|line| line.contains(last));
+        let to = to.with_context(|| format!("no line contains {last:?} after {first:?}"))?;
+        drop(from..=from + to);
+    }
+    let at = at.context("a rule names no lines")?;
     let mut out = String::with_capacity(text.len());
     for (i, line) in lines.iter().enumerate() {
         if i == at {
@@ -38,10 +53,6 @@ pub fn hide(text: &str, later: &Later) -> Result<String> {
         }
     }
     Ok(out)
-}
-
-fn missing(what: &str) -> String {
-    format!("no line contains {what:?}")
 }
 
 /// The lines of an item: its comments and attributes, its text up to the line that closes it, and one blank line.
@@ -99,6 +110,8 @@ mod tests {
             hidden("line = 'use a'\nstub = \"use b;\\n\""),
             "use b;\n\n/// One.\n#[inline]\nfn one() {\n    1\n}\n\nfn two() {}\n"
         );
+        assert_eq!(hidden("item = ['fn one', 'fn two']"), "use a;\n\n");
+        assert!(hidden("text = ['wo', '    1']").ends_with("fn one() {\n\n}\n\nfn t() {}\n"));
         assert_eq!(
             hidden("lines = ['fn one', '}']"),
             "use a;\n\n/// One.\n#[inline]\n\nfn two() {}\n"

@@ -1,9 +1,11 @@
 //! Three-way merges and formatting of single files.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{bail, Context, Result};
 
@@ -41,6 +43,19 @@ pub fn three_way(
 
 /// Formats Rust as the repository does. Text that does not parse, such as conflicts, stays as it is.
 pub fn format(text: String) -> Result<String> {
+    // Files are the same at most steps, and starting rustfmt takes longer than all else.
+    static DONE: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+    let done = || DONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(formatted) = done().get(&text) {
+        return Ok(formatted.clone());
+    }
+    let formatted = rustfmt(text.clone())?;
+    done().insert(formatted.clone(), formatted.clone());
+    done().insert(text, formatted.clone());
+    Ok(formatted)
+}
+
+fn rustfmt(text: String) -> Result<String> {
     let mut rustfmt = Command::new("rustfmt")
         .args(["--edition", "2021", "--quiet"])
         .stdin(Stdio::piped())

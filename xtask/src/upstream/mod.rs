@@ -4,6 +4,7 @@ mod base;
 mod check;
 mod edit;
 mod fork_file;
+mod imports;
 mod merge;
 mod series;
 mod source;

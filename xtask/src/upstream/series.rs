@@ -1,10 +1,11 @@
 //! upstream/series.toml: the commits of each series, and what they change in files.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{bail, ensure, Context, Result};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 /// One commit.
 #[derive(Clone, Debug, Deserialize)]
@@ -19,13 +20,34 @@ pub struct Step {
     /// Files of ours by their paths in Candle's repository; folders end with a slash. The longest match decides.
     #[serde(default)]
     pub files: Vec<String>,
+    /// Items of files that earlier steps bring, by file; as `item` of [`Later`].
+    #[serde(default)]
+    pub items: BTreeMap<String, Vec<String>>,
+    /// Lines of such files, as `line` of [`Later`].
+    #[serde(default)]
+    pub lines: BTreeMap<String, Vec<String>>,
     /// Commands that must pass at this commit, beside those for all.
     #[serde(default)]
     pub tests: Vec<String>,
 }
 
+impl Step {
+    /// What its `items` and `lines` hide before.
+    fn later(&self) -> impl Iterator<Item = Later> + '_ {
+        let rule = |file: &String, line: &[String], item: &[String]| Later {
+            file: file.clone(),
+            step: self.name.clone(),
+            line: line.to_vec(),
+            item: item.to_vec(),
+            ..Later::default()
+        };
+        let items = self.items.iter().map(move |(f, items)| rule(f, &[], items));
+        items.chain(self.lines.iter().map(move |(f, lines)| rule(f, lines, &[])))
+    }
+}
+
 /// Lines that a later step brings. `step` is its name, or "never".
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Later {
     /// All series if absent.
@@ -33,10 +55,15 @@ pub struct Later {
     /// A path, or a folder that ends with a slash.
     pub file: String,
     pub step: String,
-    /// Each line that contains this.
-    pub line: Option<String>,
-    /// The item that contains this in its first line, with its comments and attributes.
-    pub item: Option<String>,
+    /// Each line that contains this, or one of these.
+    #[serde(default, deserialize_with = "one_or_more")]
+    pub line: Vec<String>,
+    /// The item that contains this in its first line, with its comments and attributes; or several.
+    #[serde(default, deserialize_with = "one_or_more")]
+    pub item: Vec<String>,
+    /// This piece of a line, or these, wherever it stands.
+    #[serde(default, deserialize_with = "one_or_more")]
+    pub text: Vec<String>,
     /// All lines from the one that contains the first text to the one that contains the second.
     pub lines: Option<[String; 2]>,
     /// What stands there before.
@@ -59,6 +86,20 @@ pub struct Edit {
     /// The file is in Candle's repository, but not in its published crates.
     #[serde(default)]
     pub repository: bool,
+}
+
+/// A text, or a list of texts.
+fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum OneOrMore {
+        One(String),
+        More(Vec<String>),
+    }
+    Ok(match OneOrMore::deserialize(from)? {
+        OneOrMore::One(one) => vec![one],
+        OneOrMore::More(more) => more,
+    })
 }
 
 #[derive(Deserialize)]
@@ -110,6 +151,7 @@ impl Series {
         };
         ensure!(!table.step.is_empty(), "{name} has no steps");
         let ours = |series: &Option<String>| series.as_deref().is_none_or(|s| s == name);
+        let own: Vec<Later> = table.step.iter().flat_map(Step::later).collect();
         let series = Self {
             name: name.to_owned(),
             limit: table.limit,
@@ -120,6 +162,7 @@ impl Series {
                 .later
                 .into_iter()
                 .filter(|l| ours(&l.series))
+                .chain(own)
                 .collect(),
             edits: tables
                 .edit

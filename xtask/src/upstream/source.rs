@@ -1,5 +1,6 @@
 //! The fork's files as they are at each step of a series.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -7,6 +8,7 @@ use anyhow::{ensure, Context, Result};
 
 use super::edit;
 use super::fork_file::{self, slashes, ForkFile};
+use super::imports::{prune, Place};
 use super::series::{covers, Series};
 use crate::fork::{self, files};
 
@@ -136,13 +138,25 @@ impl<'a> Source<'a> {
     }
 
     /// The text without what later steps bring.
-    fn visible(&self, path: &str, text: &str, step: usize) -> Result<String> {
-        let mut text = text.to_owned();
-        for later in self.series.hidden(path, step) {
-            // Not every file of a folder has such a text, nor has a file before the patch that brings it.
-            if let Ok(hidden) = edit::hide(&text, later) {
-                text = hidden;
+    fn visible(&self, path: &str, full: &str, step: usize) -> Result<String> {
+        let mut text = full.to_owned();
+        // The latest first: what an earlier step brings may contain what a later one adds to it.
+        let mut rules: Vec<_> = self.series.hidden(path, step).collect();
+        rules.sort_by_key(|later| Reverse(self.series.index(&later.step)));
+        for later in rules {
+            let exact = later.file == path && self.own.contains_key(path);
+            match edit::hide(&text, later) {
+                Ok(hidden) => text = hidden,
+                Err(error) if exact => {
+                    return Err(error.context(format!("upstream/series.toml: {path}")))
+                }
+                // Not every file of a folder has such a text, nor has a file before the patch that brings it.
+                Err(_) => {}
             }
+        }
+        if path.ends_with(".rs") && self.own.contains_key(path) {
+            let later = |file: &str| self.own.get(file).is_some_and(|(first, _)| *first > step);
+            text = prune(&text, full, &Place::of(path), later);
         }
         Ok(text)
     }
