@@ -12,7 +12,7 @@ use candle_examples::gguf::Gguf;
 use candle_examples::memory::usage;
 use candle_examples::random::{Preset, Quant, PRESETS, QUANTS};
 use clap::{Parser, ValueEnum};
-use measure::Bench;
+use measure::{Bench, Pass};
 use report::Report;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,8 +20,8 @@ use std::time::Instant;
 
 /// Times prefill and decode of a LLaMA model with random weights.
 ///
-/// Prefill is one forward pass over --prefill tokens. Decode is a real greedy loop after a prompt of --context tokens: each token is
-/// sampled, read back and fed to the next pass.
+/// Prefill is one forward pass over --prefill tokens of each sequence. Decode is a real greedy loop after a prompt of --context tokens:
+/// the next token of each sequence is sampled, read back and fed to the next pass.
 #[derive(Parser, Debug)]
 #[command(version)]
 struct Args {
@@ -52,9 +52,13 @@ struct Args {
     #[arg(long, default_value_t = 128)]
     decode: usize,
 
-    /// Prompt tokens before the decoded ones
-    #[arg(long, default_value_t = 128)]
-    context: usize,
+    /// Prompt tokens before the decoded ones; several are measured in turn: 128,2048
+    #[arg(long, value_delimiter = ',', default_value = "128")]
+    context: Vec<usize>,
+
+    /// Sequences that are run together; several counts are measured in turn: 1,8,32
+    #[arg(long, value_delimiter = ',', default_value = "1", value_parser = sequences)]
+    batch: Vec<usize>,
 
     /// Where argmax runs
     #[arg(long, value_enum, default_value_t = Sample::Device)]
@@ -103,6 +107,14 @@ enum Sample {
     Host,
 }
 
+fn sequences(text: &str) -> Result<usize, String> {
+    let count = text.parse().map_err(|e| format!("{e}"))?;
+    match count {
+        0 => Err("no sequence".into()),
+        _ => Ok(count),
+    }
+}
+
 fn preset(name: &str) -> Result<&'static Preset, String> {
     find(PRESETS, |p| p.name, name)
 }
@@ -125,7 +137,9 @@ fn main() -> ExitCode {
 const QUANTIZED_CONTEXT: usize = 4096;
 
 fn run(args: &Args) -> anyhow::Result<()> {
-    let longest = args.prefill.max(args.context + args.decode);
+    let context = args.context.iter().max().copied().unwrap_or(0);
+    let longest = args.prefill.max(context + args.decode);
+    let sequences = args.batch.iter().max().copied().unwrap_or(1);
     let file = args.model.as_deref().map(Gguf::open).transpose()?;
     let most = match (&file, args.quant) {
         (Some(file), _) => file.context()?,
@@ -138,8 +152,12 @@ fn run(args: &Args) -> anyhow::Result<()> {
     );
     let shape = args.shape.with_room(longest);
     anyhow::ensure!(
-        args.decode == 0 || args.context > 0,
+        args.decode == 0 || !args.context.contains(&0),
         "--context must be above 0"
+    );
+    anyhow::ensure!(
+        sequences == 1 || args.quant.is_none() && file.is_none(),
+        "--batch {sequences}: the models of GGUF files take one sequence at a time"
     );
 
     let start = Instant::now();
@@ -158,7 +176,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
     let model = match (file, args.quant) {
         (Some(file), _) => model::file(file, longest, &device)?,
         (None, Some(quant)) => model::quantized(&shape, quant, longest, &device)?,
-        (None, None) => model::dense(&shape, dtype, longest, &device)?,
+        (None, None) => model::dense(&shape, dtype, longest * sequences, &device)?,
     };
     device.synchronize()?;
     let made = start.elapsed();
@@ -188,19 +206,25 @@ fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     report.head();
-    if args.prefill > 0 {
-        let before = fired(&bench.device);
-        let runs = repeat(args, || bench.prefill(args.prefill))?;
-        report.row("prefill", args.prefill, &runs);
-        explain(args, before, &bench.device);
-        profile(args, &mut bench, (args.prefill, 0))?;
-    }
-    if args.decode > 0 {
-        let before = fired(&bench.device);
-        let runs = repeat(args, || bench.decode(args.context, args.decode))?;
-        report.row("decode", args.decode, &runs);
-        explain(args, before, &bench.device);
-        profile(args, &mut bench, (args.context, args.decode))?;
+    for &batch in &args.batch {
+        let prefill = (args.prefill > 0).then_some(Pass {
+            batch,
+            prompt: args.prefill,
+            tokens: 0,
+        });
+        let decode = args.context.iter().map(|&prompt| Pass {
+            batch,
+            prompt,
+            tokens: args.decode,
+        });
+        let decode = decode.filter(|pass| pass.tokens > 0);
+        for pass in prefill.into_iter().chain(decode) {
+            let before = fired(&bench.device);
+            let runs = repeat(args, || bench.run(pass))?;
+            report.row(pass, &runs);
+            explain(args, before, &bench.device);
+            profile(args, &mut bench, pass)?;
+        }
     }
     let Bench { model, device, .. } = bench;
     drop(model);
@@ -210,18 +234,18 @@ fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// If requested, profiles one more pass with GPU timestamps.
-fn profile(args: &Args, bench: &mut Bench, (prompt, tokens): (usize, usize)) -> anyhow::Result<()> {
-    let last = tokens > 0 || args.decode == 0;
+fn profile(args: &Args, bench: &mut Bench, pass: Pass) -> anyhow::Result<()> {
+    let last = pass.tokens > 0 || args.decode == 0;
     let trace = args.trace.as_ref().filter(|_| last);
     if !args.profile && trace.is_none() {
         return Ok(());
     }
     if args.profile {
-        report::busy(bench.busy(prompt, tokens)?, tokens.max(1));
+        report::busy(bench.busy(pass)?, pass.steps());
     }
-    let profile = bench.profile(prompt, tokens)?;
+    let profile = bench.profile(pass)?;
     if args.profile {
-        report::kernels(&profile.kernels, tokens.max(1));
+        report::kernels(&profile.kernels, pass.steps());
     }
     if let Some(path) = trace {
         let context = || path.display().to_string();

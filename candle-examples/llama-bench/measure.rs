@@ -24,41 +24,33 @@ pub struct Run {
 /// The longest prompt of one pass: models::llama stores all attention scores, which would exceed a buffer.
 const PASS: usize = 4096;
 
+/// A measured pass: of `batch` sequences, the prefill of `prompt` tokens each, or if `tokens` is not 0, the greedy loop over as many tokens
+/// after that prompt.
+#[derive(Clone, Copy)]
+pub struct Pass {
+    pub batch: usize,
+    pub prompt: usize,
+    pub tokens: usize,
+}
+
+impl Pass {
+    /// Forward passes.
+    pub fn steps(&self) -> usize {
+        self.tokens.max(1)
+    }
+}
+
 impl Bench {
-    /// One forward pass over `tokens` tokens, until the id of the next token is on the host.
-    pub fn prefill(&mut self, tokens: usize) -> anyhow::Result<Run> {
-        let ids = self.prompt(tokens);
-        self.device.synchronize()?;
-        let before = counters(&self.device);
-        let start = Instant::now();
-        self.step(&ids, 0)?;
-        let time = start.elapsed();
-        Ok(Run {
-            time,
-            slowest: time,
-            counters: before.zip(counters(&self.device)),
-        })
-    }
-
-    /// The times to the first and the second token after a prompt.
-    pub fn first_tokens(&mut self, prompt: usize) -> anyhow::Result<(Duration, Duration)> {
-        let start = Instant::now();
-        let first = self.step(&self.prompt(prompt), 0)?;
-        let to_first = start.elapsed();
-        self.step(&[first], prompt)?;
-        Ok((to_first, start.elapsed() - to_first))
-    }
-
-    /// A greedy loop over `tokens` tokens. The prompt before it is not timed.
-    pub fn decode(&mut self, context: usize, tokens: usize) -> anyhow::Result<Run> {
-        let mut next = self.fill(context)?;
+    /// Runs a pass, until the ids of the next tokens are on the host. The prompt of a decode is not timed.
+    pub fn run(&mut self, pass: Pass) -> anyhow::Result<Run> {
+        let mut ids = self.ready(pass)?;
         self.device.synchronize()?;
         let before = counters(&self.device);
         let start = Instant::now();
         let mut slowest = Duration::ZERO;
-        for position in context..context + tokens {
+        for position in self.positions(pass) {
             let step = Instant::now();
-            next = self.step(&[next], position)?;
+            ids = self.step(&ids, pass.batch, position)?;
             slowest = slowest.max(step.elapsed());
         }
         Ok(Run {
@@ -68,63 +60,80 @@ impl Bench {
         })
     }
 
-    /// Times the kernels of decoding `tokens` tokens after a prompt, or of the prompt if `tokens` is 0.
-    pub fn profile(&mut self, prompt: usize, tokens: usize) -> anyhow::Result<Profile> {
-        let (device, ids) = (self.device.clone(), self.ready(prompt, tokens)?);
-        profiled(&device, || self.go(ids, prompt, tokens))
+    /// The times to the first and the second token after a prompt.
+    pub fn first_tokens(&mut self, prompt: usize) -> anyhow::Result<(Duration, Duration)> {
+        let start = Instant::now();
+        let first = self.step(&self.prompt(prompt), 1, 0)?;
+        let to_first = start.elapsed();
+        self.step(&first, 1, prompt)?;
+        Ok((to_first, start.elapsed() - to_first))
     }
 
-    /// GPU time and total time of the same work.
-    pub fn busy(&mut self, prompt: usize, tokens: usize) -> anyhow::Result<(Duration, Duration)> {
-        let (device, ids) = (self.device.clone(), self.ready(prompt, tokens)?);
+    /// Times the kernels of a pass.
+    pub fn profile(&mut self, pass: Pass) -> anyhow::Result<Profile> {
+        let (device, ids) = (self.device.clone(), self.ready(pass)?);
+        profiled(&device, || self.go(ids, pass))
+    }
+
+    /// GPU time and total time of a pass.
+    pub fn busy(&mut self, pass: Pass) -> anyhow::Result<(Duration, Duration)> {
+        let (device, ids) = (self.device.clone(), self.ready(pass)?);
         device.synchronize()?;
         let mut time = Duration::ZERO;
         let gpu = on_gpu(&device, || {
             let start = Instant::now();
-            self.go(ids, prompt, tokens)?;
+            self.go(ids, pass)?;
             time = start.elapsed();
             anyhow::Ok(())
         })?;
         Ok((gpu, time))
     }
 
-    /// The input of the first step: the token after the prompt, or the prompt if no tokens are decoded.
-    fn ready(&mut self, prompt: usize, tokens: usize) -> anyhow::Result<Vec<u32>> {
-        match tokens {
-            0 => Ok(self.prompt(prompt)),
-            _ => Ok(vec![self.fill(prompt)?]),
+    /// The input of the first step: the tokens after the prompt, or the prompt if no tokens are decoded.
+    fn ready(&mut self, pass: Pass) -> anyhow::Result<Vec<u32>> {
+        match pass.tokens {
+            0 => Ok(self.prompt(pass.prompt).repeat(pass.batch)),
+            _ => self.fill(pass),
         }
     }
 
-    fn go(&mut self, mut ids: Vec<u32>, prompt: usize, tokens: usize) -> anyhow::Result<()> {
-        let start = if tokens == 0 { 0 } else { prompt };
-        for position in start..start + tokens.max(1) {
-            ids = vec![self.step(&ids, position)?];
+    fn positions(&self, pass: Pass) -> std::ops::Range<usize> {
+        match pass.tokens {
+            0 => 0..1,
+            tokens => pass.prompt..pass.prompt + tokens,
+        }
+    }
+
+    fn go(&mut self, mut ids: Vec<u32>, pass: Pass) -> anyhow::Result<()> {
+        for position in self.positions(pass) {
+            ids = self.step(&ids, pass.batch, position)?;
         }
         Ok(())
     }
 
-    /// Fills the KV cache with a prompt; what exceeds one pass runs token by token.
-    fn fill(&mut self, tokens: usize) -> anyhow::Result<u32> {
-        let ids = self.prompt(tokens);
-        let (first, rest) = ids.split_at(tokens.min(PASS));
-        let mut next = self.step(first, 0)?;
+    /// Fills the KV cache with the prompt; what exceeds one pass runs token by token.
+    fn fill(&mut self, pass: Pass) -> anyhow::Result<Vec<u32>> {
+        let ids = self.prompt(pass.prompt);
+        let (first, rest) = ids.split_at(pass.prompt.min(PASS));
+        let mut next = self.step(&first.repeat(pass.batch), pass.batch, 0)?;
         for (id, position) in rest.iter().zip(PASS..) {
-            next = self.step(&[*id], position)?;
+            next = self.step(&vec![*id; pass.batch], pass.batch, position)?;
         }
         Ok(next)
     }
 
-    /// A forward pass and its likeliest next token.
-    fn step(&mut self, ids: &[u32], position: usize) -> anyhow::Result<u32> {
-        let input = Tensor::new(ids, &self.device)?.unsqueeze(0)?;
-        let logits = (self.model)(&input, position)?.squeeze(0)?;
+    /// A forward pass over the ids of `batch` sequences, and the likeliest next token of each.
+    fn step(&mut self, ids: &[u32], batch: usize, position: usize) -> anyhow::Result<Vec<u32>> {
+        let input = Tensor::new(ids, &self.device)?.reshape((batch, ()))?;
+        let logits = (self.model)(&input, position)?;
         if !self.on_host {
-            return Ok(logits.argmax(D::Minus1)?.to_scalar()?);
+            return Ok(logits.argmax(D::Minus1)?.to_vec1()?);
         }
-        let logits: Vec<f32> = logits.to_vec1()?;
-        let best = (0u32..).zip(&logits).max_by(|a, b| a.1.total_cmp(b.1));
-        Ok(best.map_or(0, |(id, _)| id))
+        let best = |row: Vec<f32>| {
+            let best = (0u32..).zip(row).max_by(|a, b| a.1.total_cmp(&b.1));
+            best.map_or(0, |(id, _)| id)
+        };
+        Ok(logits.to_vec2()?.into_iter().map(best).collect())
     }
 
     /// Ids spread over the vocabulary, the same in each run.

@@ -1,6 +1,6 @@
 //! Medians and spread, as a table or as lines of JSON.
 
-use crate::measure::Run;
+use crate::measure::{Pass, Run};
 use candle_core::{DType, Device};
 use candle_examples::device::{counters, Counters, Description, KernelTime};
 use candle_examples::random::Quant;
@@ -29,8 +29,10 @@ impl Report {
                 self.description
             );
             println!(
-                "{:<8} {:>7} {:>11} {:>23} {:>11} {:>11} {:>11}",
+                "{:<8} {:>5} {:>7} {:>7} {:>11} {:>23} {:>11} {:>11} {:>11}",
                 "test",
+                "batch",
+                "context",
                 "tokens",
                 "ms (median)",
                 "ms (min .. max)",
@@ -64,8 +66,14 @@ impl Report {
         );
     }
 
-    /// Prints the measurement `test`, whose runs processed `tokens` tokens each.
-    pub fn row(&self, test: &str, tokens: usize, runs: &[Run]) {
+    /// Prints the measurement of a pass.
+    pub fn row(&self, pass: Pass, runs: &[Run]) {
+        // A prefill is one pass over all its tokens.
+        let (test, context, tokens) = match pass.tokens {
+            0 => ("prefill", 0, pass.prompt),
+            tokens => ("decode", pass.prompt, tokens),
+        };
+        let (batch, tokens) = (pass.batch, tokens * pass.batch);
         let ms = runs.iter().map(|r| r.time.as_secs_f64() * 1e3);
         let Some(ms) = Spread::of(ms) else {
             return;
@@ -75,17 +83,15 @@ impl Report {
         let slowest = slowest.fold(0., f64::max);
         let per_token = median / tokens as f64;
         let rate = 1e3 / per_token;
-        // A prefill is one pass over all its tokens.
-        let passes = if test == "prefill" { 1 } else { tokens };
         // The last run is the steadiest: caches and pools have grown by then.
         let counted = runs.last().and_then(|r| r.counters).filter(|_| self.stats);
-        let work = counted.map(|counted| Work::new(counted, passes));
+        let work = counted.map(|counted| Work::new(counted, pass.steps()));
         if self.json {
             let line = json!({
                 "test": test, "shape": self.shape, "dtype": self.dtype.as_str(),
                 "quant": self.quant.map(|quant| quant.name),
                 "device": self.description.device, "adapter": self.description.adapter,
-                "tokens": tokens, "reps": runs.len(),
+                "batch": batch, "context": context, "tokens": tokens, "reps": runs.len(),
                 "ms": ms,
                 "ms_per_token": per_token, "worst_step_ms": slowest, "tok_s": rate,
                 "stats": work.map(|w| w.json()),
@@ -95,7 +101,7 @@ impl Report {
         }
         let spread = format!("{min:.2} .. {max:.2}");
         println!(
-            "{test:<8} {tokens:>7} {median:>11.2} {spread:>23} {per_token:>11.3} {slowest:>11.2} {rate:>11.1}"
+            "{test:<8} {batch:>5} {context:>7} {tokens:>7} {median:>11.2} {spread:>23} {per_token:>11.3} {slowest:>11.2} {rate:>11.1}"
         );
         if let Some(work) = work {
             println!("{:<8} per pass: {}", "", work.words());

@@ -34,6 +34,22 @@ fn measure(device: &str, args: &[&str]) -> Vec<Value> {
     lines
 }
 
+/// Each count of sequences after each prompt; tokens of all sequences count.
+#[test]
+fn batches_and_contexts() {
+    let lists = ["--context", "4,9", "--batch", "1,3", "--prefill", "0"];
+    let output = bench(&[&["--shape", "tiny", "--device", "cpu"], &lists[..]].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = text.lines().map(|l| serde_json::from_str(l).unwrap());
+    let rows =
+        lines.map(|l: Value| ["batch", "context", "tokens"].map(|key| l[key].as_u64().unwrap()));
+    let rows: Vec<_> = rows.collect();
+    assert_eq!(rows, [[1, 4, 4], [1, 9, 4], [3, 4, 12], [3, 9, 12]]);
+    refused(&["--device", "cpu", "--batch", "0"], "no sequence");
+    let quantized = ["--device", "cpu", "--quant", "q4_0", "--batch", "1,2"];
+    refused(&quantized, "one sequence at a time");
+}
+
 fn check(device: &str, dtype: &str) {
     let lines = measure(device, &["--dtype", dtype]);
     assert!(lines.iter().all(|line| line["dtype"] == dtype));

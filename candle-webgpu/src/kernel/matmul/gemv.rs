@@ -49,9 +49,9 @@ struct Variant {
 }
 
 const MEMORY: Variant = variant("", 64, Reduction::Memory);
-/// One subgroup on most adapters: for many columns.
+/// One subgroup on most adapters: for many short columns.
 const SUB32: Variant = variant("sub32", 32, Reduction::Subgroups);
-/// For few columns, which take more threads each to fill the adapter.
+/// For few columns, which take more threads each to fill the adapter, and for long ones.
 const SUB128: Variant = variant("sub128", 128, Reduction::Subgroups);
 const ALONE: Variant = variant("alone", 16, Reduction::Alone);
 const VARIANTS: [Variant; 4] = [MEMORY, SUB32, SUB128, ALONE];
@@ -144,6 +144,11 @@ pub(crate) fn tile_of(rows: u32, cols: u32) -> Option<&'static Tile> {
     all.find(|t| (t.rows, t.cols) == (rows, cols))
 }
 
+/// From `MANY` columns on, one subgroup a workgroup is faster, unless columns have `LONG` elements and there is one block of rows:
+/// measured on an NVIDIA H200.
+const MANY: u64 = 4096;
+const LONG: u32 = 4096;
+
 /// The most steps along k that one thread accumulates alone.
 const MOST_ALONE: u32 = 2048;
 
@@ -191,7 +196,7 @@ pub(crate) fn partition(
         // A single accumulator of many terms is less accurate than a tree.
         Reduction::Alone if steps <= MOST_ALONE => ALONE,
         Reduction::Subgroups if steps < 64 => MEMORY,
-        Reduction::Subgroups if u64::from(n) * batch >= 4096 => SUB32,
+        Reduction::Subgroups if u64::from(n) * batch >= MANY && (k < LONG || m > 4) => SUB32,
         Reduction::Subgroups => SUB128,
         Reduction::Alone | Reduction::Memory => MEMORY,
     };
