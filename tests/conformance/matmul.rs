@@ -127,7 +127,8 @@ fn sides(cases: &mut Cases, dtype: DType) {
     }
 }
 
-/// Enough of the largest tiles for an adapter, a k that ends within a tile, large tiles split along k, and a matrix times itself.
+/// Enough of the largest tiles for an adapter, a k that ends within a tile, large tiles split along k, few rows and many columns, few
+/// rows with several rounds along k, and a matrix times itself.
 fn tiles(cases: &mut Cases, dtype: DType) {
     let name = dtype.as_str();
     for (an, a_dims, a_view) in &SIDES[..2] {
@@ -138,6 +139,10 @@ fn tiles(cases: &mut Cases, dtype: DType) {
                     (268, 140, 200),
                     (20, 36, 1024),
                     (256, 5120, 256),
+                    (12, 8224, 192),
+                    (13, 48, 1088),
+                    (30, 8192, 96),
+                    (20, 48, 352),
                 ] {
                     let a = operand(dtype, &a_dims(m, k), 11)?;
                     let b = operand(dtype, &b_dims(k, n), 12)?;

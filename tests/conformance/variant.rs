@@ -46,6 +46,7 @@ const PACKINGS: [DType; 5] = [DType::F32, DType::F16, DType::U8, DType::I64, DTy
 const OPTIONAL: &[(&str, &str)] = &[
     ("gemm_coop", "matmul/"),
     ("conv_coop", "conv2d/f16/"),
+    ("gemv_coop", "matmul/"),
     ("gemv_k", "matmul/"),
     ("gemv_projections", "rewrite/"),
     ("rms_norm_gemv", "rewrite/"),

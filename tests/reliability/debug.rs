@@ -19,7 +19,7 @@ const CHECKED: &[(&str, &str)] = &[(CHECK, "1")];
 const VERIFIED: &[(&str, &str)] = &[(candle_webgpu::VERIFY_VAR, "1")];
 /// Matmul kernels that are optional: `gemm` and `gemv_k` replace them.
 const MATMULS: &str =
-    "gemm_coop,gemv_k.alone,gemv_k.sub32,gemv_k.sub128,gemv_dot.sub,gemv_dot.many";
+    "gemm_coop,gemv_coop,gemv_k.alone,gemv_k.sub32,gemv_k.sub128,gemv_dot.sub,gemv_dot.many";
 
 #[rustfmt::skip]
 pub const CASES: &[Case] = &[

@@ -54,7 +54,10 @@ pub(crate) const OPTIONAL: &[(&str, wgpu::Features)] = &[
     ("timestamps", wgpu::Features::TIMESTAMP_QUERY),
     ("immediates", wgpu::Features::IMMEDIATES),
     ("pipeline-cache", wgpu::Features::PIPELINE_CACHE),
-    (COOPERATIVE, wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX),
+    (
+        COOPERATIVE,
+        wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX.union(wgpu::Features::SUBGROUP_BARRIER),
+    ),
 ];
 
 /// Matrices that a subgroup multiplies together.

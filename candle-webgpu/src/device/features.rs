@@ -10,13 +10,14 @@ use crate::device::settings::known_features;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::kernel::matmul::gemm_coop::{self, spec, Tile, TILES};
+use crate::kernel::matmul::gemm_coop::{self, Tile, TILES};
+use crate::kernel::matmul::gemv_coop;
 use crate::kernel::matmul::plan::Plan;
-use crate::kernel::matmul::problem::Problem;
+use crate::kernel::matmul::problem::{Problem, OP};
 use crate::memory::buffer::Value;
 use crate::memory::split::Part;
 use crate::memory::view::View;
-use crate::shader::Access;
+use crate::shader::{Access, Specialization};
 use crate::util::lock;
 
 /// An optional feature on a device.
@@ -137,32 +138,62 @@ fn gains(device: &Device, tile: &Tile) -> Result<bool> {
         }
         Result::Ok(best)
     };
-    let with = best(&|| multiplied(device, tile, &value, SIDE, [SIDE, 1], true))?;
+    let with = best(&|| multiplied(device, &value, &Matmul::square(tile, SIDE, [SIDE, 1], true)))?;
     let without = best(&|| device.matmul(all.view(), all.view(), (1, SIDE, SIDE, SIDE)))?;
     Ok(with < without)
 }
 
-/// The product in f32 of a square matrix of f16 with itself, by cooperative matrices.
-fn multiplied(
-    device: &Device,
-    tile: &Tile,
-    x: &Value,
-    side: usize,
-    strides: [usize; 2],
-    octets: bool,
-) -> Result<Value> {
-    let dims = [side; 2];
-    let view = View::new("gemm_coop", x, DType::F16, (&dims, &strides, 0))?;
-    let problem = Problem::new(view, view, [1, side, side, side], DType::F32)?;
-    let along_k = [strides[1] == 1, strides[0] == 1];
-    let y = (DType::F32, Access::Put);
-    let spec = spec(tile, octets, along_k, false, y, false);
-    let rows = side.div_ceil(tile.m as usize) as u32;
+/// A matmul whose operands are views of the same f16 elements, and the kernel for it.
+struct Matmul {
+    /// Rows, columns, and elements along k.
+    size: [usize; 3],
+    /// Strides of a and b along their rows and columns.
+    strides: [[usize; 2]; 2],
+    spec: Specialization,
+    /// Rows and columns of a tile.
+    tile: [u32; 2],
+}
+
+impl Matmul {
+    /// A square matrix times itself by `gemm_coop`.
+    fn square(tile: &Tile, side: usize, strides: [usize; 2], octets: bool) -> Self {
+        let along_k = [strides[1] == 1, strides[0] == 1];
+        let y = (DType::F32, Access::Put);
+        Matmul {
+            size: [side; 3],
+            strides: [strides; 2],
+            spec: gemm_coop::spec(tile, octets, along_k, false, y, false),
+            tile: [tile.m, tile.n],
+        }
+    }
+
+    /// 16 rows by `gemv_coop`. Within the first 9,216 elements.
+    fn rows() -> Self {
+        let tile = &gemv_coop::TILES[0];
+        Matmul {
+            size: [tile.rows as usize, tile.cols as usize, 576],
+            strides: [[576, 1], [1, 512]],
+            spec: gemv_coop::spec(tile, DType::F32),
+            tile: [tile.rows, tile.cols],
+        }
+    }
+}
+
+/// The product in f32.
+fn multiplied(device: &Device, x: &Value, matmul: &Matmul) -> Result<Value> {
+    let [m, n, k] = matmul.size;
+    let [a, b] = &matmul.strides;
+    let (a_dims, b_dims) = ([m, k], [k, n]);
+    let view = |dims, strides| View::new(OP, x, DType::F16, (dims, strides, 0));
+    let (a, b) = (view(&a_dims, a)?, view(&b_dims, b)?);
+    let problem = Problem::new(a, b, [1, m, n, k], DType::F32)?;
+    let [rows, columns] = matmul.tile;
+    let rows = (m as u32).div_ceil(rows);
     let plan = Plan {
         rows,
-        ..Plan::new(spec, rows * rows)
+        ..Plan::new(matmul.spec.clone(), rows * (n as u32).div_ceil(columns))
     };
-    let y = device.output(plan.spec.op, side * side, DType::F32)?;
+    let y = device.output(plan.spec.op, m * n, DType::F32)?;
     let ranges = [x.into(), x.into(), (&y).into()];
     let (params, grid) = (problem.params(&plan, 0), problem.grid(&plan));
     device.record(plan.spec, &ranges, &params, grid)?;
@@ -194,24 +225,26 @@ fn trusted(device: &Device, adapter: &wgpu::Adapter) -> std::result::Result<usiz
 }
 
 /// The self-test: multiplies small multiples of 2^-15 (some subnormal in f16), whose products and sums are exact in f32. Covers both
-/// layouts of each matrix, and loads of 8 and 4 elements.
+/// layouts of each matrix, loads of 8 and 4 elements, and `gemv_coop`, which relies on a barrier of subgroups.
 fn multiplies_exactly(device: &Device, tile: &Tile) -> Result<bool> {
     const SIDE: usize = 96;
     let number = |i: usize| f16::from_f32(((i * 7 % 15) as f32 - 7.) / 32768.);
     let values: Vec<f16> = (0..SIDE * SIDE).map(number).collect();
     let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
     let value = device.upload(&bytes)?;
-    let at = |i: usize, strides: [usize; 2]| {
-        let (row, col) = (i / SIDE, i % SIDE);
-        values[row * strides[0] + col * strides[1]].to_f32()
-    };
     let ways = [([SIDE, 1], true), ([1, SIDE], true), ([SIDE, 1], false)];
-    for (strides, octets) in ways {
-        let y = multiplied(device, tile, &value, SIDE, strides, octets)?;
-        let got = device.read(&y, 0, y.bytes())?;
+    let squares = ways.map(|(strides, octets)| Matmul::square(tile, SIDE, strides, octets));
+    let rows = gemv_coop::suits(device, tile).then(Matmul::rows);
+    let matmuls: Vec<Matmul> = squares.into_iter().chain(rows).collect();
+    // All are recorded before one is read, so their pipelines compile at the same time.
+    let results = matmuls.iter().map(|p| multiplied(device, &value, p));
+    let results: Vec<Value> = results.collect::<Result<_>>()?;
+    for (matmul, y) in matmuls.iter().zip(&results) {
+        let ([_, n, depth], [a, b]) = (matmul.size, matmul.strides);
+        let at = |[row, col]: [usize; 2], s: [usize; 2]| values[row * s[0] + col * s[1]].to_f32();
+        let got = device.read(y, 0, y.bytes())?;
         let right = got.chunks_exact(4).enumerate().all(|(i, bytes)| {
-            let terms = (0..SIDE)
-                .map(|k| at(i / SIDE * SIDE + k, strides) * at(k * SIDE + i % SIDE, strides));
+            let terms = (0..depth).map(|k| at([i / n, k], a) * at([k, i % n], b));
             bytemuck::pod_read_unaligned::<f32>(bytes) == terms.sum::<f32>()
         });
         if !right {

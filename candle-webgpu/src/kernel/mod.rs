@@ -56,6 +56,7 @@ pub fn catalogue() -> Vec<Specialization> {
         matmul::gemm::catalogue(),
         matmul::gemm_coop::catalogue(),
         matmul::gemv::catalogue(),
+        matmul::gemv_coop::catalogue(),
         matmul::gemv_dot::catalogue(),
         matmul::rms_norm_gemv::catalogue(),
         matmul::gemv_projections::catalogue(),

@@ -15,9 +15,10 @@ use crate::kernel::elementwise::unary;
 use crate::kernel::matmul::gemm::GEMM;
 use crate::kernel::matmul::gemm_coop::GEMM_COOP;
 use crate::kernel::matmul::gemv::{GEMV_K, GEMV_N};
+use crate::kernel::matmul::gemv_coop::GEMV_COOP;
 use crate::kernel::matmul::gemv_dot::GEMV_DOT;
 use crate::kernel::matmul::problem::Params as MatmulParams;
-use crate::kernel::matmul::{gemm, gemm_coop, gemv, gemv_dot, gemv_projections, store};
+use crate::kernel::matmul::{gemm, gemm_coop, gemv, gemv_coop, gemv_dot, gemv_projections, store};
 use crate::kernel::reads;
 use crate::shader::{params, read, Access, Arg, Kernel, Specialization, Step, Text};
 
@@ -62,7 +63,7 @@ pub(crate) const PARAMS: &str = wgsl!("kernel/matmul/params.wgsl");
 pub(crate) const PARAMS_PROJECTIONS: &str = wgsl!("kernel/matmul/params_projections.wgsl");
 
 /// Kernels that support an epilogue.
-const KERNELS: &[&Kernel] = &[&GEMV_K, &GEMV_N, &GEMV_DOT, &GEMM, &GEMM_COOP];
+const KERNELS: &[&Kernel] = &[&GEMV_K, &GEMV_N, &GEMV_COOP, &GEMV_DOT, &GEMM, &GEMM_COOP];
 
 /// Whether a matmul has neither an epilogue nor bindings beyond its operands.
 pub(crate) fn is_bare(spec: &Specialization) -> bool {
@@ -229,12 +230,14 @@ fn samples(one: &Specialization) -> impl Iterator<Item = Specialization> {
 
 /// A sample of what the rule links: the matmul kernels in each dtype, with each number of operands, and pairs.
 pub fn catalogue() -> Vec<Specialization> {
-    let dense = [gemm::catalogue(), gemm_coop::catalogue(), gemv::catalogue()];
+    let dense = [gemm::catalogue(), gemv::catalogue()].concat();
+    let coop = [gemm_coop::catalogue(), gemv_coop::catalogue()].concat();
     let dot = gemv_dot::catalogue();
     let mut taken = HashSet::new();
     let mut taken_pairs = HashSet::new();
     let mut all = Vec::new();
-    for one in dense.concat().iter().chain(&dot).filter(|one| suits(one)) {
+    let candidates = dense.iter().chain(&coop).chain(&dot);
+    for one in candidates.filter(|one| suits(one)) {
         let accesses = one.operands.iter().map(|(dtype, access)| match access {
             Access::Quant(_) => (None, std::mem::discriminant(access)),
             _ => (Some(*dtype), std::mem::discriminant(access)),

@@ -5,6 +5,7 @@ pub(crate) mod f64;
 pub mod gemm;
 pub mod gemm_coop;
 pub mod gemv;
+pub mod gemv_coop;
 pub mod gemv_dot;
 pub(crate) mod gemv_dot_slots;
 pub(crate) mod gemv_projections;

@@ -8,6 +8,7 @@ use crate::kernel::matmul::gemm_coop::{self, GEMM_COOP};
 use crate::kernel::matmul::gemv::{
     self, Partition, Reduction, GEMV_K, GEMV_N, GEMV_N_COLS, MAX_ROWS,
 };
+use crate::kernel::matmul::gemv_coop::{self, GEMV_COOP};
 use crate::kernel::matmul::gemv_dot::{self, Request};
 use crate::kernel::matmul::problem::{Problem, Side};
 use crate::kernel::matmul::scaled::{Lines, SCALE_LINES};
@@ -31,7 +32,7 @@ const MIN_PART: u32 = 128;
 /// Whether an op is a plain matmul of two dense tensors, with [`Params`](crate::kernel::matmul::problem::Params).
 pub(crate) fn is_matmul(spec: &Specialization) -> bool {
     let dense = !matches!(spec.operands[1].1, Access::Quant(_));
-    let mut kernels = [&GEMM, &GEMM_COOP, &GEMV_K, &GEMV_N].into_iter();
+    let mut kernels = [&GEMM, &GEMM_COOP, &GEMV_COOP, &GEMV_K, &GEMV_N].into_iter();
     dense && is_bare(spec) && kernels.any(|kernel| spec.is_of(kernel))
 }
 
@@ -89,6 +90,9 @@ impl Problem {
     /// Tries the kernels from the most to the least specialized.
     pub fn plan(&self, device: &Recorder) -> Plan {
         if let Some(plan) = self.plan_dot(device, false) {
+            return plan;
+        }
+        if let Some(plan) = self.plan_gemv_coop(device) {
             return plan;
         }
         if self.m <= MAX_ROWS || self.quant.is_some() && self.m <= gemv_dot::MAX_ROWS {
@@ -209,6 +213,20 @@ impl Problem {
         let plan = self.tiled([tile.m, tile.n], round, parts(tile), |whole_k, y| {
             gemm_coop::spec(tile, octets, along_k, whole_k, y, self.scaled)
         });
+        Some(plan).filter(|plan| !device.denies_variant(&plan.spec))
+    }
+
+    /// GEMV with cooperative matrices, if the adapter has them and both operands are aligned lines along k of f16.
+    fn plan_gemv_coop(&self, device: &Recorder) -> Option<Plan> {
+        let lines = [self.a, self.b].iter().all(|s| s.aligned(8, true, self.k));
+        let suits =
+            self.dtype == DType::F16 && self.quant.is_none() && !self.scaled && self.batch == 1;
+        let kind = device.coop_tiles()?.last()?;
+        if !(suits && lines && gemv_coop::suits(device, kind)) {
+            return None;
+        }
+        let tile = gemv_coop::tile_for([self.m, self.n, self.k])?;
+        let plan = Plan::new(gemv_coop::spec(tile, self.out), self.n / tile.cols);
         Some(plan).filter(|plan| !device.denies_variant(&plan.spec))
     }
 
