@@ -287,6 +287,27 @@ fn masks(cases: &mut Cases, dtype: DType) {
             Ok(())
         });
     }
+    cases.add(format!("attention/{name}/mask/rising"), move |device| {
+        // Scores rise by 9 at key 64, in odd rows at key 48; the values of keys before are large enough to count.
+        for queries in [1, 9, 40, 70] {
+            let keys = 130;
+            let rises = |n: usize| n % keys + n / keys % 2 * 16 >= 64;
+            let mask = (0..queries * keys).map(|n| [0f32, 9.][usize::from(rises(n))]);
+            let mask: Vec<f32> = mask.collect();
+            let mask = Tensor::from_vec(mask, (queries, keys), &Device::Cpu)?;
+            let large = (0..keys).map(|j| [1f64, 500.][usize::from(j < 48)]);
+            let large = Tensor::from_vec(large.collect(), (keys, 1), &Device::Cpu)?;
+            for d in [64, 96, 128] {
+                let case = Case::new(dtype, queries, keys, d);
+                let mut operands = case.operands(&LIES[0])?;
+                let v = operands[2].wide()?.broadcast_mul(&large)?;
+                operands[2] = Operand::of(v.to_dtype(dtype)?);
+                operands.push(Operand::of(mask.to_dtype(dtype)?));
+                case.check(device, &operands)?;
+            }
+        }
+        Ok(())
+    });
     cases.add(format!("attention/{name}/mask/hidden"), move |d| {
         // Row i sees the first 9 i keys, row 0 none, which is NaN.
         for (queries, from) in [(6, 0), (6, 1), (1, 0), (40, 0), (40, 3)] {

@@ -7,6 +7,7 @@ use crate::dtype::Compute;
 use crate::error::{Error, Result};
 use crate::shader::operand::{operand, quantized, strided_at};
 use crate::shader::reachable::reachable;
+use crate::shader::unroll::unroll;
 use crate::shader::{Access, Binding, Specialization};
 
 /// The WGSL compiler: naga rejects `enable` directives that Tint requires.
@@ -175,7 +176,11 @@ pub fn link_for(spec: &Specialization, target: Target, traits: Traits) -> Result
         out.push('\n');
         out.push_str(file);
     }
-    let out = reachable(&out);
+    let unrolled = unroll(&reachable(&out));
+    let out = unrolled.map_err(|message| Error::Shader {
+        name: spec.name(),
+        message,
+    })?;
     if crashes_drivers(&out) {
         let message = "cooperative matrices and subgroup arithmetic cannot be in one module".into();
         let name = spec.name();

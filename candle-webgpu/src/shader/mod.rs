@@ -11,6 +11,7 @@ pub(crate) mod precompile;
 mod reachable;
 mod specialization;
 pub(crate) mod steps;
+mod unroll;
 
 pub(crate) use link::{function, renamed};
 pub use link::{link, link_for, Target, Text, Traits};

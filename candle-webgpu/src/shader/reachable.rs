@@ -43,7 +43,7 @@ fn declarations(text: &str) -> Vec<&str> {
 }
 
 /// A line without its comment.
-fn code(line: &str) -> &str {
+pub(crate) fn code(line: &str) -> &str {
     line.split("//").next().unwrap_or_default()
 }
 

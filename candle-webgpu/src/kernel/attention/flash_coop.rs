@@ -9,10 +9,7 @@ use crate::shader::{Kernel, Specialization, Text};
 
 pub(crate) static FLASH_COOP: Kernel = Kernel {
     workgroup: THREADS,
-    shared: |spec| {
-        let pitch = tile(spec).head_dim + 8;
-        (ROWS * pitch + ROWS * (KEYS + 8)) * 2 + ROWS * (KEYS + 4) * 4 + 2 * KEY_TILES / 8
-    },
+    shared: |spec| tile(spec).shared(),
     features: FEATURES,
     slots,
     ..kernel!(
@@ -34,6 +31,14 @@ pub(crate) struct Tile {
     pub head_dim: u32,
 }
 
+impl Tile {
+    /// Bytes of workgroup memory.
+    const fn shared(&self) -> u32 {
+        let pitch = self.head_dim + 8;
+        (ROWS * pitch + ROWS * (KEYS + 8)) * 2 + ROWS * (KEYS + 4) * 4 + 2 * KEY_TILES / 8
+    }
+}
+
 #[rustfmt::skip]
 pub(crate) const TILES: &[Tile] = &[
     Tile { name: "64x64", head_dim: 64 },
@@ -41,9 +46,16 @@ pub(crate) const TILES: &[Tile] = &[
     Tile { name: "64x128", head_dim: 128 },
 ];
 
-/// The smallest tile for a last dim, if there is one.
-pub(crate) fn tile_for(head_dim: u32) -> Option<&'static Tile> {
-    TILES.iter().find(|t| t.head_dim >= head_dim)
+/// The smallest tile for q, k and v, if there is one.
+pub(crate) fn tile_for(device: &Gpu, params: &Params) -> Option<&'static Tile> {
+    let limit = device.limits.max_compute_workgroup_storage_size;
+    fitting(params.head_dim.max(params.v_dim), limit)
+}
+
+/// The smallest tile for a last dim, if it takes at most `limit` bytes of workgroup memory.
+fn fitting(head_dim: u32, limit: u32) -> Option<&'static Tile> {
+    let tile = TILES.iter().find(|t| t.head_dim >= head_dim);
+    tile.filter(|t| t.shared() <= limit)
 }
 
 /// Whether 16 x 16 matrices passed their self-test and every subgroup has 32 lanes, which the kernel assumes.
@@ -58,64 +70,23 @@ fn tile(spec: &Specialization) -> &'static Tile {
     found.unwrap_or(&TILES[TILES.len() - 1])
 }
 
-/// The kernel's loops over cooperative matrices and held quads, unrolled.
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
-    let head_dim = tile(spec).head_dim;
-    text.line(format!("const D = {head_dim}u;"));
-    let starts = |end: u32| (0..end).step_by(SIDE as usize);
-    let pairs = || starts(head_dim).flat_map(|c| starts(KEYS).map(move |j| (c, j)));
-
-    let load = |c: u32| {
-        let from = format!("&tile[(row * PITCH + {c}u) / 4u]");
-        format!(
-            "q_tiles[{}] = coopLoadT<Left>({from}, PITCH / 4u);",
-            c / SIDE
-        )
-    };
-    text.unrolled("load_q(row: u32)", starts(head_dim).map(load));
-
-    let first = starts(KEYS).map(|j| format!("var s_{j} = Acc();"));
-    let multiply = pairs().map(|(c, j)| {
-        let operands = format!("q_tiles[{}], key_tile({j}u, {c}u)", c / SIDE);
-        format!("s_{j} = coopMultiplyAdd({operands}, s_{j});")
-    });
-    let last = starts(KEYS).map(|j| format!("store_tile(s_{j}, tile_at + {j}u);"));
-    text.unrolled(
-        "multiply_keys(tile_at: u32)",
-        first.chain(multiply).chain(last),
-    );
-
-    let multiply = starts(KEYS).flat_map(|j| {
-        let weights = [format!("let w_{j} = weight_tile(row, {j}u);")];
-        weights.into_iter().chain(starts(head_dim).map(move |c| {
-            let acc = format!("acc[{}]", c / SIDE);
-            format!("{acc} = coopMultiplyAdd(w_{j}, value_tile({j}u, {c}u), {acc});")
-        }))
-    });
-    text.unrolled("multiply_values(row: u32)", multiply);
-
-    let case = |c: u32| {
-        let [a, b] = [c / SIDE, c / SIDE + 1];
-        format!("    case {c}u: {{ store_tile(acc[{a}], tile_at); store_tile(acc[{b}], tile_at + 16u); }}")
-    };
-    let cases = (0..head_dim).step_by(KEYS as usize).map(case);
-    let switch = ["switch c {".to_string()].into_iter().chain(cases);
-    let end = ["    default: {}", "}"].map(String::from);
-    text.unrolled("store_acc(c: u32, tile_at: u32)", switch.chain(end));
-
-    // A thread holds every `THREADS`th quad of a tile of keys and of one of values.
-    let quads =
-        || (0..KEYS * head_dim / 4 / THREADS).map(|i| (i, format!("thread + {}u", i * THREADS)));
-    for (name, held, quad, start) in [
-        ("keys", "k_held", "key_quad", ""),
-        ("values", "v_held", "value_quad", "KEYS * PITCH / 4u + "),
-    ] {
-        let fetch = quads().map(|(i, at)| format!("{held}[{i}] = {quad}({at}, base, j0);"));
-        let head = format!("fetch_{name}(thread: u32, base: u32, j0: u32)");
-        text.unrolled(&head, fetch);
-        let stage = quads().map(|(i, at)| format!("tile[{start}slot({at})] = {held}[{i}];"));
-        text.unrolled(&format!("stage_{name}(thread: u32)"), stage);
-    }
+    text.constants(&[("D", tile(spec).head_dim)]);
     score_slots(spec, text);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_fit_workgroup_memory() {
+        let name = |head_dim, limit| fitting(head_dim, limit).map(|t| t.name);
+        assert_eq!(name(64, 48 << 10), Some("64x64"));
+        assert_eq!(name(80, 32 << 10), Some("64x96"));
+        assert_eq!(name(128, 32 << 10), Some("64x128"));
+        assert_eq!(name(64, 16 << 10), None);
+        assert_eq!(name(136, 48 << 10), None);
+    }
 }

@@ -112,7 +112,7 @@ fn strategy(device: &Gpu, coop: bool, params: &Params) -> (Strategy, u32) {
         };
         return (strategy, block.rows);
     }
-    if let Some(tile) = flash_coop::tile_for(params.v_dim.max(params.head_dim)).filter(|_| coop) {
+    if let Some(tile) = flash_coop::tile_for(device, params).filter(|_| coop) {
         return (Strategy::Coop(tile), flash_coop::ROWS);
     }
     let fits = |t: &&Tile| t.quads * 32 >= params.v_dim && (rows > 32 || t.rows == 2);

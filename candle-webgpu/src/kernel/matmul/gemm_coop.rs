@@ -163,7 +163,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
 pub(crate) const UNSCALED: &str =
     "fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> { return v; }";
 
-/// The sizes of a tile, and the loops unrolled for them.
+/// The sizes of a tile, and its cooperative matrices.
 pub(crate) fn tile_slots(tile: &Tile, text: &mut Text) {
     let (wm, wn) = tile.subgroup();
     let side = tile.side;
@@ -184,27 +184,6 @@ pub(crate) fn tile_slots(tile: &Tile, text: &mut Text) {
         _ => wgsl!("kernel/matmul/gemm_coop_vectors.wgsl"),
     };
     text.part(cells);
-    let starts = |size: u32| (0..size).step_by(side as usize);
-    let accumulator = |m: u32, n: u32| format!("sums[{}]", m / side * (wn / side) + n / side);
-    let mut body = Vec::new();
-    for k in starts(tile.k) {
-        for m in starts(wm) {
-            body.push(format!("let a_{k}_{m} = left(row + {m}u, {k}u);"));
-        }
-        for n in starts(wn) {
-            body.push(format!("let b_{k}_{n} = right({k}u, col + {n}u);"));
-            for m in starts(wm) {
-                let acc = accumulator(m, n);
-                body.push(format!(
-                    "{acc} = coopMultiplyAdd(a_{k}_{m}, b_{k}_{n}, {acc});"
-                ));
-            }
-        }
-    }
-    text.unrolled("multiply(row: u32, col: u32)", body);
-    let pieces = starts(wm).flat_map(|m| starts(wn).map(move |n| (m, n)));
-    let keep = pieces.map(|(m, n)| format!("keep_piece({}, at, {m}u, {n}u);", accumulator(m, n)));
-    text.unrolled("keep(at: Piece)", keep);
 }
 
 pub fn catalogue() -> Vec<Specialization> {

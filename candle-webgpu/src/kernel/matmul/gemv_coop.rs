@@ -9,10 +9,7 @@ use crate::shader::{Access, Kernel, Specialization, Text};
 
 pub static GEMV_COOP: Kernel = Kernel {
     workgroup: SUBGROUPS * LANES,
-    shared: |spec| {
-        let tile = tile(spec);
-        SUBGROUPS * (tile.rows + tile.cols) * LINE * 2 + AT_A_TIME * SIDE * SIDE * 4
-    },
+    shared: |spec| tile(spec).shared(),
     features: FEATURES.union(wgpu::Features::SUBGROUP_BARRIER),
     slots,
     ..kernel!("matmul", "gemv_coop", epilogue::Params::LAYOUT; read_bound_rw a, read_bound_rw b, write y)
@@ -51,16 +48,24 @@ pub(crate) const TILES: &[Tile] = &[
     Tile { name: "32x16", rows: 32, cols: 16, least: 0 },
 ];
 
+impl Tile {
+    /// Bytes of workgroup memory.
+    pub(crate) const fn shared(&self) -> u32 {
+        SUBGROUPS * (self.rows + self.cols) * LINE * 2 + AT_A_TIME * SIDE * SIDE * 4
+    }
+}
+
 fn tile(spec: &Specialization) -> &'static Tile {
     let found = TILES.iter().find(|t| t.name == spec.op);
     found.unwrap_or(&TILES[TILES.len() - 1])
 }
 
-/// The tile for m rows and n columns of k elements, if there is one.
-pub(crate) fn tile_for([m, n, k]: [u32; 3]) -> Option<&'static Tile> {
-    let mut tiles = TILES.iter().filter(|t| {
-        m <= t.rows && k.is_multiple_of(STEP) && n.is_multiple_of(t.cols) && n / t.cols >= t.least
-    });
+/// The tile for m rows and n columns of k elements within `limit` bytes of workgroup memory, if there is one.
+pub(crate) fn tile_for([m, n, k]: [u32; 3], limit: u32) -> Option<&'static Tile> {
+    let divides = |t: &Tile| k.is_multiple_of(STEP) && n.is_multiple_of(t.cols);
+    let mut tiles = TILES
+        .iter()
+        .filter(|t| m <= t.rows && divides(t) && n / t.cols >= t.least && t.shared() <= limit);
     (m >= MIN_ROWS).then(|| tiles.next()).flatten()
 }
 
@@ -70,52 +75,37 @@ pub(crate) fn spec(tile: &Tile, out: DType) -> Specialization {
     Specialization::new(&GEMV_COOP, tile.name, &[raw, raw, (out, Access::Put)])
 }
 
-/// The loops over cooperative matrices, unrolled: compilers keep those in registers only if no loop indexes them.
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let tile = tile(spec);
     text.constants(&[("ROWS", tile.rows), ("COLS", tile.cols)]);
-    let starts = |size: u32| (0..size).step_by(SIDE as usize);
-    let sum = |m: u32, n: u32| format!("sums[{}]", m / SIDE * (tile.cols / SIDE) + n / SIDE);
-    let from = |tile: &str, line: u32, k: u32| {
-        format!("&{tile}_tile[({tile}_at + {line}u * LINE + {k}u) / 4u], LINE / 4u")
-    };
-    let mut body = Vec::new();
-    for k in starts(HALF) {
-        for m in starts(tile.rows) {
-            body.push(format!(
-                "let a_{k}_{m} = coopLoadT<Left>({});",
-                from("a", m, k)
-            ));
-        }
-        for n in starts(tile.cols) {
-            body.push(format!(
-                "let b_{k}_{n} = coopLoad<Right>({});",
-                from("b", n, k)
-            ));
-            for m in starts(tile.rows) {
-                let sum = sum(m, n);
-                body.push(format!(
-                    "{sum} = coopMultiplyAdd(a_{k}_{m}, b_{k}_{n}, {sum});"
-                ));
-            }
-        }
-    }
-    text.unrolled("multiply(a_at: u32, b_at: u32)", body);
-    let pieces = starts(tile.rows).flat_map(|m| starts(tile.cols).map(move |n| (m, n)));
-    let add_up = pieces.map(|(m, n)| format!("add_up({}, {m}u, n0 + {n}u, thread);", sum(m, n)));
-    text.unrolled("finish(n0: u32, thread: u32)", add_up);
     epilogue::y_put(spec, 4, "epilogue", text)?;
     text.part(epilogue::PARAMS);
     Ok(())
 }
 
-/// Whether the kernel can use this kind of cooperative matrix: it assumes 16 x 16 matrices and subgroups of 32.
+/// Whether the kernel can use this kind of cooperative matrix: it assumes 16 x 16 matrices and subgroups of 32, and workgroup memory for
+/// the narrowest tile.
 pub(crate) fn suits(device: &Gpu, kind: &gemm_coop::Tile) -> bool {
-    device.subgroup == Some((LANES, LANES)) && kind.side == SIDE
+    let fits = TILES[0].shared() <= device.limits.max_compute_workgroup_storage_size;
+    device.subgroup == Some((LANES, LANES)) && kind.side == SIDE && fits
 }
 
 pub fn catalogue() -> Vec<Specialization> {
     let dtypes = [DType::F16, DType::F32];
     let each = |tile| dtypes.map(|out| spec(tile, out));
     TILES.iter().flat_map(each).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_fit_workgroup_memory() {
+        let name = |m, limit| tile_for([m, 4096, 2048], limit).map(|t| t.name);
+        assert_eq!(name(32, 48 << 10), Some("32x32"));
+        assert_eq!(name(32, 32 << 10), Some("32x16"));
+        assert_eq!(name(8, 32 << 10), Some("16x16"));
+        assert_eq!(name(8, 16 << 10), None);
+    }
 }

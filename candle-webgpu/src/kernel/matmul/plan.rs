@@ -21,6 +21,8 @@ const BUSY: u64 = 256;
 
 /// Split-K parts of large cooperative tiles that are faster than smaller tiles: of two parts a tile, and of more.
 const SPLIT_BUSY: [u64; 2] = [160, 192];
+/// The length of such a part from which on it is faster even if smaller tiles fill an adapter.
+const SPLIT_LONG: u32 = 1024;
 
 /// The fewest rows for which converting the operands for cooperative matrices pays off.
 const MANY_ROWS: u32 = 64;
@@ -203,7 +205,10 @@ impl Problem {
         let tile = tiles.find(|t| {
             let rows = u64::from(self.m.div_ceil(t.m)) * u64::from(t.m);
             let nearly_full = rows * 8 <= u64::from(self.m) * 9;
+            // Tiles of a quarter of the size need no second kernel if they fill the adapter.
+            let [few, short] = [count(t) * 4 < SPLIT_BUSY[1], self.k / parts(t) < SPLIT_LONG];
             let split = nearly_full
+                && (few || !short || parts(t) == 1)
                 && count(t) * u64::from(parts(t)) >= SPLIT_BUSY[usize::from(parts(t) > 2)];
             (count(t) >= t.least || split) && t.shared() <= limit
         })?;
@@ -225,7 +230,8 @@ impl Problem {
         if !(suits && lines && gemv_coop::suits(device, kind)) {
             return None;
         }
-        let tile = gemv_coop::tile_for([self.m, self.n, self.k])?;
+        let limit = device.limits().max_compute_workgroup_storage_size;
+        let tile = gemv_coop::tile_for([self.m, self.n, self.k], limit)?;
         let plan = Plan::new(gemv_coop::spec(tile, self.out), self.n / tile.cols);
         Some(plan).filter(|plan| !device.denies_variant(&plan.spec))
     }
@@ -322,13 +328,17 @@ mod tests {
     /// Workgroup memory, in bytes, of DX12 and of most other adapters.
     const COMMON: u32 = 32 << 10;
 
-    /// Every kernel fits, except the padded tiles of gemm, which lose their padding under this limit.
+    /// Every kernel fits, except the padded tiles of gemm, which lose their padding under this limit, and kernels with cooperative
+    /// matrices, which are chosen by the adapter's limit and which DX12 does not have.
     #[test]
     fn kernels_fit_common_workgroup_memory() {
         let taken = |spec: &Specialization| (spec.kernel.shared)(spec);
         for spec in crate::kernel::catalogue() {
             let padded = spec.is_of(&gemm::GEMM) && spec.value("PAD") == Some(4);
-            assert!(taken(&spec) <= COMMON || padded, "{}", spec.name());
+            let features = spec.features;
+            let coop = features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX);
+            let fits = taken(&spec) <= COMMON || padded || coop;
+            assert!(fits, "{}", spec.name());
         }
         let y = (DType::F32, Access::Put);
         for tile in TILES {

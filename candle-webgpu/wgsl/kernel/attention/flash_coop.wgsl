@@ -1,10 +1,11 @@
 // Attention with grouped queries: y[i, c] = sum_j softmax_j(s[i, j]) v[j, c], where
 // s[i, j] = softcap tanh(scale / softcap q[i] . k[j]) + mask[i, j]. Rows i are the queries of all query heads that share a KV head.
 // In f16 with cooperative matrices. A workgroup of four subgroups owns 64 rows and a split of the keys, which it visits 32 at a time;
-// a subgroup owns 16 rows, two lanes share a row of scores. Two passes over the keys: the first finds the maximum of each row, the
-// second accumulates y, which therefore is never rescaled and stays in matrices.
+// a subgroup owns 16 rows, two lanes share a row of scores. The lanes of a cooperative matrix cannot scale its rows, so y passes through
+// workgroup memory to be rescaled. This is rare, since scores may exceed the maximum that weights are relative to by up to SLACK.
 //
-// Read-only operands are bound read_write, see gemm_coop.
+// Subgroups wait for each other only where keys are staged; gemv_coop says what subgroupBarrier relies on. Read-only operands are bound
+// read_write, see gemm_coop.
 
 enable f16;
 enable wgpu_cooperative_matrix;
@@ -18,39 +19,6 @@ fn apply_softcap(dots: vec4<f32>) -> vec4<f32> { return dots; }
 fn mask_scores(s: vec4<f32>, mask_at: u32, j: u32) -> vec4<f32> { return s; }
 fn y_row(row: u32, split: u32) -> u32 { return row * (p.v_dim / 4u); }
 fn finish(sum: vec4<f32>, weights: f32) -> vec4<f32> { return sum / weights; }
-// The linker unrolls the loops below: compilers keep matrices in registers only where no loop indexes them.
-fn load_q(row: u32) {
-    for (var c = 0u; c < D; c += 16u) { q_tiles[c / 16u] = coopLoadT<Left>(&tile[(row * PITCH + c) / 4u], PITCH / 4u); }
-}
-fn multiply_keys(tile_at: u32) {
-    for (var j = 0u; j < KEYS; j += 16u) {
-        var s = Acc();
-        for (var c = 0u; c < D; c += 16u) { s = coopMultiplyAdd(q_tiles[c / 16u], key_tile(j, c), s); }
-        store_tile(s, tile_at + j);
-    }
-}
-fn multiply_values(row: u32) {
-    for (var j = 0u; j < KEYS; j += 16u) {
-        let w = weight_tile(row, j);
-        for (var c = 0u; c < D; c += 16u) { acc[c / 16u] = coopMultiplyAdd(w, value_tile(j, c), acc[c / 16u]); }
-    }
-}
-fn store_acc(c: u32, tile_at: u32) {
-    store_tile(acc[c / 16u], tile_at);
-    store_tile(acc[c / 16u + 1u], tile_at + 16u);
-}
-fn fetch_keys(thread: u32, base: u32, j0: u32) {
-    for (var i = 0u; i < HELD; i++) { k_held[i] = key_quad(thread + i * 128u, base, j0); }
-}
-fn fetch_values(thread: u32, base: u32, j0: u32) {
-    for (var i = 0u; i < HELD; i++) { v_held[i] = value_quad(thread + i * 128u, base, j0); }
-}
-fn stage_keys(thread: u32) {
-    for (var i = 0u; i < HELD; i++) { tile[slot(thread + i * 128u)] = k_held[i]; }
-}
-fn stage_values(thread: u32) {
-    for (var i = 0u; i < HELD; i++) { tile[KEYS * PITCH / 4u + slot(thread + i * 128u)] = v_held[i]; }
-}
 struct Params {
     head_dim: u32, v_dim: u32, queries: u32, keys: u32, rows: u32, kv_heads: u32, matrices: u32, row_tiles: u32, splits: u32,
     split_keys: u32, causal: u32, scale: f32, softcap: f32, neg_inf: f32, nan: f32, lowest: f32, offsets: vec4<u32>,
@@ -73,6 +41,7 @@ const KEYS = 32u;
 const PITCH = D + 8u; // elements of a staged row, padded so that the rows of a matrix lie in different memory banks
 const SCORE_PITCH = KEYS + 4u;
 const WEIGHT_PITCH = KEYS + 8u;
+const SLACK = 8.0; // keeps weights, at most exp(SLACK), within f16
 const KEY_TILES = 512u; // the most of a split; a multiple of 4
 const HELD = KEYS * D / 4u / 128u; // quads of k, and of v, that a thread stages
 alias Left = coop_mat16x16<f16, A>;
@@ -93,23 +62,72 @@ fn key_tile(j: u32, c: u32) -> Right { return coopLoad<Right>(&tile[(j * PITCH +
 fn value_tile(j: u32, c: u32) -> Right { return coopLoadT<Right>(&tile[((KEYS + j) * PITCH + c) / 4u], PITCH / 4u); }
 fn weight_tile(row: u32, j: u32) -> Left { return coopLoadT<Left>(&weight[(row * WEIGHT_PITCH + j) / 4u], WEIGHT_PITCH / 4u); }
 fn store_tile(matrix_tile: Acc, at: u32) { coopStoreT(matrix_tile, &score[at / 4u], SCORE_PITCH / 4u); }
+fn score_tile(at: u32) -> Acc { return coopLoadT<Acc>(&score[at / 4u], SCORE_PITCH / 4u); }
 
-// Quad i of the 32 rows from j0 on, zero outside. No branches, so that loads overlap.
+fn multiply_keys(tile_at: u32) {
+    for (var j = 0u; j < KEYS; j += 16u) { // unroll
+        var s = Acc();
+        for (var c = 0u; c < D; c += 16u) { s = coopMultiplyAdd(q_tiles[c / 16u], key_tile(j, c), s); } // unroll
+        store_tile(s, tile_at + j);
+    }
+}
+
+fn multiply_values(row: u32) {
+    for (var j = 0u; j < KEYS; j += 16u) { // unroll
+        let w = weight_tile(row, j);
+        for (var c = 0u; c < D; c += 16u) { acc[c / 16u] = coopMultiplyAdd(w, value_tile(j, c), acc[c / 16u]); } // unroll
+    }
+}
+
+// Multiplies the lane's row of y so far, which has to pass through workgroup memory.
+fn rescale(factor: f32, tile_at: u32, lane_at: u32) {
+    for (var c = 0u; c < D; c += KEYS) { // unroll
+        store_tile(acc[c / 16u], tile_at);
+        store_tile(acc[c / 16u + 1u], tile_at + 16u);
+        subgroupBarrier();
+        for (var t = 0u; t < KEYS / 8u; t++) { score[lane_at / 4u + t] *= factor; } // unroll
+        subgroupBarrier();
+        acc[c / 16u] = score_tile(tile_at);
+        acc[c / 16u + 1u] = score_tile(tile_at + 16u);
+        subgroupBarrier();
+    }
+}
+
+// Quad i of the KEYS rows from j0 on. Outside of k it repeats the last key or quad: whoever zeroes it here waits for the load.
 fn key_quad(i: u32, base: u32, j0: u32) -> vec4<f16> {
-    let key = j0 + i / (D / 4u);
-    let c = i % (D / 4u) * 4u;
-    let quad = k[(base + min(key, p.keys - 1u) * p.k_strides.w + min(c, p.head_dim - 4u)) / 4u];
-    return select(vec4<f16>(), quad, key < p.keys && c < p.head_dim);
+    let key = min(j0 + i / (D / 4u), p.keys - 1u);
+    return k[(base + key * p.k_strides.w + min(i % (D / 4u) * 4u, p.head_dim - 4u)) / 4u];
 }
 
 fn value_quad(i: u32, base: u32, j0: u32) -> vec4<f16> {
-    let key = j0 + i / (D / 4u);
-    let c = i % (D / 4u) * 4u;
-    let quad = v[(base + min(key, p.keys - 1u) * p.v_strides.w + min(c, p.v_dim - 4u)) / 4u];
-    return select(vec4<f16>(), quad, key < p.keys && c < p.v_dim);
+    let key = min(j0 + i / (D / 4u), p.keys - 1u);
+    return v[(base + key * p.v_strides.w + min(i % (D / 4u) * 4u, p.v_dim - 4u)) / 4u];
 }
 
-// Where quad i of 32 rows is staged.
+// Fetches a thread's quads of the tile at j0.
+fn fetch(thread: u32, k_base: u32, v_base: u32, j0: u32) {
+    for (var i = 0u; i < HELD; i++) { // unroll
+        k_held[i] = key_quad(thread + i * 128u, k_base, j0);
+        v_held[i] = value_quad(thread + i * 128u, v_base, j0);
+    }
+}
+
+// Stages the quads that were fetched, with zeros outside of k and v.
+fn stage(thread: u32, j0: u32) {
+    for (var i = 0u; i < HELD; i++) { // unroll
+        let at = slot(thread + i * 128u);
+        tile[at] = k_held[i];
+        tile[KEYS * PITCH / 4u + at] = v_held[i];
+    }
+    if p.head_dim == D && j0 + KEYS <= p.keys { return; }
+    for (var i = 0u; i < HELD; i++) {
+        let here = thread + i * 128u;
+        if here % (D / 4u) * 4u >= p.head_dim { tile[slot(here)] = vec4<f16>(); }
+        if j0 + here / (D / 4u) >= p.keys { tile[KEYS * PITCH / 4u + slot(here)] = vec4<f16>(); }
+    }
+}
+
+// Where quad i of the staged rows lies.
 fn slot(i: u32) -> u32 { return i / (D / 4u) * (PITCH / 4u) + i % (D / 4u); }
 
 // The scores with keys j .. j + 4 of a row that sees the keys before `visible`. In a plain tile no score is masked or capped.
@@ -170,11 +188,12 @@ fn main(
     @builtin(workgroup_id) id: vec3<u32>,
     @builtin(num_workgroups) count: vec3<u32>,
 ) {
+    // With a causal mask the last rows take longest, so they start first.
     let group = id.y * count.x + id.x;
-    let matrix = group / p.splits / p.row_tiles;
-    if matrix >= p.matrices { return; }
+    let matrix = group / p.splits % p.matrices;
+    if group >= p.splits * p.row_tiles * p.matrices { return; }
     let split = group % p.splits;
-    let row0 = group / p.splits % p.row_tiles * ROWS;
+    let row0 = (p.row_tiles - 1u - group / p.splits / p.matrices) * ROWS;
     let at = vec2<u32>(matrix / p.kv_heads, matrix % p.kv_heads);
     let q_base = p.offsets.x + at.x * p.q_strides.x + at.y * p.q_strides.y;
     let k_base = p.offsets.y + at.x * p.k_strides.x + at.y * p.k_strides.y;
@@ -231,49 +250,43 @@ fn main(
         }
     }
     workgroupBarrier();
-    load_q(row16);
+    for (var c = 0u; c < D; c += 16u) { q_tiles[c / 16u] = coopLoadT<Left>(&tile[(row16 * PITCH + c) / 4u], PITCH / 4u); } // unroll
 
     let start = next_live(first, first, last);
     workgroupBarrier();
 
     var high = p.lowest;
-    fetch_keys(thread, k_base, start);
-    for (var j0 = start; j0 < last;) {
-        stage_keys(thread);
-        workgroupBarrier();
-        let next = next_live(j0 + KEYS, first, last);
-        // The last round fetches the first keys of the second pass.
-        fetch_keys(thread, k_base, select(start, next, next < last));
-        multiply_keys(tile_at);
-        workgroupBarrier();
-        let is_plain_tile = is_plain(j0, first, visible_to_all);
-        for (var t = 0u; t < KEYS / 8u; t++) {
-            let s = score_quad(score[lane_at / 4u + t], is_plain_tile, mask_at, visible, j0 + half + t * 4u);
-            high = max(high, max(max(s.x, s.y), max(s.z, s.w)));
-        }
-        j0 = next;
-    }
-    high = max(high, subgroupShuffleXor(high, 1u));
-
     var weight_sum = 0.0;
-    fetch_values(thread, v_base, start);
+    fetch(thread, k_base, v_base, start);
     for (var j0 = start; j0 < last;) {
-        stage_keys(thread);
-        stage_values(thread);
+        stage(thread, j0);
         workgroupBarrier();
         let next = next_live(j0 + KEYS, first, last);
-        fetch_keys(thread, k_base, next);
-        fetch_values(thread, v_base, next);
+        fetch(thread, k_base, v_base, next);
         multiply_keys(tile_at);
-        workgroupBarrier();
+        subgroupBarrier();
         let is_plain_tile = is_plain(j0, first, visible_to_all);
-        for (var t = 0u; t < KEYS / 8u; t++) {
-            let s = score_quad(score[lane_at / 4u + t], is_plain_tile, mask_at, visible, j0 + half + t * 4u);
-            let w = exp(s - vec4<f32>(high));
+        var s: array<vec4<f32>, KEYS / 8u>;
+        var top = p.lowest;
+        for (var t = 0u; t < KEYS / 8u; t++) { // unroll
+            s[t] = score_quad(score[lane_at / 4u + t], is_plain_tile, mask_at, visible, j0 + half + t * 4u);
+            top = max(top, max(max(s[t].x, s[t].y), max(s[t].z, s[t].w)));
+        }
+        top = max(top, subgroupShuffleXor(top, 1u));
+        if subgroupAny(top > high + SLACK) {
+            let raised = max(high, top);
+            let factor = exp(high - raised);
+            subgroupBarrier();
+            if j0 > start { rescale(factor, tile_at, lane_at); }
+            weight_sum *= factor;
+            high = raised;
+        }
+        for (var t = 0u; t < KEYS / 8u; t++) { // unroll
+            let w = exp(s[t] - vec4<f32>(high));
             weight_sum += (w.x + w.y) + (w.z + w.w);
             weight[((row16 + lane / 2u) * WEIGHT_PITCH + half) / 4u + t] = vec4<f16>(w);
         }
-        workgroupBarrier();
+        subgroupBarrier();
         multiply_values(row16);
         workgroupBarrier();
         j0 = next;
@@ -281,14 +294,15 @@ fn main(
     weight_sum += subgroupShuffleXor(weight_sum, 1u);
 
     let to = y_row(matrix * p.rows + row, split);
-    for (var c0 = 0u; c0 < D; c0 += 32u) {
-        store_acc(c0, tile_at);
-        workgroupBarrier();
+    for (var c0 = 0u; c0 < D; c0 += KEYS) { // unroll
+        store_tile(acc[c0 / 16u], tile_at);
+        store_tile(acc[c0 / 16u + 1u], tile_at + 16u);
+        subgroupBarrier();
         for (var t = 0u; t < KEYS / 2u; t += 4u) {
             let c = c0 + half + t;
             if row < p.rows && c < p.v_dim { y_quad_put(to + c / 4u, finish(score[(lane_at + t) / 4u], weight_sum)); }
         }
-        workgroupBarrier();
+        subgroupBarrier();
     }
     if PARTIAL == 1u && half == 0u && row < p.rows { y_quad_put(to + p.v_dim / 4u, vec4<f32>(high, weight_sum, 0.0, 0.0)); }
 }

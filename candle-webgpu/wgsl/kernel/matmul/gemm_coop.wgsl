@@ -32,21 +32,6 @@ fn b_put(at: u32, v: vec4<f16>) { b_tile[at] = v; }
 fn y_quad(at: u32) -> vec4<f32> { return y_tile[at]; }
 fn y_put(at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
 fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> { return v; }
-// Unrolled by the linker: compilers keep accumulators in registers only if no loop indexes them, and loads of matrices
-// overlap multiplications only within one block.
-fn multiply(row: u32, col: u32) {
-    for (var k = 0u; k < BK; k += SIDE) {
-        for (var j = 0u; j < JS; j++) {
-            let by = right(k, col + j * SIDE);
-            for (var i = 0u; i < IS; i++) { sums[i * JS + j] = coopMultiplyAdd(left(row + i * SIDE, k), by, sums[i * JS + j]); }
-        }
-    }
-}
-fn keep(at: Piece) {
-    for (var j = 0u; j < JS; j++) {
-        for (var i = 0u; i < IS; i++) { keep_piece(sums[i * JS + j], at, i * SIDE, j * SIDE); }
-    }
-}
 fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
 // The loads of octets of b and the stores of y: gemm_coop_dense.wgsl for a matmul, gemm_coop_image.wgsl for a convolution.
 alias BUnit = Unit;
@@ -112,7 +97,24 @@ var<private> a_hold: array<Octet, HOLD>;
 var<private> b_hold: array<Octet, HOLD>;
 var<private> a_from: array<u32, HOLD>; // the next octets to fetch
 var<private> b_from: array<u32, HOLD>;
+var<private> lefts: array<Left, IS>;
 var<private> sums: array<Sum, IS * JS>;
+
+fn multiply(row: u32, col: u32) {
+    for (var k = 0u; k < BK; k += SIDE) { // unroll
+        for (var i = 0u; i < IS; i++) { lefts[i] = left(row + i * SIDE, k); } // unroll
+        for (var j = 0u; j < JS; j++) { // unroll
+            let by = right(k, col + j * SIDE);
+            for (var i = 0u; i < IS; i++) { sums[i * JS + j] = coopMultiplyAdd(lefts[i], by, sums[i * JS + j]); } // unroll
+        }
+    }
+}
+
+fn keep(at: Piece) {
+    for (var i = 0u; i < IS; i++) { // unroll
+        for (var j = 0u; j < JS; j++) { keep_piece(sums[i * JS + j], at, i * SIDE, j * SIDE); } // unroll
+    }
+}
 
 // The row or column, and the k, of a thread's octet i of a round. The order of lines along k puts the two lines of half a subgroup
 // on different banks.

@@ -12,14 +12,6 @@ enable wgpu_cooperative_matrix;
 alias Y = vec4<f32>;
 const ROWS = 16u;
 const COLS = 16u;
-fn multiply(a_at: u32, b_at: u32) {
-    for (var k = 0u; k < HALF; k += SIDE) {
-        let left = coopLoadT<Left>(&a_tile[(a_at + k) / 4u], LINE / 4u);
-        let right = coopLoad<Right>(&b_tile[(b_at + k) / 4u], LINE / 4u);
-        sums[0] = coopMultiplyAdd(left, right, sums[0]);
-    }
-}
-fn finish(n0: u32, thread: u32) { add_up(sums[0], 0u, n0, thread); }
 fn y_put(at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
 struct Params { m: u32, n: u32, k: u32, a_offset: u32, b_offset: u32, a_m: u32, b_n: u32 }
 // end slots
@@ -46,7 +38,21 @@ var<workgroup> b_tile: array<vec4<f16>, SUBGROUPS * COLS * LINE / 4u>;
 var<workgroup> y_tile: array<vec4<f32>, AT_A_TIME * QUADS>;
 var<private> a_held: array<vec4<u32>, ROWS / 4u>; // eight lanes hold a line
 var<private> b_held: array<vec4<u32>, COLS / 4u>;
+var<private> left: array<Left, ROWS / SIDE>;
 var<private> sums: array<Sum, ROWS / SIDE * (COLS / SIDE)>;
+
+fn multiply(a_at: u32, b_at: u32) {
+    for (var k = 0u; k < HALF; k += SIDE) { // unroll
+        for (var m = 0u; m < ROWS; m += SIDE) { left[m / SIDE] = coopLoadT<Left>(&a_tile[(a_at + m * LINE + k) / 4u], LINE / 4u); } // unroll
+        for (var n = 0u; n < COLS; n += SIDE) { // unroll
+            let right = coopLoad<Right>(&b_tile[(b_at + n * LINE + k) / 4u], LINE / 4u);
+            for (var m = 0u; m < ROWS; m += SIDE) { // unroll
+                let i = m / SIDE * (COLS / SIDE) + n / SIDE;
+                sums[i] = coopMultiplyAdd(left[m / SIDE], right, sums[i]);
+            }
+        }
+    }
+}
 
 // The i-th line of a lane: those of half a subgroup are on different banks.
 fn line_of(lane: u32, i: u32) -> u32 { return lane / 8u * 4u + i % 4u + i / 4u * 16u; }
@@ -116,5 +122,7 @@ fn main(
         if live { multiply(a_at, b_at); }
         subgroupBarrier();
     }
-    finish(n0, thread);
+    for (var m = 0u; m < ROWS; m += SIDE) { // unroll
+        for (var n = 0u; n < COLS; n += SIDE) { add_up(sums[m / SIDE * (COLS / SIDE) + n / SIDE], m, n0 + n, thread); } // unroll
+    }
 }
