@@ -194,6 +194,9 @@ pub fn add(cases: &mut Cases) {
             (1, 512, [40, 8, 8]),
             (3, 640, [12, 4100, 4100]),
             (8, 64, [7, 9, 5]),
+            // gemv_coop.
+            (8, 576, [48, 16, 32]),
+            (20, 640, [4096, 16, 4128]),
         ] {
             cases.alone(
                 format!("rewrite/fused_projections/{name}/{m}x{k}"),

@@ -4,15 +4,21 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::gemm_coop::{self, FEATURES};
+use crate::kernel::matmul::gemv_projections::{
+    is_projections, matrices, store, Params, MOST, PLACE, PUT_OF,
+};
+use crate::kernel::matmul::store::put;
+use crate::kernel::switch;
 use crate::recorder::gpu::Gpu;
 use crate::shader::{Access, Kernel, Specialization, Text};
 
+/// Added bindings: the matrices and results of fused projections, or an epilogue's operands.
 pub static GEMV_COOP: Kernel = Kernel {
     workgroup: SUBGROUPS * LANES,
     shared: |spec| tile(spec).shared(),
     features: FEATURES.union(wgpu::Features::SUBGROUP_BARRIER),
     slots,
-    ..kernel!("matmul", "gemv_coop", epilogue::Params::LAYOUT; read_bound_rw a, read_bound_rw b, write y)
+    ..kernel!("matmul", "gemv_coop", Params::LAYOUT; read_bound_rw a, read_bound_rw b, write y)
 };
 
 const SUBGROUPS: u32 = 8;
@@ -78,8 +84,41 @@ pub(crate) fn spec(tile: &Tile, out: DType) -> Specialization {
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let tile = tile(spec);
     text.constants(&[("ROWS", tile.rows), ("COLS", tile.cols)]);
-    epilogue::y_put(spec, 4, "epilogue", text)?;
-    text.part(epilogue::PARAMS);
+    let projections = is_projections(spec);
+    let (mut loads, mut stores) = (Vec::new(), Vec::new());
+    let most = if projections { MOST } else { 1 };
+    for (which, (b, y)) in matrices(spec).into_iter().enumerate().take(most) {
+        if which > 0 {
+            let at = 2 + 2 * which;
+            // Without an alias: `C` is a role of cooperative matrices.
+            text.line(format!(
+                "@group(0) @binding({at}) var<storage, read_write> {b}: array<vec4<u32>>;"
+            ));
+            let result = spec.bindings().nth(at);
+            result.into_iter().for_each(|y| text.binding(at + 1, y));
+        }
+        if projections {
+            put(spec, 2 + 2 * which, text)?;
+        }
+        let at = "(place.start + line_of(lane, i) * place.stride + k) / 8u + lane % 8u";
+        loads.push(format!(
+            "for (var i = 0u; i < COLS / 4u; i++) {{ b_held[i] = {b}[{at}]; }}"
+        ));
+        stores.push(store(y));
+    }
+    if projections {
+        loads = switch("place.which", loads, "{}");
+        stores = switch("which", stores, "{}");
+        text.part(PLACE);
+    } else {
+        text.line(
+            "fn place(group: u32) -> Place { return Place(0u, group, p.n, p.b_offset, p.b_n); }",
+        );
+        epilogue::y_put(spec, 4, "epilogue", text)?;
+    }
+    text.unrolled("load_b(lane: u32, place: Place, k: u32)", loads);
+    text.unrolled(PUT_OF, stores);
+    text.part(epilogue::PARAMS_PROJECTIONS);
     Ok(())
 }
 

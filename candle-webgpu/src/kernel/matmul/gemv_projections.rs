@@ -1,19 +1,20 @@
 //! Fused projections: matmuls of the same few rows with two or three matrices (q, k and v, or gate and up) in one kernel. Recorded by
-//! the rule `fused_projections`. This module has the kernel for dense matrices, and the parameters of all; gemv_dot computes those
-//! with quantized matrices.
+//! the rule `fused_projections`. This module has the kernel for dense matrices and up to four rows, and the parameters of all; gemv_coop
+//! computes those of more rows, gemv_dot those with quantized matrices.
 
 use smallvec::SmallVec;
 
 use crate::error::Result;
 use crate::kernel::matmul::epilogue::{self, Epilogue};
 use crate::kernel::matmul::gemv::{self, eights, thread_group, tile, tile_of, GEMV_K};
+use crate::kernel::matmul::gemv_coop::{self, GEMV_COOP};
 use crate::kernel::matmul::gemv_dot::{self, Request, GEMV_DOT};
 use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::store::{put, FLOATS};
 use crate::kernel::switch;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
-use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
+use crate::shader::{params, read, read_bound_rw, write, Access, Kernel, Specialization, Text};
 
 /// Has the variants of [`GEMV_K`]; the second and third matrix and their results are added bindings.
 pub static GEMV_PROJECTIONS: Kernel = Kernel {
@@ -27,14 +28,19 @@ pub static GEMV_PROJECTIONS: Kernel = Kernel {
 /// The most projections.
 pub(crate) const MOST: usize = 3;
 
-/// The specialization for `count` matmuls like `one`, if a kernel supports them.
+/// The specialization for `count` dense matmuls like `one`, if a kernel supports them.
 fn spec(one: &Specialization, count: usize) -> Option<Specialization> {
-    let dense = one.is_of(&GEMV_K) && one.operands[..2].iter().all(|o| o.1 == Access::Raw);
+    let kernel = match one {
+        _ if one.is_of(&GEMV_K) => &GEMV_PROJECTIONS,
+        _ if one.is_of(&GEMV_COOP) => &GEMV_COOP,
+        _ => return None,
+    };
+    let dense = one.operands[..2].iter().all(|o| o.1 == Access::Raw);
     if !dense || !epilogue::is_bare(one) {
         return None;
     }
     let mut spec = one.clone();
-    spec.kernel = &GEMV_PROJECTIONS;
+    spec.kernel = kernel;
     Some(with_matrices(spec, count, "w"))
 }
 
@@ -45,9 +51,13 @@ pub(crate) fn with_matrices(
     third: &'static str,
 ) -> Specialization {
     let [b, y] = [one.operands[1], one.operands[2]];
+    let bound = match one.kernel.bindings[1].write {
+        true => read_bound_rw,
+        false => read,
+    };
     let more = [("c", "z"), ("d", third)];
     more.iter().take(count - 1).fold(one, |spec, (matrix, to)| {
-        spec.bind(read(matrix), b.0, b.1).bind(write(to), y.0, y.1)
+        spec.bind(bound(matrix), b.0, b.1).bind(write(to), y.0, y.1)
     })
 }
 
@@ -143,10 +153,12 @@ pub(crate) fn pair_of(projections: &Specialization) -> Option<(Specialization, u
     let (thread_group, tile, own) = if one.is_of(&GEMV_DOT) {
         let tile = tile_of(like.rows, like.cols.max(2))?;
         ("THREAD_GROUP", tile, tile.cols / 2)
-    } else {
+    } else if one.is_of(&GEMV_PROJECTIONS) {
         one.kernel = &GEMV_K;
         // `cols` of this kernel counts the columns of one matrix.
         ("SPAN", tile_of(like.rows, 2)?, 2)
+    } else {
+        return None;
     };
     one.op = tile.name;
     let cols = one.workgroup / one.value(thread_group)? * own;
@@ -202,6 +214,9 @@ pub(crate) fn matrices(spec: &Specialization) -> SmallVec<[(&'static str, &'stat
     names.chunks_exact(2).map(|two| (two[0], two[1])).collect()
 }
 
+/// `place(group)` of projections; the kernel declares `Place`.
+pub(crate) const PLACE: &str = wgsl!("kernel/matmul/projections_place.wgsl");
+
 /// The function that stores to the results, each by its [`store`].
 pub(crate) const PUT_OF: &str = "put_of(which: u32, at: u32, count: u32, v: vec4<f32>)";
 
@@ -215,6 +230,9 @@ pub fn catalogue() -> Vec<Specialization> {
         for one in gemv::vec4_specs(dtype) {
             all.extend([2, 3].iter().filter_map(|count| spec(&one, *count)));
         }
+    }
+    for one in gemv_coop::catalogue() {
+        all.extend([2, 3].iter().filter_map(|count| spec(&one, *count)));
     }
     all
 }

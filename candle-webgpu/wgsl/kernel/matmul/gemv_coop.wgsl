@@ -12,7 +12,11 @@ enable wgpu_cooperative_matrix;
 alias Y = vec4<f32>;
 const ROWS = 16u;
 const COLS = 16u;
-fn y_put(at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
+fn place(group: u32) -> Place { return Place(0u, group, p.n, p.b_offset, p.b_n); }
+fn load_b(lane: u32, place: Place, k: u32) {
+    for (var i = 0u; i < COLS / 4u; i++) { b_held[i] = b[(place.start + line_of(lane, i) * place.stride + k) / 8u + lane % 8u]; }
+}
+fn put_of(which: u32, at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
 struct Params { m: u32, n: u32, k: u32, a_offset: u32, b_offset: u32, a_m: u32, b_n: u32 }
 // end slots
 
@@ -29,6 +33,7 @@ const SIDE = 16u;
 const SUBGROUPS = 8u;
 const LANES = 32u;
 const STEP = 64u; // elements along k of a subgroup's part of a round
+const ROUND = SUBGROUPS * STEP;
 const HALF = 32u;
 const LINE = HALF + 8u; // padded: puts the rows of a matrix on different banks
 const QUADS = SIDE * SIDE / 4u;
@@ -57,11 +62,16 @@ fn multiply(a_at: u32, b_at: u32) {
 // The i-th line of a lane: those of half a subgroup are on different banks.
 fn line_of(lane: u32, i: u32) -> u32 { return lane / 8u * 4u + i % 4u + i / 4u * 16u; }
 
-fn load(lane: u32, b_start: u32, k: u32) {
-    for (var i = 0u; i < COLS / 4u; i++) { b_held[i] = b[(b_start + line_of(lane, i) * p.b_n + k) / 8u + lane % 8u]; }
+// The columns of a workgroup: of which matrix and block, the number of its columns, where the block starts, and the stride of columns.
+struct Place { which: u32, group: u32, n: u32, start: u32, stride: u32 }
+
+// Loads a subgroup's elements from k on. Past the end it loads the first ones, which are not used.
+fn load(lane: u32, place: Place, k: u32) {
+    let safe = select(0u, k, k < p.k);
+    load_b(lane, place, safe);
     for (var i = 0u; i < ROWS / 4u; i++) {
         let row = min(line_of(lane, i), p.m - 1u);
-        a_held[i] = a[(p.a_offset + row * p.a_m + k) / 8u + lane % 8u];
+        a_held[i] = a[(p.a_offset + row * p.a_m + safe) / 8u + lane % 8u];
     }
 }
 
@@ -76,7 +86,7 @@ fn stage(lane: u32, a_at: u32, b_at: u32, high: bool) {
 }
 
 // Adds up an accumulator of all subgroups, and stores it.
-fn add_up(sum: Sum, below: u32, n0: u32, thread: u32) {
+fn add_up(sum: Sum, place: Place, below: u32, right: u32, thread: u32) {
     let subgroup = thread / LANES;
     var total = vec4<f32>();
     for (var first = 0u; first < SUBGROUPS; first += AT_A_TIME) {
@@ -88,7 +98,8 @@ fn add_up(sum: Sum, below: u32, n0: u32, thread: u32) {
         workgroupBarrier();
     }
     let m = below + thread / (SIDE / 4u);
-    if thread < QUADS && m < p.m { y_put(m * p.n + n0 + thread % (SIDE / 4u) * 4u, 4u, total); }
+    let n = place.group * COLS + right + thread % (SIDE / 4u) * 4u;
+    if thread < QUADS && m < p.m { put_of(place.which, m * place.n + n, 4u, total); }
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -98,31 +109,28 @@ fn main(
     @builtin(workgroup_id) id: vec3<u32>,
     @builtin(num_workgroups) count: vec3<u32>,
 ) {
-    let n0 = (id.y * count.x + id.x) * COLS;
+    var here = place(id.y * count.x + id.x);
     // Subgroups of any other size would not share k.
-    if n0 >= p.n || lanes != LANES { return; }
+    if here.group * COLS >= here.n || lanes != LANES { return; }
+    here.start += here.group * COLS * here.stride;
     let subgroup = thread / LANES;
     let lane = thread % LANES;
     let a_at = subgroup * ROWS * LINE;
     let b_at = subgroup * COLS * LINE;
-    let b_start = p.b_offset + n0 * p.b_n;
-    // Steps past the end of k load the first one, which is not used.
     let first = subgroup * STEP;
-    load(lane, b_start, select(0u, first, first < p.k));
-    for (var k0 = 0u; k0 < p.k; k0 += SUBGROUPS * STEP) {
-        let live = k0 + first < p.k;
+    load(lane, here, first);
+    for (var k = first; k < p.k + first; k += ROUND) {
         stage(lane, a_at, b_at, false);
         subgroupBarrier();
-        if live { multiply(a_at, b_at); }
+        if k < p.k { multiply(a_at, b_at); }
         subgroupBarrier();
         stage(lane, a_at, b_at, true);
         subgroupBarrier();
-        let next = k0 + first + SUBGROUPS * STEP;
-        load(lane, b_start, select(0u, next, next < p.k));
-        if live { multiply(a_at, b_at); }
+        load(lane, here, k + ROUND);
+        if k < p.k { multiply(a_at, b_at); }
         subgroupBarrier();
     }
     for (var m = 0u; m < ROWS; m += SIDE) { // unroll
-        for (var n = 0u; n < COLS; n += SIDE) { add_up(sums[m / SIDE * (COLS / SIDE) + n / SIDE], m, n0 + n, thread); } // unroll
+        for (var n = 0u; n < COLS; n += SIDE) { add_up(sums[m / SIDE * (COLS / SIDE) + n / SIDE], here, m, n, thread); } // unroll
     }
 }

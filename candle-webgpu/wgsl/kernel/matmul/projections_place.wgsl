@@ -1,6 +1,6 @@
-// The part of the results that a workgroup of rms_norm_gemv owns: columns of one of up to three projections.
+// The part of the results that a workgroup owns: columns of one of up to three projections.
 
-// slots: stand-ins for what rms_norm_gemv.wgsl provides.
+// slots: stand-ins for what the kernel provides.
 struct Params { starts: vec4<u32>, products: array<vec4<u32>, 3> }
 @group(0) @binding(0) var<uniform> p: Params;
 struct Place { which: u32, group: u32, n: u32, start: u32, stride: u32 }
