@@ -196,7 +196,7 @@ pub fn add(cases: &mut Cases) {
             (8, 64, [7, 9, 5]),
             // gemv_coop.
             (8, 576, [48, 16, 32]),
-            (20, 640, [4096, 16, 4128]),
+            (20, 192, [4096, 16, 4128]),
         ] {
             cases.alone(
                 format!("rewrite/fused_projections/{name}/{m}x{k}"),
