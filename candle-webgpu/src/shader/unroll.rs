@@ -35,7 +35,7 @@ fn rounds<'a>(
         if step == 0 {
             return Err(wrong());
         }
-        let body = body.strip_prefix(" // unroll").unwrap_or(body);
+        let body = without_mark(body);
         for i in (start..limit).step_by(step as usize) {
             out.push_str(&format!("{{ const {variable} = {i}u;"));
             known.push((variable, i));
@@ -43,11 +43,17 @@ fn rounds<'a>(
             known.pop();
             out.push_str("}\n");
         }
-        rest = behind.strip_prefix(" // unroll").unwrap_or(behind);
+        rest = without_mark(behind);
         rest = rest.strip_prefix('\n').unwrap_or(rest);
     }
     out.push_str(rest);
     Ok(())
+}
+
+/// What follows a mark, or all of a text that does not begin with one.
+fn without_mark(text: &str) -> &str {
+    let marked = text.strip_prefix(' ').and_then(|t| t.strip_prefix(MARK));
+    marked.unwrap_or(text)
 }
 
 /// Where the block that `text` begins inside of ends.
@@ -83,27 +89,29 @@ fn parse(header: &str) -> Option<(&str, [&str; 3])> {
 /// The value of an expression of u32 numbers.
 fn evaluate(text: &str, expression: &str, known: &[(&str, u32)]) -> Option<u32> {
     let mut words = Words(expression);
-    let value = sum(text, &mut words, known)?;
+    let value = operation(text, &mut words, known, OPERATORS)?;
     words.next().is_none().then_some(value)
 }
 
-fn sum(text: &str, words: &mut Words<'_>, known: &[(&str, u32)]) -> Option<u32> {
-    let mut value = term(text, words, known)?;
-    while let Some(operator) = words.next_of(&["+", "-"]) {
-        let right = term(text, words, known)?;
+/// By precedence, the weakest first.
+const OPERATORS: &[[&str; 2]] = &[["+", "-"], ["*", "/"]];
+
+/// Operands joined by the first of `levels`, each joined by the others.
+fn operation(
+    text: &str,
+    words: &mut Words<'_>,
+    known: &[(&str, u32)],
+    levels: &[[&str; 2]],
+) -> Option<u32> {
+    let Some((operators, stronger)) = levels.split_first() else {
+        return factor(text, words, known);
+    };
+    let mut value = operation(text, words, known, stronger)?;
+    while let Some(operator) = words.next_of(operators) {
+        let right = operation(text, words, known, stronger)?;
         value = match operator {
             "+" => value.checked_add(right)?,
-            _ => value.checked_sub(right)?,
-        };
-    }
-    Some(value)
-}
-
-fn term(text: &str, words: &mut Words<'_>, known: &[(&str, u32)]) -> Option<u32> {
-    let mut value = factor(text, words, known)?;
-    while let Some(operator) = words.next_of(&["*", "/"]) {
-        let right = factor(text, words, known)?;
-        value = match operator {
+            "-" => value.checked_sub(right)?,
             "*" => value.checked_mul(right)?,
             _ => value.checked_div(right)?,
         };
@@ -114,7 +122,7 @@ fn term(text: &str, words: &mut Words<'_>, known: &[(&str, u32)]) -> Option<u32>
 fn factor(text: &str, words: &mut Words<'_>, known: &[(&str, u32)]) -> Option<u32> {
     let word = words.next()?;
     if word == "(" {
-        let value = sum(text, words, known)?;
+        let value = operation(text, words, known, OPERATORS)?;
         return words.next_of(&[")"]).map(|_| value);
     }
     if word.starts_with(|c: char| c.is_ascii_digit()) {

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::gemm_coop::{self, FEATURES};
 use crate::kernel::matmul::gemv_projections::{
-    is_projections, matrices, store, Params, MOST, PLACE, PUT_OF,
+    is_projections, matrices, store, Params, PLACE, PUT_OF,
 };
 use crate::kernel::matmul::store::put;
 use crate::kernel::switch;
@@ -86,10 +86,9 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.constants(&[("ROWS", tile.rows), ("COLS", tile.cols)]);
     let projections = is_projections(spec);
     let (mut loads, mut stores) = (Vec::new(), Vec::new());
-    let most = if projections { MOST } else { 1 };
-    for (which, (b, y)) in matrices(spec).into_iter().enumerate().take(most) {
+    for (which, (b, y)) in matrices(spec).into_iter().enumerate() {
+        let at = 2 + 2 * which;
         if which > 0 {
-            let at = 2 + 2 * which;
             // Without an alias: `C` is a role of cooperative matrices.
             text.line(format!(
                 "@group(0) @binding({at}) var<storage, read_write> {b}: array<vec4<u32>>;"
@@ -98,11 +97,11 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
             result.into_iter().for_each(|y| text.binding(at + 1, y));
         }
         if projections {
-            put(spec, 2 + 2 * which, text)?;
+            put(spec, at, text)?;
         }
-        let at = "(place.start + line_of(lane, i) * place.stride + k) / 8u + lane % 8u";
+        let line = "(place.start + line_of(lane, i) * place.stride + k) / 8u + lane % 8u";
         loads.push(format!(
-            "for (var i = 0u; i < COLS / 4u; i++) {{ b_held[i] = {b}[{at}]; }}"
+            "for (var i = 0u; i < COLS / 4u; i++) {{ b_held[i] = {b}[{line}]; }}"
         ));
         stores.push(store(y));
     }

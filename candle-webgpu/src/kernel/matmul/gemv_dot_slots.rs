@@ -4,7 +4,7 @@ use crate::dtype::quant::QuantInfo;
 use crate::error::{Error, Result};
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::gemv::{b_start, tile, SUB};
-use crate::kernel::matmul::gemv_projections::{is_projections, matrices, store, MOST};
+use crate::kernel::matmul::gemv_projections::{is_projections, matrices, store};
 use crate::kernel::matmul::rms_norm_gemv::is_normed;
 use crate::kernel::matmul::store::put;
 use crate::kernel::switch;
@@ -111,8 +111,7 @@ fn matmuls(spec: &Specialization, text: &mut Text) -> Result<()> {
         text.line(
             "fn unit_of(w: Matrix, n: u32, c: u32, s: u32) -> u32 { return unit_at(w, n + c, s); }",
         );
-        let most = if projections { MOST } else { 1 };
-        for (which, (b, y)) in matrices(spec).into_iter().enumerate().take(most) {
+        for (which, (b, y)) in matrices(spec).into_iter().enumerate() {
             let own = (1..).zip(spec.bindings()).skip(1 + 2 * which).take(2);
             if which > 0 {
                 own.for_each(|(at, binding)| text.binding(at, binding));

@@ -208,14 +208,16 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     Ok(())
 }
 
-/// The names of the matrices and of their results.
+/// The names of the matrices and of their results: of each projection, or of a single matmul.
 pub(crate) fn matrices(spec: &Specialization) -> SmallVec<[(&'static str, &'static str); MOST]> {
+    let most = if is_projections(spec) { MOST } else { 1 };
     let names: SmallVec<[_; 7]> = spec.bindings().skip(1).map(|b| b.name).collect();
-    names.chunks_exact(2).map(|two| (two[0], two[1])).collect()
+    let pairs = names.chunks_exact(2).map(|two| (two[0], two[1]));
+    pairs.take(most).collect()
 }
 
 /// `place(group)` of projections; the kernel declares `Place`.
-pub(crate) const PLACE: &str = wgsl!("kernel/matmul/projections_place.wgsl");
+pub(crate) const PLACE: &str = wgsl!("kernel/matmul/place_columns.wgsl");
 
 /// The function that stores to the results, each by its [`store`].
 pub(crate) const PUT_OF: &str = "put_of(which: u32, at: u32, count: u32, v: vec4<f32>)";
