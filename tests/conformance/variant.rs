@@ -29,7 +29,7 @@ const VARIANTS: &[Variant] = &[
     Variant { name: "portable", set: &[("CANDLE_WEBGPU_DISABLE", "cooperative-matrix,f16,subgroups,immediates,software")], keeps: uses_optional_kernels },
     Variant { name: "as-gpu",   set: &[AS_GPU],                                                        keeps: uses_optional_kernels },
     // Packed integer dot products, which are off on software adapters, and the same kernels without subgroups.
-    Variant { name: "dot4",     set: &[("CANDLE_WEBGPU_ENABLE", "dot4"), RMS_NORM_MATMUL], keeps: is_quantized },
+    Variant { name: "dot4",     set: &[("CANDLE_WEBGPU_ENABLE", "dot4"), RMS_NORM_MATMUL], keeps: uses_dot4 },
     Variant { name: "portable-dot4", set: &[("CANDLE_WEBGPU_ENABLE", "dot4"), ("CANDLE_WEBGPU_DISABLE", "subgroups"), RMS_NORM_MATMUL], keeps: is_one_format },
     // Most tensors of the suite are split, except tiny ones.
     Variant { name: "split",    set: &[(candle_webgpu::BINDING_VAR, "65536")],                         keeps: can_be_split },
@@ -61,14 +61,15 @@ const ONE_FORMAT: &str = "quant/q4_1/";
 
 /// Ops on tensors larger than a binding that cannot be split, which give a typed error: a head of 300 keys or more, a
 /// plane of an image that is upsampled or convolved, the experts of a mixture, and weights whose groups of blocks only
-/// reach an aligned binding offset beyond 64 KiB.
+/// reach an aligned binding offset beyond 64 KiB. Where to split depends on the layout of elements, not on their values.
 fn can_be_split(case: &str) -> bool {
     let plane = ["grid/conv_direct", "grid/upsample_nearest"].contains(&case);
     let experts = case.starts_with("quant/") && case.ends_with("/experts");
     let heads = ["/columns", "/queries/", "/long"];
     let head = case.starts_with("attention/") && heads.iter().any(|part| case.contains(part));
     let groups = ["quant/q3k/", "quant/q6k/", "quant/q8k/"];
-    !(plane || head || experts || groups.iter().any(|f| case.starts_with(f)))
+    let refused = plane || head || experts || groups.iter().any(|f| case.starts_with(f));
+    !refused && one_dtype_per_packing(case)
 }
 
 /// Kernels with workgroup memory or many buffers, except cases that need a buffer of more than 256 MiB.
@@ -90,9 +91,15 @@ fn has_room_to_lose(case: &str) -> bool {
     affected && fits && one_dtype_per_packing(case)
 }
 
-/// Matmuls of few rows, which use integer dot products where those are fast.
-fn is_quantized(case: &str) -> bool {
-    case.starts_with("quant/") && !case.contains("/unpack/")
+/// Matmuls of few rows in formats of integers. Fused kernels call the same function for a block as the others, so that two
+/// formats suffice for them: one of 32 elements a block, and one of 256.
+fn uses_dot4(case: &str) -> bool {
+    let [group, format, kind, ..] = case.split('/').collect::<Vec<_>>()[..] else {
+        return false;
+    };
+    let integers = format.starts_with('q') && kind != "unpack";
+    let fused = ["fused_projections", "gated", "rms_norm_matmul"].contains(&kind);
+    group == "quant" && integers && (!fused || ["q4_1", "q6k"].contains(&format))
 }
 
 fn is_one_format(case: &str) -> bool {
