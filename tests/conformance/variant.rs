@@ -61,7 +61,7 @@ const ONE_FORMAT: &str = "quant/q4_1/";
 
 /// Ops on tensors larger than a binding that cannot be split, which give a typed error: a head of 300 keys or more, a
 /// plane of an image that is upsampled or convolved, the experts of a mixture, and weights whose groups of blocks only
-/// reach an aligned binding offset beyond 64 KiB. Where to split depends on the layout of elements, not on their values.
+/// reach an aligned binding offset beyond 64 KiB. Of the others, one dtype per packing: where to split depends on the layout of elements only.
 fn can_be_split(case: &str) -> bool {
     let plane = ["grid/conv_direct", "grid/upsample_nearest"].contains(&case);
     let experts = case.starts_with("quant/") && case.ends_with("/experts");
@@ -91,15 +91,18 @@ fn has_room_to_lose(case: &str) -> bool {
     affected && fits && one_dtype_per_packing(case)
 }
 
-/// Matmuls of few rows in formats of integers. Fused kernels call the same function for a block as the others, so that two
-/// formats suffice for them: one of 32 elements a block, and one of 256.
+/// The first quantized format with each combination of span, columns, halves, shift and whole sums in `QUANTS`, which is what
+/// the text of `gemv_dot` depends on apart from the functions that unpack a block.
+const KINDS: [&str; 6] = ["q4_0", "q4_1", "q8_0", "q2k", "q4k", "q6k"];
+
+/// Matmuls of few rows in quantized formats. The fused ones unpack blocks as the others do, so [`KINDS`] suffice for them.
 fn uses_dot4(case: &str) -> bool {
     let [group, format, kind, ..] = case.split('/').collect::<Vec<_>>()[..] else {
         return false;
     };
     let integers = format.starts_with('q') && kind != "unpack";
     let fused = ["fused_projections", "gated", "rms_norm_matmul"].contains(&kind);
-    group == "quant" && integers && (!fused || ["q4_1", "q6k"].contains(&format))
+    group == "quant" && integers && (!fused || KINDS.contains(&format))
 }
 
 fn is_one_format(case: &str) -> bool {
