@@ -1,5 +1,6 @@
 //! Command line options.
 
+use candle_examples::catalogue::chat_names;
 use candle_examples::device::DeviceArgs;
 use candle_examples::generate::{sampling, Options};
 use clap::Parser;
@@ -14,20 +15,15 @@ use std::path::PathBuf;
 #[derive(Parser, Debug)]
 #[command(
     version,
-    after_help = "Examples:
-  chat
-  chat --prompt \"What is the capital of France?\"
-  chat --device webgpu --prompt \"Name a river.\" --prompt \"And a longer one?\"
-  chat --model bartowski/Qwen2.5-0.5B-Instruct-GGUF:Q4_K_M --system \"Answer in one sentence.\"
-  chat --model ./model.gguf --temperature 0 < question.txt"
+    after_help = examples()
 )]
 pub struct Args {
     /// Answer this and exit; repeated prompts are turns of one conversation
     #[arg(short, long, value_name = "TEXT")]
     pub prompt: Vec<String>,
 
-    /// smollm2-135m-q4_1; a .gguf file; a hub id (org/name), with a quantization (org/name:Q4_K_M) if it has several. Architectures: llama,
-    /// qwen2, qwen3, phi3, gemma3
+    /// A name of the list below; a .gguf file; a hub id (org/name), with a quantization (org/name:Q4_K_M) if it has several. Architectures:
+    /// llama, qwen2, qwen3, phi3, gemma3
     #[arg(short, long, default_value = "smollm2-135m-q4_1")]
     pub model: String,
 
@@ -90,6 +86,19 @@ pub struct Args {
     /// Print only one line of JSON per --prompt
     #[arg(long, requires = "prompt")]
     pub json: bool,
+}
+
+fn examples() -> String {
+    let names = chat_names().join(", ");
+    format!(
+        "Models: {names}\n
+Examples:
+  chat
+  chat --prompt \"What is the capital of France?\"
+  chat --device webgpu --prompt \"Name a river.\" --prompt \"And a longer one?\"
+  chat --model bartowski/Qwen2.5-0.5B-Instruct-GGUF:Q4_K_M --system \"Answer in one sentence.\"
+  chat --model ./model.gguf --temperature 0 < question.txt"
+    )
 }
 
 impl Args {

@@ -30,6 +30,8 @@ pub enum Source {
     Hub(&'static str),
     /// A quantized model with an embedded tokenizer.
     Gguf(Artifact),
+    /// The same in a hub repository: `org/name:QUANTIZATION`.
+    HubGguf(&'static str),
 }
 
 pub struct Entry {
@@ -45,7 +47,7 @@ impl Entry {
                 weights,
                 tokenizers,
             } => std::iter::once(weights).chain(*tokenizers).collect(),
-            Source::Hub(_) => Vec::new(),
+            Source::Hub(_) | Source::HubGguf(_) => Vec::new(),
             Source::Gguf(file) => vec![file],
         }
     }
@@ -116,6 +118,13 @@ const fn tinyllamas(path: &'static str) -> Artifact {
     }
 }
 
+const fn hub_gguf(name: &'static str, id: &'static str) -> Entry {
+    Entry {
+        name,
+        source: Source::HubGguf(id),
+    }
+}
+
 pub static CATALOGUE: &[Entry] = &[
     Entry {
         name: "stories15m",
@@ -159,7 +168,34 @@ pub static CATALOGUE: &[Entry] = &[
         name: "tinyllama-1.1b",
         source: Source::Hub("TinyLlama/TinyLlama-1.1B-Chat-v1.0"),
     },
+    hub_gguf(
+        "smollm2-360m",
+        "bartowski/SmolLM2-360M-Instruct-GGUF:Q4_K_M",
+    ),
+    hub_gguf(
+        "smollm2-1.7b",
+        "bartowski/SmolLM2-1.7B-Instruct-GGUF:Q4_K_M",
+    ),
+    hub_gguf("qwen3-0.6b", "unsloth/Qwen3-0.6B-GGUF:Q4_K_M"),
+    hub_gguf("qwen3-1.7b", "unsloth/Qwen3-1.7B-GGUF:Q4_K_M"),
+    hub_gguf("qwen3-4b", "unsloth/Qwen3-4B-GGUF:Q4_K_M"),
+    hub_gguf(
+        "llama-3.2-1b",
+        "bartowski/Llama-3.2-1B-Instruct-GGUF:Q4_K_M",
+    ),
+    hub_gguf(
+        "llama-3.2-3b",
+        "bartowski/Llama-3.2-3B-Instruct-GGUF:Q4_K_M",
+    ),
+    hub_gguf("gemma-3-1b", "unsloth/gemma-3-1b-it-GGUF:Q4_K_M"),
+    hub_gguf("phi-3-mini", "microsoft/Phi-3-mini-4k-instruct-gguf:q4"),
 ];
+
+/// The names of the models that the example chat runs.
+pub fn chat_names() -> Vec<&'static str> {
+    let chat = |e: &&Entry| matches!(e.source, Source::Gguf(_) | Source::HubGguf(_));
+    CATALOGUE.iter().filter(chat).map(|e| e.name).collect()
+}
 
 /// What the value of `--model` refers to.
 pub enum Wanted {
@@ -222,6 +258,19 @@ mod tests {
             assert!(matches!(resolve(entry.name), Ok(Wanted::Entry(e)) if e.name == entry.name));
         }
         assert!(matches!(resolve("Stories15M"), Ok(Wanted::Entry(_))));
+    }
+
+    #[test]
+    fn ids_of_chat_models_are_hub_ids_with_a_quantization() {
+        let ids = CATALOGUE.iter().filter_map(|entry| match entry.source {
+            Source::HubGguf(id) => Some(id),
+            _ => None,
+        });
+        for id in ids {
+            let (repo, quantization) = id.rsplit_once(':').unwrap_or_default();
+            assert!(matches!(resolve(repo), Ok(Wanted::Hub(_))), "{id}");
+            assert!(quantization.to_lowercase().starts_with('q'), "{id}");
+        }
     }
 
     #[test]

@@ -99,7 +99,7 @@ pub fn locate(model: &str, tokenizer: Option<&Path>) -> Result<Files> {
                 })
             }
             Source::Hub(repo) => with_tokenizer(Folder::from_hub(repo)?, given),
-            Source::Gguf(_) => Err(Error::Unsupported {
+            Source::Gguf(_) | Source::HubGguf(_) => Err(Error::Unsupported {
                 what: format!("{}, which is a GGUF file: use the example chat", entry.name),
             }),
         },

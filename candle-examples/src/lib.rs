@@ -5,7 +5,7 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 pub mod archive;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(all(feature = "bench", not(target_arch = "wasm32")))]
 pub mod bench;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod bundle;
@@ -13,6 +13,7 @@ pub mod bundle;
 pub mod catalogue;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod checkpoint;
+#[cfg(feature = "chat")]
 pub mod conversation;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod device;
@@ -39,6 +40,7 @@ pub mod progress;
 pub mod random;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod spread;
+#[cfg(feature = "chat")]
 pub mod template;
 pub mod tokenizer;
 

@@ -32,54 +32,12 @@ pub struct Args {
 }
 
 /// Arguments with which the benchmark opens no device.
-const NO_DEVICE: [&str; 7] = [
-    "--help",
-    "-h",
-    "--version",
-    "-V",
-    "--list",
-    "compare",
-    "plot",
-];
+const NO_DEVICE: [&str; 3] = ["--list", "compare", "plot"];
 
 pub fn main(args: Args) -> Result<bool> {
     fork::materialise_all(false)?;
-    if needs_vulkan(&args) {
-        vulkan::ensure()?;
-    }
-    run::example("bench", args.features.as_deref(), &args.rest)
-}
-
-/// False for other devices, so that machines without Vulkan can time them.
-fn needs_vulkan(args: &Args) -> bool {
-    let mut rest = args.rest.iter().map(String::as_str);
-    let other = |device: Option<&str>| device.is_some_and(|d| d != "webgpu" && d != "auto");
-    while let Some(arg) = rest.next() {
-        let device = match arg {
-            "--device" => rest.next(),
-            _ => arg.strip_prefix("--device="),
-        };
-        if NO_DEVICE.contains(&arg) || other(device) {
-            return false;
-        }
-    }
-    true
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn vulkan_is_for_those_who_use_it() {
-        let needs = |line: &str| {
-            needs_vulkan(&Args {
-                features: None,
-                rest: line.split_whitespace().map(str::to_string).collect(),
-            })
-        };
-        assert!(needs("") && needs("--filter add --device webgpu --json"));
-        assert!(!needs("--device cpu") && !needs("--filter add --device=cuda"));
-        assert!(!needs("--list") && !needs("compare a b") && !needs("--help"));
-    }
+    vulkan::ensure_for(&args.rest, &NO_DEVICE)?;
+    let features = args.features.iter();
+    let flags: Vec<_> = features.flat_map(|f| ["--features", f]).collect();
+    run::example("bench", "release", &flags, &args.rest)
 }

@@ -5,7 +5,7 @@ mod bench;
 mod docs;
 mod fork;
 mod fuzz;
-mod llama;
+mod model;
 mod platforms;
 mod publish;
 mod run;
@@ -22,6 +22,17 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
+const GREETING: &str = "\
+Candle with a WebGPU device. To start:
+
+  cargo xtask llama \"Once upon a time\"   a story by a small LLaMA; downloads 60 MB
+  cargo xtask chat                         a chat with an instruct model; downloads 98 MB
+  cargo xtask web                          both in a browser
+  cargo xtask bench                        the speed of single ops on this machine
+  cargo xtask test quick                   the tests for the edit loop
+
+cargo xtask --help lists all commands; README.md tells how to use the device in a project.";
+
 #[derive(Parser)]
 #[command(
     name = "cargo xtask",
@@ -30,7 +41,7 @@ use clap::{Parser, Subcommand};
 )]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 #[derive(Subcommand)]
@@ -38,6 +49,9 @@ enum Command {
     /// Time single ops on the WebGPU device: cargo xtask bench --filter gemm
     #[command(long_about = bench::HELP)]
     Bench(bench::Args),
+    /// Chat with an instruct model on the WebGPU device
+    #[command(long_about = model::CHAT)]
+    Chat(model::Args),
     /// Write the generated tables of README.md and docs/performance.md
     #[command(long_about = docs::HELP)]
     Docs(docs::Args),
@@ -48,8 +62,8 @@ enum Command {
     #[command(long_about = fuzz::HELP)]
     Fuzz(fuzz::Args),
     /// Run a LLaMA model on the WebGPU device: cargo xtask llama "Once upon a time"
-    #[command(long_about = llama::HELP)]
-    Llama(llama::Args),
+    #[command(long_about = model::LLAMA)]
+    Llama(model::Args),
     /// Check the Rust for macOS, Windows, Android and Linux on ARM
     #[command(long_about = platforms::HELP)]
     Platforms(platforms::Args),
@@ -81,12 +95,17 @@ enum Command {
 
 fn main() {
     let cli = Cli::parse();
-    let done = match cli.command {
+    let Some(command) = cli.command else {
+        println!("{GREETING}");
+        return;
+    };
+    let done = match command {
         Command::Bench(args) => bench::main(args),
+        Command::Chat(args) => model::main("chat", "webgpu,chat", args),
         Command::Docs(args) => docs::main(args),
         Command::Fork(args) => fork::main(args),
         Command::Fuzz(args) => fuzz::main(args),
-        Command::Llama(args) => llama::main(args),
+        Command::Llama(args) => model::main("llama", "webgpu", args),
         Command::Platforms(args) => platforms::main(args),
         Command::Publish(args) => publish::main(args),
         Command::Shaders(args) => shaders::main(args),

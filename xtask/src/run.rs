@@ -49,10 +49,10 @@ pub fn status(command: &mut Command) -> Result<ExitStatus> {
         .with_context(|| format!("cannot start {name}"))
 }
 
-/// Builds a program of candle-examples in release mode, with extra features, and runs it.
-pub fn example(name: &str, features: Option<&str>, args: &[String]) -> Result<bool> {
-    let mut what = vec!["--release", "-p", "candle-examples", "--bin", name];
-    what.extend(features.iter().flat_map(|names| ["--features", names]));
+/// Builds a program of candle-examples in a profile, with more flags for cargo, and runs it.
+pub fn example(name: &str, profile: &str, flags: &[&str], args: &[String]) -> Result<bool> {
+    let mut what = vec!["-p", "candle-examples", "--bin", name, "--profile", profile];
+    what.extend(flags);
     if !status(cargo().arg("build").args(&what))?.success() {
         return Ok(false);
     }
@@ -63,6 +63,21 @@ pub fn example(name: &str, features: Option<&str>, args: &[String]) -> Result<bo
     cargo.arg(crate::root()?.join("Cargo.toml"));
     cargo.args(what).arg("--").args(args);
     Ok(status(&mut cargo)?.success())
+}
+
+/// The value of --device in a program's arguments.
+pub fn device(args: &[String]) -> Option<&str> {
+    let mut args = args.iter().map(String::as_str);
+    while let Some(arg) = args.next() {
+        match arg {
+            "--device" => return args.next(),
+            _ => match arg.strip_prefix("--device=") {
+                Some(device) => return Some(device),
+                None => continue,
+            },
+        }
+    }
+    None
 }
 
 /// Runs a command and returns its stdout; errors include its stderr.

@@ -32,6 +32,22 @@ pub fn ensure() -> Result<()> {
     Ok(())
 }
 
+/// Calls [`ensure`] unless a program of candle-examples with these arguments needs no Vulkan: it opens another device, or none because it is
+/// asked for help or has one of the arguments `no_device`.
+pub fn ensure_for(args: &[String], no_device: &[&str]) -> Result<()> {
+    if needed(args, no_device) {
+        ensure()?;
+    }
+    Ok(())
+}
+
+fn needed(args: &[String], no_device: &[&str]) -> bool {
+    let asks = ["--help", "-h", "--version", "-V"];
+    let other = run::device(args).is_some_and(|d| d != "webgpu" && d != "auto");
+    let mut args = args.iter().map(String::as_str);
+    !other && !args.any(|arg| asks.contains(&arg) || no_device.contains(&arg))
+}
+
 fn has_loader() -> bool {
     let cached = ["ldconfig", "/sbin/ldconfig"].iter().any(|ldconfig| {
         run::stdout(Command::new(ldconfig).arg("-p"))
@@ -78,4 +94,20 @@ fn has_driver() -> bool {
             .flatten()
             .any(|entry| entry.path().extension().is_some_and(|ext| ext == "json"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vulkan_is_for_those_who_use_it() {
+        let needs = |line: &str| {
+            let args: Vec<_> = line.split_whitespace().map(str::to_string).collect();
+            needed(&args, &["--list", "compare"])
+        };
+        assert!(needs("") && needs("--filter add --device webgpu --json"));
+        assert!(!needs("--device cpu") && !needs("--filter add --device=cuda"));
+        assert!(!needs("--list") && !needs("compare a b") && !needs("--help"));
+    }
 }

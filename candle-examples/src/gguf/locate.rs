@@ -21,6 +21,7 @@ pub fn locate(model: &str) -> Result<PathBuf> {
     match resolve(model)? {
         Wanted::Entry(entry) => match &entry.source {
             Source::Gguf(file) => Fetcher::new(cache_dir())?.get(file),
+            Source::HubGguf(id) => locate(id),
             Source::Llama2c { .. } | Source::Hub(_) => Err(Error::Unsupported {
                 what: format!(
                     "{}, which is not a GGUF file: use the example llama",

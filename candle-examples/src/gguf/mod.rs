@@ -15,6 +15,7 @@ pub use network::{Forward, Network, Source, ARCHITECTURES};
 
 use crate::error::{Error, Result};
 use crate::model::MOST_ANGLES;
+#[cfg(feature = "chat")]
 use crate::template::{Template, CHATML};
 use crate::tokenizer::Tokenizer;
 use candle_core::quantized::gguf_file::{Content, Value};
@@ -139,6 +140,7 @@ impl Gguf {
     }
 
     /// The chat template: `given`, else the file's, else ChatML if the tokenizer has its tokens.
+    #[cfg(feature = "chat")]
     pub fn template(&self, tokenizer: &Tokenizer, given: Option<&str>) -> Result<Template> {
         let name = |part| self.id(part).and_then(|id| tokenizer.name(id));
         let chatml = || tokenizer.id("<|im_start|>").map(|_| CHATML);

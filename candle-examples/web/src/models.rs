@@ -62,8 +62,8 @@ fn entry(fetcher: &mut Fetcher, folder: &Path, name: &str) -> Result<Value> {
             ("text", weights, tokenizer)
         }
         Source::Gguf(weights) => ("chat", weights, None),
-        Source::Hub(_) => {
-            bail!("{name} is a repository with several files, which the page cannot load")
+        Source::Hub(_) | Source::HubGguf(_) => {
+            bail!("{name} is on the hub, from which this command does not download")
         }
     };
     let path = put(weights)?;
