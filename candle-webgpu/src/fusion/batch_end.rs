@@ -2,11 +2,12 @@
 
 use crate::fusion::graph::Graph;
 use crate::kernel::norm::RMS_NORM;
+use crate::kernel::reduce::specialization::REDUCE_ROW;
 use crate::kernel::rope::ROPE;
 use crate::shader::Kernel;
 
-/// Ops that wait for their readers: rms_norm for its matmuls, RoPE for the copies into the KV cache.
-const WITH_READERS: [&Kernel; 2] = [&RMS_NORM, &ROPE];
+/// Ops that wait for their readers: rms_norm for its matmuls, RoPE for the copies into the KV cache, reductions for elementwise ops.
+const WITH_READERS: [&Kernel; 3] = [&RMS_NORM, &ROPE, &REDUCE_ROW];
 /// How many ops before the end of a batch may wait.
 const NEAR: usize = 8;
 

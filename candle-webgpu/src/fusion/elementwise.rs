@@ -90,7 +90,7 @@ fn join(first: Expr, last: &Expr) -> Option<Expr> {
 }
 
 /// Whether the fused kernel can run the expression.
-fn fits(expr: &Expr) -> bool {
+pub(super) fn fits(expr: &Expr) -> bool {
     let views = expr.reads.iter().filter(|read| read.view.is_some());
     // Operator files of two compute types cannot be linked together.
     let mut computes = expr.steps.iter().filter(|step| step.is_op()).map(|step| {

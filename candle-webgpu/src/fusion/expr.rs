@@ -10,6 +10,7 @@ use crate::kernel::elementwise::fused::{
 };
 use crate::kernel::elementwise::unary::{COPY, UNARY};
 use crate::kernel::elementwise::where_cond::WHERE_COND;
+use crate::kernel::reduce::fused_row;
 use crate::kernel::{spans, Strided};
 use crate::memory::buffer::Value;
 use crate::recorder::gpu::Gpu;
@@ -22,6 +23,23 @@ pub(crate) struct Walk {
     pub dims: [u32; VIEW_RANK],
     pub strides: [u32; VIEW_RANK],
     pub quads: bool,
+}
+
+impl Walk {
+    /// Whether element i is element i / m of `rows` values.
+    pub fn repeats(&self, rows: u32, m: u32) -> bool {
+        let mut dims = self.dims.iter().zip(&self.strides).rev().peekable();
+        let (mut along, mut next) = (1, 1);
+        while let Some((dim, _)) = dims.next_if(|(dim, stride)| **stride == 0 || **dim == 1) {
+            along *= dim;
+        }
+        let down = dims.all(|(dim, stride)| {
+            let dense = *dim == 1 || *stride == next;
+            next *= dim;
+            dense
+        });
+        down && (along, next) == (m, rows)
+    }
 }
 
 /// An operand of an expression.
@@ -65,6 +83,9 @@ impl Read {
         })
     }
 }
+
+/// How a kernel reads its operands.
+type Accesses = SmallVec<[(DType, Access); MAX_READS]>;
 
 /// An elementwise expression. Without steps it is a copy of its only operand.
 #[derive(Debug, Clone)]
@@ -221,6 +242,35 @@ impl Expr {
 
     /// The op to record.
     pub fn op(&self, device: &Gpu) -> Option<Op> {
+        let (params, reads) = self.params()?;
+        let spec = fused::spec(
+            &FUSED_ELEMENTWISE,
+            &reads,
+            self.steps.to_vec().into(),
+            self.out,
+        );
+        let grid = spans(&spec, self.n as usize);
+        device.op(spec, self.operands(), &params, grid).ok()
+    }
+
+    /// The op to record if one of the steps reduces rows of `m` elements. `rows`: of a workgroup.
+    pub fn row_op(&self, device: &Gpu, m: u32, rows: u32) -> Option<Op> {
+        let (mut params, reads) = self.params()?;
+        let params = fused_row::Params::new(&mut params, m);
+        let spec = fused_row::spec(&reads, self.steps.to_vec().into(), self.out, rows);
+        let grid = fused_row::grid(self.n / m, rows);
+        device.op(spec, self.operands(), &params, grid).ok()
+    }
+
+    /// What the kernel binds.
+    fn operands(&self) -> impl Iterator<Item = (Value, u64)> + '_ {
+        let bound = |read: &Read| (read.value.clone(), read.start);
+        let reads = self.reads.iter().map(bound);
+        reads.chain([self.y.clone()])
+    }
+
+    /// The kernel's parameters, and how it reads its operands.
+    fn params(&self) -> Option<(Params, Accesses)> {
         let mut params = Params {
             n: self.n,
             ..Params::zeroed()
@@ -229,7 +279,7 @@ impl Expr {
             *offset = read.offset;
         }
         let mut views = params.views.iter_mut();
-        let mut operands = SmallVec::<[(DType, Access); MAX_READS]>::new();
+        let mut operands = Accesses::new();
         for read in &self.reads {
             let access = match read.view {
                 None => Access::Flat,
@@ -247,11 +297,6 @@ impl Expr {
         for (from, to) in self.scalars().zip(&mut params.scalars) {
             *to = *from;
         }
-        let spec = fused::spec(&operands, self.steps.to_vec().into(), self.out);
-        let grid = spans(&spec, self.n as usize);
-        let bound = |read: &Read| (read.value.clone(), read.start);
-        let reads = self.reads.iter().map(bound);
-        let operands = reads.chain([self.y.clone()]);
-        device.op(spec, operands, &params, grid).ok()
+        Some((params, operands))
     }
 }

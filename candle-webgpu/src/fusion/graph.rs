@@ -151,6 +151,13 @@ impl Graph {
             .filter(|at| only && *start == 0 && *at < reader)
     }
 
+    /// The producer of a value, if only the ops at `readers` read it.
+    pub fn producer_for(&self, value: &Value, readers: &[usize]) -> Option<usize> {
+        let last = readers.iter().max()?;
+        let only = self.readers(value).iter().all(|at| readers.contains(at));
+        self.producer(value).filter(|at| only && at < last)
+    }
+
     /// Whether the ops at `members` can all run at the place `at` instead.
     pub fn can_move(&self, members: &[usize], at: usize) -> bool {
         members

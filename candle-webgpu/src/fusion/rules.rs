@@ -4,7 +4,8 @@ use crate::error::{Error, Result};
 use crate::fusion::rule::{Enabled, Rule};
 use crate::fusion::{
     add_rms_norm, attention, coalesce_copies, concat, dead_code, elementwise, fused_projections,
-    matmul_epilogue, rms_norm_matmul, rope_kv_cache, rope_qk, split_softmax, tiled_transpose,
+    fused_row, matmul_epilogue, rms_norm_matmul, rope_kv_cache, rope_qk, softmax, split_softmax,
+    tiled_transpose,
 };
 
 /// The rules, in the order in which they are tried.
@@ -15,6 +16,7 @@ use crate::fusion::{
 pub const RULES: &[Rule] = &[
     coalesce_copies::RULE,
     dead_code::RULE,
+    softmax::RULE,
     attention::RULE,
     concat::RULE,
     add_rms_norm::RULE,
@@ -22,6 +24,7 @@ pub const RULES: &[Rule] = &[
     rope_qk::RULE,
     rope_kv_cache::RULE,
     elementwise::RULE,
+    fused_row::RULE,
     matmul_epilogue::RULE,
     rms_norm_matmul::RULE,
     split_softmax::RULE,

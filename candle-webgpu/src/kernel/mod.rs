@@ -34,8 +34,8 @@ mod split;
 
 use crate::dtype::DType;
 use crate::memory::merge::{Merged, MAX_RANK};
+use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Grid;
-use crate::recorder::Recorder;
 use crate::shader::{Access, Field, Specialization, Text};
 
 /// Every specialization that the backend can ask for.
@@ -53,6 +53,7 @@ pub fn catalogue() -> Vec<Specialization> {
         copy::concat::catalogue(),
         matmul::epilogue::catalogue(),
         reduce::specialization::catalogue(),
+        reduce::fused_row::catalogue(),
         matmul::gemm::catalogue(),
         matmul::gemm_coop::catalogue(),
         matmul::gemv::catalogue(),
@@ -87,7 +88,7 @@ pub(crate) const WORKGROUP: u32 = 128;
 /// Threads that share each of `rows` reductions of `units` units: a power of two, at most the `threads` of a workgroup. On a GPU, each
 /// takes about `each` units. On a software adapter, where a barrier saves and restores every thread, as few as keep all cores busy.
 pub(crate) fn thread_group(
-    device: &Recorder,
+    device: &Gpu,
     rows: usize,
     units: usize,
     each: usize,

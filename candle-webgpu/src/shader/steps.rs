@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use smallvec::SmallVec;
 
 use crate::dtype::DType;
-use crate::op::{scalars_of, OPS};
+use crate::op::{scalars_of, Family, Op, OPS};
 
 /// Names of the operands that a fused kernel reads.
 pub(crate) const READ_NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -34,6 +34,12 @@ impl Step {
     /// Whether `op` is a row of OPS, which requires linking an operator file.
     pub fn is_op(&self) -> bool {
         OPS.iter().any(|row| row.name == self.op)
+    }
+
+    /// Whether it reduces a row to one value, which later steps read.
+    pub fn is_reduction(&self) -> bool {
+        let reduces = |row: &Op| row.name == self.op && row.family == Family::Reduce;
+        OPS.iter().any(reduces)
     }
 
     pub fn has_scalars(&self) -> bool {

@@ -28,9 +28,17 @@ pub static FUSED_ELEMENTWISE: Kernel = Kernel {
     ..kernel!("elementwise", "fused_elementwise", Params::LAYOUT;)
 };
 
-/// The kernel for `steps` on the operands `reads`, each `Flat`, or a view: `Quads` if its rows are whole quads, else `Words`.
-pub(crate) fn spec(reads: &[(DType, Access)], steps: Arc<[Step]>, out: DType) -> Specialization {
-    let mut spec = Specialization::new(&FUSED_ELEMENTWISE, "", &[]);
+/// Operands of an expression, each `Flat`, or a view: `Quads` if its rows are whole quads, else `Words`.
+pub(crate) type Reads<'a> = &'a [(DType, Access)];
+
+/// A kernel for `steps`: [`FUSED_ELEMENTWISE`], or one with its bindings.
+pub(crate) fn spec(
+    kernel: &'static Kernel,
+    reads: Reads<'_>,
+    steps: Arc<[Step]>,
+    out: DType,
+) -> Specialization {
+    let mut spec = Specialization::new(kernel, "", &[]);
     for (n, (dtype, access)) in READ_NAMES.iter().zip(reads) {
         spec = spec.bind(read(n), *dtype, *access);
     }
@@ -69,6 +77,18 @@ impl Params {
 }
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
+    let (dtypes, load) = operands(spec, text);
+    span_slot(spec, text);
+    steps(spec.steps.as_deref().unwrap_or(&[]), &dtypes, "p", text)?;
+    text.line(load);
+    Ok(())
+}
+
+/// Writes the bindings. Returns the dtypes of the operands that are read, and `load(q) -> In`, which loads four values of each.
+pub(crate) fn operands(
+    spec: &Specialization,
+    text: &mut Text,
+) -> (SmallVec<[DType; MAX_READS]>, String) {
     let mut views = 0;
     let (mut dtypes, mut loads) = (SmallVec::<[DType; MAX_READS]>::new(), Vec::new());
     for ((i, binding), (dtype, access)) in (1..).zip(spec.bindings()).zip(&spec.operands) {
@@ -94,29 +114,50 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         ));
         views += 1;
     }
-    span_slot(spec, text);
-    steps(spec.steps.as_deref().unwrap_or(&[]), &dtypes, "p", text)?;
     let loads = loads.join(", ");
-    text.line(format!("fn load(q: u32) -> In {{ return In({loads}); }}"));
-    Ok(())
+    let load = format!("fn load(q: u32) -> In {{ return In({loads}); }}");
+    (dtypes, load)
 }
 
 /// Writes `struct In`, four values of each operand, and `steps(x: In)`, four results of the last step, with one variable per step. `p` is
 /// the WGSL expression of what holds `scalars` and `zero`.
 pub(crate) fn steps(steps: &[Step], reads: &[DType], p: &str, text: &mut Text) -> Result<()> {
+    inputs(reads, text);
+    match steps.len().checked_sub(1) {
+        Some(last) => function("steps(x: In)", steps, Arg::Step(last as u8), p, text),
+        None => Ok(()),
+    }
+}
+
+/// Writes `struct In`.
+pub(crate) fn inputs(reads: &[DType], text: &mut Text) {
     let mut fields = SmallVec::<[String; MAX_READS]>::new();
     for (n, dtype) in READ_NAMES.iter().zip(reads) {
         fields.push(format!("{n}: {}", dtype.info().compute.lanes()));
     }
     text.line(format!("struct In {{ {} }}", fields.join(", ")));
-    let Some(last) = steps.last() else {
-        return Ok(());
+}
+
+/// Writes the function `head`, which returns an operand in f32 or a step's result. A reduction's result is its argument `total`.
+pub(crate) fn function(
+    head: &str,
+    steps: &[Step],
+    result: Arg,
+    p: &str,
+    text: &mut Text,
+) -> Result<()> {
+    let (out, result) = match result {
+        Arg::Read(at) => (DType::F32, format!("x.{}", READ_NAMES[usize::from(at)])),
+        Arg::Step(at) => (steps[usize::from(at)].out, format!("s{at}")),
     };
-    let lanes = last.out.info().compute.lanes();
-    text.line(format!("fn steps(x: In) -> {lanes} {{"));
+    text.line(format!("fn {head} -> {} {{", out.info().compute.lanes()));
     let mut scalars = 0;
     let mut files = SmallVec::<[DType; 8]>::new();
     for (i, step) in steps.iter().enumerate() {
+        if step.is_reduction() {
+            text.line(format!("    let s{i} = total;"));
+            continue;
+        }
         let mut args = SmallVec::<[String; 3]>::new();
         for (j, (arg, dtype)) in step.args.iter().enumerate() {
             files.push(*dtype);
@@ -179,7 +220,7 @@ pub(crate) fn steps(steps: &[Step], reads: &[DType], p: &str, text: &mut Text) -
     for dtype in files {
         text.file(dtype.info().source);
     }
-    text.line(format!("    return s{};", steps.len() - 1));
+    text.line(format!("    return {result};"));
     text.line("}");
     Ok(())
 }
@@ -217,6 +258,7 @@ pub fn catalogue() -> Vec<Specialization> {
     let (a, b, c) = (Arg::Read(0), Arg::Read(1), Arg::Read(2));
     let (flat, quads, words) = (Access::Flat, Access::Quads, Access::Words);
     let mut all = Vec::new();
+    let new = |reads: Reads<'_>, steps, out| spec(&FUSED_ELEMENTWISE, reads, steps, out);
     let taken = |dtype: &DType| *dtype != DType::F64;
     for row in OPS {
         for &e in row.dtypes.iter().filter(|e| taken(e)) {
@@ -234,7 +276,7 @@ pub fn catalogue() -> Vec<Specialization> {
                 Family::Reduce => continue,
             };
             let end = steps[steps.len() - 1].out;
-            all.push(spec(&[(e, flat), (e, words)], steps.into(), end));
+            all.push(new(&[(e, flat), (e, words)], steps.into(), end));
         }
     }
     let dtypes = || NUMBERS.into_iter().filter(taken);
@@ -252,7 +294,7 @@ pub fn catalogue() -> Vec<Specialization> {
             step(unary::CAST_OP, &[(Arg::Step(2), y)], x),
         ];
         let reads = [(x, flat), (DType::U8, words), (bits, quads)];
-        all.push(spec(&reads, steps.into(), x));
+        all.push(new(&reads, steps.into(), x));
     }
     for condition in [DType::U32, DType::I16, DType::I32, DType::I64] {
         let steps = [step(
@@ -261,7 +303,7 @@ pub fn catalogue() -> Vec<Specialization> {
             DType::U16,
         )];
         let reads = [(condition, quads), (DType::U16, quads), (DType::U16, words)];
-        all.push(spec(&reads, steps.into(), DType::U16));
+        all.push(new(&reads, steps.into(), DType::U16));
     }
     all
 }

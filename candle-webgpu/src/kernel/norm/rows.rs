@@ -8,6 +8,7 @@ use crate::memory::buffer::Value;
 use crate::memory::merge::to_u32;
 use crate::memory::split::Loops;
 use crate::memory::view::View;
+use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
 use crate::shader::{function, renamed, Access, Kernel, Specialization, Text};
@@ -158,19 +159,33 @@ impl Rows {
     }
 
     /// Whether a binding range holds a row wherever the row starts.
-    pub fn fit(&self, device: &Recorder) -> bool {
+    pub fn fit(&self, device: &Gpu) -> bool {
         (self.n * self.dtype.size()) as u64 <= device.binding_limit() / 2
     }
 
     /// Whether, moreover, one workgroup can process a whole row.
-    pub fn are_short(&self, device: &Recorder) -> bool {
+    pub fn are_short(&self, device: &Gpu) -> bool {
         self.fit(device) && self.n <= ROUNDS * WORKGROUP as usize
     }
 
     /// Threads that share a row: enough for a few quads each, fewer where the rows alone fill the adapter.
-    fn thread_group(&self, device: &Recorder) -> u32 {
+    fn thread_group(&self, device: &Gpu) -> u32 {
         let each = if self.rows >= 4096 { 4 } else { 1 };
         thread_group(device, self.rows, self.n.div_ceil(4), each, WORKGROUP)
+    }
+
+    /// The kernel and the grid for `count` of the rows, with operands at these offsets.
+    pub fn spec(
+        &self,
+        gpu: &Gpu,
+        kernel: &'static Kernel,
+        count: u32,
+        offsets: &[u32],
+    ) -> (Specialization, Grid) {
+        let rows = WORKGROUP / self.thread_group(gpu);
+        let whole = self.n.is_multiple_of(4) && offsets.iter().all(|o| o.is_multiple_of(4));
+        let grid = Grid::Linear(count.div_ceil(rows).into());
+        (spec(kernel, self.dtype, whole, Some(rows)), grid)
     }
 
     /// Records a kernel over x and parameters of one row. `params` makes the parameters from a number of rows and the offset of
@@ -187,18 +202,12 @@ impl Rows {
         let reads: [View<'_>; N] = std::array::from_fn(|i| {
             operands[i].view(self.dtype, &dims, if i == 0 { &along } else { &same })
         });
-        let rows = WORKGROUP / self.thread_group(device);
         let y = (self.dtype, &dims[..]);
         device.in_bound_parts(self.op, reads, y, Loops::First(1), |reads, ranges| {
             let offsets = reads.map(|v| v.offset as u32);
-            let whole = self.n.is_multiple_of(4) && offsets.iter().all(|o| o.is_multiple_of(4));
             let count = to_u32(self.op, reads[0].dims[0])?;
-            device.record(
-                spec(kernel, self.dtype, whole, Some(rows)),
-                ranges,
-                &params(count, offsets),
-                Grid::Linear(count.div_ceil(rows).into()),
-            )
+            let (spec, grid) = self.spec(device, kernel, count, &offsets);
+            device.record(spec, ranges, &params(count, offsets), grid)
         })
     }
 }

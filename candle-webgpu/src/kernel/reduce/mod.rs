@@ -1,5 +1,6 @@
 //! Reductions: sum, min, max, argmin and argmax along dims.
 
+pub mod fused_row;
 pub(crate) mod nonfinite;
 pub(crate) mod plan;
 pub(crate) mod specialization;

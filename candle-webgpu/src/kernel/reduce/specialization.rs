@@ -50,15 +50,19 @@ fn acc_bytes(spec: &Specialization) -> u32 {
     spec.info(0).compute.size() as u32 * if is_arg(spec.op) { 2 } else { 1 }
 }
 
+fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
+    accumulator(spec.op, spec.info(0).compute, text);
+    Ok(())
+}
+
 /// The accumulator: a value (of floats, for a minimum or maximum, a key in their order), with its position for argmin and argmax.
 /// `acc_join` combines any two; `acc_next` may rely on all of a coming before b.
-fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
-    let compute = spec.info(0).compute;
+pub(crate) fn accumulator(op: &'static str, compute: Compute, text: &mut Text) {
     text.ops(compute);
-    if !is_arg(spec.op) {
+    if !is_arg(op) {
         text.line("fn acc_next(a: Acc, b: Acc) -> Acc { return acc_join(a, b); }");
     }
-    let source = match (spec.op, compute) {
+    let source = match (op, compute) {
         ("sum", _) => wgsl!("kernel/reduce/acc_sum.wgsl"),
         ("min" | "max", Compute::F32) => wgsl!("kernel/reduce/acc_max_key.wgsl"),
         ("min" | "max", _) => wgsl!("kernel/reduce/acc_max.wgsl"),
@@ -71,11 +75,10 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         ("reduce_argmax_key", "reduce_argmin_key"),
         ("reduce_max_takes", "reduce_min_takes"),
     ];
-    match spec.op {
+    match op {
         "min" | "argmin" => text.part_for(source, ["", ""], &MINIMUM),
         _ => text.part(source),
     }
-    Ok(())
 }
 
 /// How threads share a reduction.

@@ -4,11 +4,14 @@ pub(crate) mod split;
 
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::kernel::matmul::store::FLOATS;
 use crate::kernel::norm::rows::{flat, row_kernel, specs, Rows, WORKGROUP};
 use crate::memory::buffer::Value;
 use crate::memory::merge::to_u32;
 use crate::memory::split::Part;
 use crate::memory::view::View;
+use crate::recorder::gpu::Gpu;
+use crate::recorder::op::Op;
 use crate::recorder::Recorder;
 use crate::shader::{params, Kernel, Specialization};
 
@@ -28,6 +31,33 @@ params! {
 
 pub fn catalogue() -> Vec<Specialization> {
     [specs(&SOFTMAX, Some(1)), split::catalogue()].concat()
+}
+
+/// Softmax of `rows` contiguous rows of `n` elements of `x` from an offset. None if a workgroup cannot process a row.
+pub(crate) fn op(
+    gpu: &Gpu,
+    dtype: DType,
+    (x, x_offset): ((Value, u64), u32),
+    y: (Value, u64),
+    [rows, n]: [u32; 2],
+) -> Option<Op> {
+    let of = Rows {
+        op: "softmax",
+        dtype,
+        rows: rows as usize,
+        n: n as usize,
+    };
+    if !FLOATS.contains(&dtype) || !of.are_short(gpu) {
+        return None;
+    }
+    let (spec, grid) = of.spec(gpu, &SOFTMAX, rows, &[x_offset]);
+    let params = SoftmaxParams {
+        rows,
+        n,
+        x_offset,
+        pad: 0,
+    };
+    gpu.op(spec, [x, y], &params, grid).ok()
 }
 
 impl Recorder {

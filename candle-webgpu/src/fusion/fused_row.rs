@@ -1,0 +1,232 @@
+//! A reduction of rows and the elementwise ops before and after it become one kernel: norms and softmaxes that a model computes by single
+//! ops. Bit for bit: each step rounds to its dtype, and the reduction combines in its own order.
+
+use smallvec::SmallVec;
+
+use crate::dtype::DType;
+use crate::fusion::elementwise;
+use crate::fusion::elementwise::fits;
+use crate::fusion::expr::{Expr, Read};
+use crate::fusion::graph::{Graph, Places, Rewrite};
+use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
+use crate::kernel::reduce::plan::Params;
+use crate::kernel::reduce::specialization::REDUCE_ROW;
+use crate::memory::buffer::Value;
+use crate::recorder::gpu::Gpu;
+use crate::recorder::op::Op;
+use crate::shader::{Access, Arg, Step};
+
+pub(crate) const RULE: Rule = Rule {
+    name: "fused_row",
+    about: "a reduction of rows, and the elementwise ops before and after it: one kernel",
+    enabled: Enabled::Always,
+    exact: Exact::Always,
+    needs: &[&elementwise::RULE],
+    apply: Apply::Batch(Scan::All, find),
+};
+
+/// An elementwise op, one of whose operands is the reduction of its row.
+fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
+    let last = graph.op(at).filter(|op| Expr::is(op))?;
+    let last = Expr::lift(last)?;
+    last.reads.iter().find_map(|read| {
+        let row = Row::of(graph, &last, read, at)?;
+        let rewrite = row.fuse(device, graph, &last, at)?;
+        Some(rewrite)
+    })
+}
+
+/// A reduction of rows, and the ops on its results.
+struct Row<'a> {
+    at: usize,
+    reduction: &'a Op,
+    params: Params,
+    /// Between the reduction and the last op.
+    middle: Option<(usize, Expr)>,
+    /// What the last op reads of it.
+    value: Value,
+}
+
+impl<'a> Row<'a> {
+    /// What makes an operand of `last`, if that has a value for each row.
+    fn of(graph: &'a Graph, last: &Expr, read: &Read, at: usize) -> Option<Self> {
+        let value = read.value.clone();
+        let repeats = |m: u32| {
+            let mut reads = last.reads.iter().filter(|read| read.value.same(&value));
+            reads.all(|read| {
+                let whole = read.offset == 0 && read.start == 0;
+                whole && read.view.is_some_and(|walk| walk.repeats(last.n / m, m))
+            })
+        };
+        let producer = graph.producer_for(&value, &[at])?;
+        let middle = graph.op(producer).filter(|op| Expr::is(op));
+        let (reduced_at, middle) = match middle.and_then(Expr::lift) {
+            None => (producer, None),
+            Some(middle) => {
+                let [read] = &middle.reads[..] else {
+                    return None;
+                };
+                let all = read.view.is_none() && read.offset == 0 && read.start == 0;
+                let reduced = graph
+                    .producer_for(&read.value, &[producer])
+                    .filter(|_| all)?;
+                (reduced, Some((producer, middle)))
+            }
+        };
+        let reduction = graph.op(reduced_at).filter(|op| op.is_of(&REDUCE_ROW))?;
+        let params: Params = reduction.params();
+        let f32 = |i: usize| reduction.spec.dtype(i) == DType::F32;
+        let rows = last.n.checked_div(params.m)?;
+        let fits = matches!(reduction.spec.op, "sum" | "max" | "min")
+            && reduction.spec.operands[0].1 == Access::Quads
+            && (f32(0) && f32(1))
+            && (params.chunks, params.later) == (1, 0)
+            && (params.n, params.n * params.m) == (rows, last.n)
+            && params.rank == 1
+            && (params.n == 1 || params.strides[0] == params.m)
+            && middle.as_ref().is_none_or(|(_, expr)| expr.n == rows)
+            && repeats(params.m);
+        fits.then_some(Row {
+            at: reduced_at,
+            reduction,
+            params,
+            middle,
+            value,
+        })
+    }
+
+    fn fuse(&self, device: &Gpu, graph: &Graph, last: &Expr, at: usize) -> Option<Rewrite> {
+        let mut chain = Chain {
+            graph,
+            members: Places::from_slice(&[at, self.at]),
+            row: &self.value,
+            known: SmallVec::new(),
+            expr: Expr {
+                n: last.n,
+                y: last.y.clone(),
+                out: last.out,
+                reads: SmallVec::new(),
+                steps: SmallVec::new(),
+                scalars: SmallVec::new(),
+            },
+        };
+        let (value, start) = self.reduction.operands[0].clone();
+        let input = chain.arg(&Read {
+            value,
+            start,
+            dtype: DType::F32,
+            offset: self.params.x_offset,
+            view: None,
+        })?;
+        if let Arg::Step(step) = input {
+            (chain.expr.steps[usize::from(step)].out == DType::F32).then_some(())?;
+        }
+        chain.expr.steps.push(Step {
+            op: self.reduction.spec.op,
+            args: SmallVec::from_slice(&[(input, DType::F32)]),
+            out: DType::F32,
+        });
+        chain.expr.scalars.push([0; 4]);
+        chain.learn(&self.reduction.operands[1].0);
+        if let Some((place, middle)) = &self.middle {
+            chain.members.push(*place);
+            chain.append(middle)?;
+        }
+        // As the last op sees it, through a view.
+        chain.learn(&self.value);
+        chain.append(last)?;
+        let first = *chain.members.iter().min()?;
+        if !fits(&chain.expr)
+            || !graph.due().contains(&first)
+            || !graph.can_move(&chain.members, at)
+        {
+            return None;
+        }
+        let (_, rows) = self.reduction.spec.overrides.first()?;
+        let op = chain.expr.row_op(device, self.params.m, *rows)?;
+        Some(Rewrite::new(&chain.members, at, [op]))
+    }
+}
+
+/// An expression that grows by the ops that make its operands.
+struct Chain<'a> {
+    graph: &'a Graph,
+    members: Places,
+    /// What the last op reads of the reduction, always by the view that repeats it along its row.
+    row: &'a Value,
+    /// Values that are results of steps.
+    known: SmallVec<[(Value, u8); 8]>,
+    expr: Expr,
+}
+
+impl Chain<'_> {
+    /// `value` is the result of the last step.
+    fn learn(&mut self, value: &Value) {
+        let step = self.expr.steps.len().saturating_sub(1) as u8;
+        self.known.push((value.clone(), step));
+    }
+
+    /// The argument for an operand: a step's result, that of an op that only members read, which becomes one, or an operand.
+    fn arg(&mut self, read: &Read) -> Option<Arg> {
+        let whole = read.view.is_none() && read.offset == 0 && read.start == 0;
+        let mut known = self.known.iter();
+        if let Some((value, step)) = known.find(|(value, _)| value.same(&read.value)) {
+            return (whole || value.same(self.row)).then_some(Arg::Step(*step));
+        }
+        let maker = self
+            .graph
+            .producer_for(&read.value, &self.members)
+            .and_then(|at| Some((at, Expr::lift(self.graph.op(at)?)?)))
+            .filter(|(_, expr)| !expr.steps.is_empty());
+        let made = match maker {
+            Some((at, expr)) if whole && expr.n == self.expr.n => Some((at, expr)),
+            Some((at, expr)) => seen_through(expr, read).map(|expr| (at, expr)),
+            None => None,
+        };
+        let Some((at, expr)) = made else {
+            return Some(self.expr.read(read.clone()));
+        };
+        self.members.push(at);
+        self.append(&expr)?;
+        if whole {
+            self.learn(&read.value);
+        }
+        Some(Arg::Step(self.expr.steps.len() as u8 - 1))
+    }
+
+    /// Adds the steps of an op.
+    fn append(&mut self, expr: &Expr) -> Option<()> {
+        let args: SmallVec<[Arg; 6]> = expr
+            .reads
+            .iter()
+            .map(|r| self.arg(r))
+            .collect::<Option<_>>()?;
+        let ready = self.expr.steps.len() as u8;
+        for (step, scalars) in expr.steps.iter().zip(&expr.scalars) {
+            let mut step = step.clone();
+            for (arg, _) in &mut step.args {
+                *arg = match *arg {
+                    Arg::Read(at) => args[usize::from(at)],
+                    Arg::Step(at) => Arg::Step(at + ready),
+                };
+            }
+            self.expr.steps.push(step);
+            self.expr.scalars.push(*scalars);
+        }
+        Some(())
+    }
+}
+
+/// The expression for the elements that a view reads of its result, such as `alpha + 1` for each row. None unless its operands are flat.
+fn seen_through(mut expr: Expr, read: &Read) -> Option<Expr> {
+    let walk = read.view?;
+    for operand in &mut expr.reads {
+        let offset = operand.offset + read.offset;
+        let flat = operand.view.is_none() && (!walk.quads || offset.is_multiple_of(4));
+        if !flat || read.start != 0 {
+            return None;
+        }
+        (operand.offset, operand.view) = (offset, Some(walk));
+    }
+    Some(expr)
+}
