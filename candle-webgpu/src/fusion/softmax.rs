@@ -17,7 +17,7 @@ pub(crate) const RULE: Rule = Rule {
     name: "softmax",
     about: "max, difference, exp, sum and quotient of rows: one softmax",
     enabled: Enabled::Always,
-    exact: Exact::Before("bdiv"),
+    exact: Exact::Before("softmax"),
     needs: &[],
     apply: Apply::Batch(Scan::All, find),
 };
