@@ -111,6 +111,9 @@ impl Expr {
 
     /// The expression of such an op.
     pub fn lift(op: &Op) -> Option<Expr> {
+        if !Expr::is(op) {
+            return None;
+        }
         if op.is_of(&FUSED_ELEMENTWISE) {
             return Expr::again(op, op.spec.steps.as_deref()?);
         }

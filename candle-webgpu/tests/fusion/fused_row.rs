@@ -77,4 +77,9 @@ fn what_others_read_stays() {
         let sum = along(b, "sum", &wide, T::clone);
         vec![b.binary("bdiv", &wide, &sum), wide]
     });
+    saves(2, "f64, which the kernel cannot read", |b| {
+        let x = b.cast(&b.of(DType::F64, &[4, 64]), DType::F32);
+        let sum = along(b, "sum", &b.unary("usqr", &x), T::clone);
+        vec![b.binary("bdiv", &x, &sum)]
+    });
 }
