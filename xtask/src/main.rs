@@ -25,11 +25,11 @@ use clap::{Parser, Subcommand};
 const GREETING: &str = "\
 Candle with a WebGPU device. To start:
 
-  cargo xtask llama \"Once upon a time\"   a story by a small LLaMA; downloads 60 MB
-  cargo xtask chat                         a chat with an instruct model; downloads 98 MB
-  cargo xtask web                          both in a browser
-  cargo xtask bench                        the speed of single ops on this machine
-  cargo xtask test quick                   the tests for the edit loop
+  cargo xtask llama \"Once upon a time\"  a story by a small LLaMA; downloads 60 MB
+  cargo xtask chat                      a chat with an instruct model; downloads 98 MB
+  cargo xtask web                       both in a browser
+  cargo xtask bench                     the speed of single ops on this machine
+  cargo xtask test quick                the tests for the edit loop
 
 cargo xtask --help lists all commands; README.md tells how to use the device in a project.";
 

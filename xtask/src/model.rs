@@ -24,7 +24,7 @@ arguments after --release are passed to the example: `cargo xtask chat -- --help
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Optimise the host's code: compiles twice as long, decodes small models up to twice as fast
+    /// Optimise all of the host's code: takes about three times as long to compile, and decodes faster
     #[arg(long)]
     release: bool,
 

@@ -69,12 +69,11 @@ pub fn example(name: &str, profile: &str, flags: &[&str], args: &[String]) -> Re
 pub fn device(args: &[String]) -> Option<&str> {
     let mut args = args.iter().map(String::as_str);
     while let Some(arg) = args.next() {
-        match arg {
-            "--device" => return args.next(),
-            _ => match arg.strip_prefix("--device=") {
-                Some(device) => return Some(device),
-                None => continue,
-            },
+        if arg == "--device" {
+            return args.next();
+        }
+        if let Some(device) = arg.strip_prefix("--device=") {
+            return Some(device);
         }
     }
     None

@@ -40,9 +40,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
 /// The expression of `last` with that of `first` substituted. `last` must read all of `first`'s result without a view.
 fn join(first: Expr, last: &Expr) -> Option<Expr> {
     let made = first.y.clone();
-    let all = |read: &Read| {
-        !read.value.same(&made.0) || read.view.is_none() && read.offset == 0 && read.start == 0
-    };
+    let all = |read: &Read| !read.value.same(&made.0) || read.is_whole();
     if first.n != last.n || made.1 != 0 || !last.reads.iter().all(all) {
         return None;
     }
@@ -71,17 +69,7 @@ fn join(first: Expr, last: &Expr) -> Option<Expr> {
             false => joined.read(read.clone()),
         });
     }
-    for (step, scalars) in last.steps.iter().zip(&last.scalars) {
-        let mut step = step.clone();
-        for (arg, _) in &mut step.args {
-            *arg = match *arg {
-                Arg::Read(at) => moved[usize::from(at)],
-                Arg::Step(at) => Arg::Step(at + ready),
-            };
-        }
-        joined.steps.push(step);
-        joined.scalars.push(*scalars);
-    }
+    joined.append(last, &moved);
     if last.steps.is_empty() {
         joined.out = joined.steps.last()?.out;
     }

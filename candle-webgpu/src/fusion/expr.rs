@@ -54,6 +54,11 @@ pub(crate) struct Read {
 }
 
 impl Read {
+    /// Whether this is all of a value, in order.
+    pub fn is_whole(&self) -> bool {
+        self.view.is_none() && self.offset == 0 && self.start == 0
+    }
+
     /// Operand `i` of an op at `offset`; `layout` returns dims and strides if it is not flat.
     fn of(
         op: &Op,
@@ -200,6 +205,22 @@ impl Expr {
         Arg::Read(at as u8)
     }
 
+    /// Adds the steps of another expression, with `args` for its operands.
+    pub fn append(&mut self, other: &Expr, args: &[Arg]) {
+        let ready = self.steps.len() as u8;
+        for (step, scalars) in other.steps.iter().zip(&other.scalars) {
+            let mut step = step.clone();
+            for (arg, _) in &mut step.args {
+                *arg = match *arg {
+                    Arg::Read(at) => args[usize::from(at)],
+                    Arg::Step(at) => Arg::Step(at + ready),
+                };
+            }
+            self.steps.push(step);
+            self.scalars.push(*scalars);
+        }
+    }
+
     /// Reorders the operands: `values` first. None unless each of them is exactly one operand.
     pub fn in_front(mut self, values: &[&Value]) -> Option<Expr> {
         let mut order = SmallVec::<[usize; MAX_READS]>::new();
@@ -258,8 +279,8 @@ impl Expr {
 
     /// The op to record if one of the steps reduces rows of `m` elements. `rows`: of a workgroup.
     pub fn row_op(&self, device: &Gpu, m: u32, rows: u32) -> Option<Op> {
-        let (mut params, reads) = self.params()?;
-        let params = fused_row::Params::new(&mut params, m);
+        let (of, reads) = self.params()?;
+        let params = fused_row::Params { of, m, pad: [0; 3] };
         let spec = fused_row::spec(&reads, self.steps.to_vec().into(), self.out, rows);
         let grid = fused_row::grid(self.n / m, rows);
         device.op(spec, self.operands(), &params, grid).ok()

@@ -4,8 +4,7 @@
 use smallvec::SmallVec;
 
 use crate::dtype::DType;
-use crate::fusion::elementwise;
-use crate::fusion::elementwise::fits;
+use crate::fusion::elementwise::{self, fits};
 use crate::fusion::expr::{Expr, Read};
 use crate::fusion::graph::{Graph, Places, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
@@ -25,77 +24,62 @@ pub(crate) const RULE: Rule = Rule {
     apply: Apply::Batch(Scan::All, find),
 };
 
-/// An elementwise op, one of whose operands is the reduction of its row.
+/// A reduction, the ops on its results, and the elementwise op that reads them along its rows.
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
-    let last = graph.op(at).filter(|op| Expr::is(op))?;
-    let last = Expr::lift(last)?;
-    last.reads.iter().find_map(|read| {
-        let row = Row::of(graph, &last, read, at)?;
-        let rewrite = row.fuse(device, graph, &last, at)?;
-        Some(rewrite)
-    })
+    Row::of(graph, at)?.fuse(device, graph)
 }
 
-/// A reduction of rows, and the ops on its results.
 struct Row<'a> {
     at: usize,
     reduction: &'a Op,
     params: Params,
-    /// Between the reduction and the last op.
+    /// On the results of the reduction.
     middle: Option<(usize, Expr)>,
-    /// What the last op reads of it.
+    /// What the last op reads of them.
     value: Value,
+    last: (usize, Expr),
 }
 
 impl<'a> Row<'a> {
-    /// What makes an operand of `last`, if that has a value for each row.
-    fn of(graph: &'a Graph, last: &Expr, read: &Read, at: usize) -> Option<Self> {
-        let value = read.value.clone();
-        let repeats = |m: u32| {
-            let mut reads = last.reads.iter().filter(|read| read.value.same(&value));
-            reads.all(|read| {
-                let whole = read.offset == 0 && read.start == 0;
-                whole && read.view.is_some_and(|walk| walk.repeats(last.n / m, m))
-            })
-        };
-        let producer = graph.producer_for(&value, &[at])?;
-        let middle = graph.op(producer).filter(|op| Expr::is(op));
-        let (reduced_at, middle) = match middle.and_then(Expr::lift) {
-            None => (producer, None),
-            Some(middle) => {
-                let [read] = &middle.reads[..] else {
-                    return None;
-                };
-                let all = read.view.is_none() && read.offset == 0 && read.start == 0;
-                let reduced = graph
-                    .producer_for(&read.value, &[producer])
-                    .filter(|_| all)?;
-                (reduced, Some((producer, middle)))
-            }
-        };
-        let reduction = graph.op(reduced_at).filter(|op| op.is_of(&REDUCE_ROW))?;
+    fn of(graph: &'a Graph, at: usize) -> Option<Self> {
+        let reduction = graph.op(at).filter(|op| op.is_of(&REDUCE_ROW))?;
         let params: Params = reduction.params();
         let f32 = |i: usize| reduction.spec.dtype(i) == DType::F32;
-        let rows = last.n.checked_div(params.m)?;
         let fits = matches!(reduction.spec.op, "sum" | "max" | "min")
             && reduction.spec.operands[0].1 == Access::Quads
             && (f32(0) && f32(1))
-            && (params.chunks, params.later) == (1, 0)
-            && (params.n, params.n * params.m) == (rows, last.n)
-            && params.rank == 1
-            && (params.n == 1 || params.strides[0] == params.m)
-            && middle.as_ref().is_none_or(|(_, expr)| expr.n == rows)
-            && repeats(params.m);
-        fits.then_some(Row {
-            at: reduced_at,
+            && params.are_of_rows();
+        let mut value = fits.then(|| reduction.operands[1].0.clone())?;
+        let mut last = sole_reader(graph, &value, at)?;
+        let mut middle = None;
+        if last.1.n == params.n {
+            let (place, expr) = &last;
+            let [read] = &expr.reads[..] else {
+                return None;
+            };
+            let (y, whole) = (expr.y.0.clone(), read.is_whole());
+            let next = sole_reader(graph, &y, *place).filter(|_| whole)?;
+            (middle, last, value) = (Some(last), next, y);
+        }
+        let mut reads = last.1.reads.iter().filter(|read| read.value.same(&value));
+        let along = reads.all(|read| {
+            let repeats = read
+                .view
+                .is_some_and(|walk| walk.repeats(params.n, params.m));
+            repeats && (read.offset, read.start) == (0, 0)
+        });
+        (along && params.elements() == Some(last.1.n)).then_some(Row {
+            at,
             reduction,
             params,
             middle,
             value,
+            last,
         })
     }
 
-    fn fuse(&self, device: &Gpu, graph: &Graph, last: &Expr, at: usize) -> Option<Rewrite> {
+    fn fuse(&self, device: &Gpu, graph: &Graph) -> Option<Rewrite> {
+        let (at, last) = (self.last.0, &self.last.1);
         let mut chain = Chain {
             graph,
             members: Places::from_slice(&[at, self.at]),
@@ -168,7 +152,7 @@ impl Chain<'_> {
 
     /// The argument for an operand: a step's result, that of an op that only members read, which becomes one, or an operand.
     fn arg(&mut self, read: &Read) -> Option<Arg> {
-        let whole = read.view.is_none() && read.offset == 0 && read.start == 0;
+        let whole = read.is_whole();
         let mut known = self.known.iter();
         if let Some((value, step)) = known.find(|(value, _)| value.same(&read.value)) {
             return (whole || value.same(self.row)).then_some(Arg::Step(*step));
@@ -178,11 +162,10 @@ impl Chain<'_> {
             .producer_for(&read.value, &self.members)
             .and_then(|at| Some((at, Expr::lift(self.graph.op(at)?)?)))
             .filter(|(_, expr)| !expr.steps.is_empty());
-        let made = match maker {
-            Some((at, expr)) if whole && expr.n == self.expr.n => Some((at, expr)),
-            Some((at, expr)) => seen_through(expr, read).map(|expr| (at, expr)),
-            None => None,
-        };
+        let made = maker.and_then(|(at, expr)| match whole && expr.n == self.expr.n {
+            true => Some((at, expr)),
+            false => Some((at, seen_through(expr, read)?)),
+        });
         let Some((at, expr)) = made else {
             return Some(self.expr.read(read.clone()));
         };
@@ -201,20 +184,17 @@ impl Chain<'_> {
             .iter()
             .map(|r| self.arg(r))
             .collect::<Option<_>>()?;
-        let ready = self.expr.steps.len() as u8;
-        for (step, scalars) in expr.steps.iter().zip(&expr.scalars) {
-            let mut step = step.clone();
-            for (arg, _) in &mut step.args {
-                *arg = match *arg {
-                    Arg::Read(at) => args[usize::from(at)],
-                    Arg::Step(at) => Arg::Step(at + ready),
-                };
-            }
-            self.expr.steps.push(step);
-            self.expr.scalars.push(*scalars);
-        }
+        self.expr.append(expr, &args);
         Some(())
     }
+}
+
+/// The elementwise op that alone reads what the op at a place makes.
+fn sole_reader(graph: &Graph, value: &Value, at: usize) -> Option<(usize, Expr)> {
+    let reader = *graph.readers(value).first()?;
+    let made = graph.producer_for(value, &[reader])? == at;
+    let expr = Expr::lift(graph.op(reader)?)?;
+    made.then_some((reader, expr))
 }
 
 /// The expression for the elements that a view reads of its result, such as `alpha + 1` for each row. None unless its operands are flat.

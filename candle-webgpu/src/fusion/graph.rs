@@ -146,9 +146,7 @@ impl Graph {
     /// The producer of an operand of the op at `reader`, if no other op reads the value and it is bound from its first byte.
     pub fn sole_producer(&self, bound: Option<&(Value, u64)>, reader: usize) -> Option<usize> {
         let (value, start) = bound?;
-        let only = self.readers(value).iter().all(|at| *at == reader);
-        self.producer(value)
-            .filter(|at| only && *start == 0 && *at < reader)
+        self.producer_for(value, &[reader]).filter(|_| *start == 0)
     }
 
     /// The producer of a value, if only the ops at `readers` read it.

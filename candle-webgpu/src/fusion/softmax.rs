@@ -1,7 +1,8 @@
 //! The maximum of each row, the difference, its exponential, their sum and the quotient become one softmax: Candle's `softmax` along the
 //! last dim. `attention` then knows it as a softmax.
 
-use crate::fusion::expr::Expr;
+use crate::dtype::DType;
+use crate::fusion::expr::{Expr, Read};
 use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::elementwise::binary::BINARY;
@@ -23,88 +24,68 @@ pub(crate) const RULE: Rule = Rule {
 };
 
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
-    let quotient = OfRows::new(graph, at, "bdiv")?;
-    let sum = quotient.reduction(graph, &[at], "sum")?;
-    let exp = graph.producer_for(&quotient.x.0, &[sum, at])?;
-    let op = graph
-        .op(exp)
-        .filter(|op| op.is_of(&UNARY) && op.spec.op == "uexp")?;
-    let input = Expr::lift(op)?.reads.pop()?;
+    let quotient = OfRows::find(graph, at, "bdiv", "sum")?;
+    let sum = quotient.reduction;
+    let exp = graph.producer_for(&quotient.x.value, &[sum, at])?;
+    let op = graph.op(exp)?;
+    let input = Expr::lift(op).filter(|_| op.is_of(&UNARY) && op.spec.op == "uexp")?;
+    let input = &input.reads[0];
     let difference_at = graph.producer_for(&input.value, &[exp])?;
-    let difference = OfRows::new(graph, difference_at, "bsub")?;
-    let max = difference.reduction(graph, &[difference_at], "max")?;
-    let members = [max, difference_at, exp, sum, at];
-    let whole = input.view.is_none()
-        && (input.offset, input.start, quotient.offset) == (0, 0, 0)
-        && difference.n == quotient.n;
-    let dtypes = graph.op(max)?.spec.dtype(0) == quotient.op.spec.dtype(2);
-    if !whole || !dtypes || !graph.due().contains(&max) || !graph.can_move(&members, at) {
+    let OfRows {
+        reduction, x, size, ..
+    } = OfRows::find(graph, difference_at, "bsub", "max")?;
+    let members = [reduction, difference_at, exp, sum, at];
+    let fits = input.is_whole()
+        && quotient.x.is_whole()
+        && (size.n, size.m) == (quotient.size.n, quotient.size.m)
+        && x.dtype == quotient.out
+        && graph.due().contains(&reduction)
+        && graph.can_move(&members, at);
+    if !fits {
         return None;
     }
-    let Params { n, m, .. } = graph.op(max)?.params();
-    let (dtype, y) = (quotient.op.spec.dtype(2), quotient.op.operands[2].clone());
-    let op = softmax::op(device, dtype, (difference.x, difference.offset), y, [n, m])?;
+    let (bound, dtype) = ((x.value, x.start), quotient.out);
+    let rows = [size.n, size.m];
+    let op = softmax::op(device, dtype, (bound, x.offset), quotient.y, rows)?;
     Some(Rewrite::new(&members, at, [op]))
 }
 
-/// A binary op of a contiguous operand and one value for each of its rows.
-struct OfRows<'a> {
-    op: &'a Op,
-    x: (Value, u64),
-    offset: u32,
-    row: Value,
-    n: u32,
+/// A binary op of x and the reduction of each of its rows, which only this op reads.
+struct OfRows {
+    x: Read,
+    y: (Value, u64),
+    out: DType,
+    /// The place of the reduction, and its size.
+    reduction: usize,
+    size: Params,
 }
 
-impl<'a> OfRows<'a> {
-    fn new(graph: &'a Graph, at: usize, name: &str) -> Option<Self> {
-        let op = graph
-            .op(at)
-            .filter(|op| op.is_of(&BINARY) && op.spec.op == name)?;
+impl OfRows {
+    fn find(graph: &Graph, at: usize, binary: &str, reduction: &str) -> Option<Self> {
+        let op = graph.op(at)?;
+        let op = Some(op).filter(|op| op.is_of(&BINARY) && op.spec.op == binary)?;
         let expr = Expr::lift(op)?;
         let [x, row] = &expr.reads[..] else {
             return None;
         };
-        let m = graph.writer(&row.value).and_then(|at| graph.op(at))?;
-        let m = Some(m).filter(|op| is_reduction(op))?.params::<Params>().m;
-        let repeats = row.view?.repeats(expr.n.checked_div(m)?, m);
-        let whole = x.view.is_none() && (row.offset, row.start) == (0, 0) && repeats;
-        whole.then(|| OfRows {
-            op,
-            x: (x.value.clone(), x.start),
-            offset: x.offset,
-            row: row.value.clone(),
-            n: expr.n,
+        let place = graph.producer_for(&row.value, &[at])?;
+        let reduces = |op: &&Op| op.is_of(&REDUCE_ROW) || op.is_of(&REDUCE_COLUMN);
+        let reduced = graph.op(place).filter(reduces)?;
+        let size: Params = reduced.params();
+        let (input, start) = &reduced.operands[0];
+        let fits = reduced.spec.op == reduction
+            && size.are_of_rows()
+            && size.elements() == Some(expr.n)
+            && (input.same(&x.value) && (*start, size.x_offset) == (x.start, x.offset))
+            && x.view.is_none()
+            && (row.offset, row.start) == (0, 0)
+            && row.view?.repeats(size.n, size.m);
+        fits.then(|| OfRows {
+            x: x.clone(),
+            y: expr.y.clone(),
+            out: expr.out,
+            reduction: place,
+            size,
         })
     }
-
-    /// The reduction of x that makes the value of each row, if only `readers` read it.
-    fn reduction(&self, graph: &Graph, readers: &[usize], name: &str) -> Option<usize> {
-        let at = graph.producer_for(&self.row, readers)?;
-        let op = graph.op(at).filter(|op| op.spec.op == name)?;
-        let (x, start) = &op.operands[0];
-        let Params {
-            n,
-            m,
-            chunks,
-            x_offset,
-            rank,
-            m_rank,
-            later,
-            strides,
-            m_strides,
-            ..
-        } = op.params();
-        let fits = (x.same(&self.x.0) && *start == self.x.1)
-            && x_offset == self.offset
-            && (rank, m_rank, chunks, later) == (1, 1, 1, 0)
-            && (n == 1 || strides[0] == m)
-            && m_strides[0] == 1
-            && n.checked_mul(m) == Some(self.n);
-        fits.then_some(at)
-    }
-}
-
-fn is_reduction(op: &Op) -> bool {
-    op.is_of(&REDUCE_ROW) || op.is_of(&REDUCE_COLUMN)
 }

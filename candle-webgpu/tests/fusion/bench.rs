@@ -138,6 +138,13 @@ impl Bench {
         y
     }
 
+    /// A reduction of the rows of `x` (rows, m), then `after`, as a view that repeats each value along its row.
+    pub fn along(&self, op: &'static str, x: &T, after: impl Fn(&T) -> T) -> T {
+        let (rows, m) = (x.dims[0], x.dims[1]);
+        let value = self.device.reduce(op, x.v(), &[1]).expect("recorded");
+        after(&T::new(value, x.dtype, &[rows, 1])).shown(&[rows, m], &[1, 0], 0)
+    }
+
     /// Memory for a tensor.
     fn output(&self, dtype: DType, dims: &[usize]) -> T {
         let count = dims.iter().product();

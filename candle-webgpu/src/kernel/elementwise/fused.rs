@@ -102,6 +102,7 @@ pub(crate) fn operands(
         if *access == Access::Flat {
             continue;
         }
+        text.file(wgsl!("kernel/elementwise/walk.wgsl"));
         let at = format!("p.{n}_offset + walk(p.views[{views}], ");
         let load = if *access == Access::Quads {
             format!("{n}_get4(({at}q * 4u)) / 4u)")

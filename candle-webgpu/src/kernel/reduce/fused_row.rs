@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::dtype::{Compute, DType};
 use crate::error::Result;
-use crate::kernel::elementwise::fused::{self, step, Reads, MAX_SCALARS, MAX_VIEWS, VIEW_RANK};
+use crate::kernel::elementwise::fused::{self, step, Reads};
 use crate::kernel::reduce::specialization::{accumulator, TREE_WORKGROUP};
 use crate::recorder::op::Grid;
 use crate::shader::{params, Access, Arg, Kernel, Specialization, Step, Text};
@@ -19,39 +19,9 @@ pub static FUSED_ROW: Kernel = Kernel {
 params! {
     /// Those of `fused_elementwise`, and the row length `m`.
     pub(crate) struct Params {
-        pub n: u32,
-        pub a_offset: u32,
-        pub b_offset: u32,
-        pub c_offset: u32,
-        pub d_offset: u32,
-        pub e_offset: u32,
-        pub f_offset: u32,
-        pub zero: u32,
-        pub scalars: [[u32; 4]; MAX_SCALARS],
-        pub views: [[[u32; VIEW_RANK]; 2]; MAX_VIEWS],
+        pub of: fused::Params,
         pub m: u32,
-        pad: [u32; 3],
-    }
-}
-
-impl Params {
-    pub fn new(of: &mut fused::Params, m: u32) -> Params {
-        let [a_offset, b_offset, c_offset, d_offset, e_offset, f_offset] =
-            of.offsets().map(|offset| *offset);
-        Params {
-            n: of.n,
-            a_offset,
-            b_offset,
-            c_offset,
-            d_offset,
-            e_offset,
-            f_offset,
-            zero: of.zero,
-            scalars: of.scalars,
-            views: of.views,
-            m,
-            pad: [0; 3],
-        }
+        pub pad: [u32; 3],
     }
 }
 

@@ -26,6 +26,20 @@ params! {
     }
 }
 
+impl Params {
+    /// Whether one pass reduces all of `n` contiguous rows of `m` elements.
+    pub fn are_of_rows(&self) -> bool {
+        (self.rank, self.m_rank, self.chunks, self.later) == (1, 1, 1, 0)
+            && (self.n == 1 || self.strides[0] == self.m)
+            && self.m_strides[0] == 1
+    }
+
+    /// The number of elements that are reduced.
+    pub fn elements(&self) -> Option<u32> {
+        self.n.checked_mul(self.m)
+    }
+}
+
 pub(crate) struct Plan {
     pub strategy: Strategy,
     pub chunks: usize,

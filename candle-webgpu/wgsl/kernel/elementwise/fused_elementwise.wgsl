@@ -36,16 +36,6 @@ override WORKGROUP: u32 = 64u;
 // v itself. The xor with a zero that compilers do not know keeps them from fusing the operations before and after.
 fn kept(v: vec4<f32>) -> vec4<f32> { return bitcast<vec4<f32>>(bitcast<vec4<u32>>(v) ^ vec4<u32>(p.zero)); }
 
-// The place of element i of a view, relative to its start.
-fn walk(view: View, i: u32) -> u32 {
-    let w = i / view.dims.w;
-    let z = w / view.dims.z;
-    let y = z / view.dims.y;
-    let digits = vec4<u32>(y, z - y * view.dims.y, w - z * view.dims.z, i - w * view.dims.w);
-    let at = digits * view.strides;
-    return at.x + at.y + at.z + at.w;
-}
-
 @compute @workgroup_size(WORKGROUP)
 fn main(
     @builtin(local_invocation_index) thread: u32,

@@ -45,16 +45,6 @@ var<workgroup> part: array<Acc, WORKGROUP>;
 // v itself. The xor with a zero that compilers do not know keeps them from fusing the operations before and after.
 fn kept(v: vec4<f32>) -> vec4<f32> { return bitcast<vec4<f32>>(bitcast<vec4<u32>>(v) ^ vec4<u32>(p.zero)); }
 
-// The place of element i of a view, relative to its start.
-fn walk(view: View, i: u32) -> u32 {
-    let w = i / view.dims.w;
-    let z = w / view.dims.z;
-    let y = z / view.dims.y;
-    let digits = vec4<u32>(y, z - y * view.dims.y, w - z * view.dims.z, i - w * view.dims.w);
-    let at = digits * view.strides;
-    return at.x + at.y + at.z + at.w;
-}
-
 fn one(q: u32) -> Acc {
     let v = before(load(q));
     return acc_next(acc_next(acc_of(v[0], 0u), acc_of(v[1], 0u)), acc_next(acc_of(v[2], 0u), acc_of(v[3], 0u)));
