@@ -122,3 +122,14 @@ fn a_write_to_keys_in_between() {
     });
     assert_eq!(counts, (4, 4));
 }
+
+#[test]
+fn scores_that_no_op_computes_from_others() {
+    // A fill has one operand, its result, where a matmul has three.
+    let counts = near(0.0, |b| {
+        let s = b.device.fill(12, DType::F32, u64::from(1f32.to_bits()));
+        let s = T::new(s.expect("a fill"), DType::F32, &[3, 4]);
+        vec![b.softmax(&b.binary("badd", &s, &b.floats(&[3, 4])))]
+    });
+    assert_eq!(counts, (3, 3));
+}

@@ -33,9 +33,11 @@ const MIN_PART: u32 = 128;
 
 /// Whether an op is a plain matmul of two dense tensors, with [`Params`](crate::kernel::matmul::problem::Params).
 pub(crate) fn is_matmul(spec: &Specialization) -> bool {
-    let dense = !matches!(spec.operands[1].1, Access::Quant(_));
     let mut kernels = [&GEMM, &GEMM_COOP, &GEMV_COOP, &GEMV_K, &GEMV_N].into_iter();
-    dense && is_bare(spec) && kernels.any(|kernel| spec.is_of(kernel))
+    // Only ops of these kernels are known to have a second operand.
+    kernels.any(|kernel| spec.is_of(kernel))
+        && is_bare(spec)
+        && !matches!(spec.operands[1].1, Access::Quant(_))
 }
 
 /// A kernel and its grid: `groups` workgroups for each of the `blocks` row blocks of each matrix of the batch.
