@@ -1,7 +1,7 @@
 //! Runs of ops that fusion rules rewrite: no intermediate result is read back or held. No other case may run meanwhile,
 //! since its readbacks would split the batches.
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{DType, Device, Tensor, D};
 use candle_nn::{ops, rotary_emb};
 
 use crate::bound::{self, Bound, ARITH, EXACT, MATMUL, NORM, ROPE};
@@ -91,6 +91,22 @@ fn add_rms_norm(t: &[Tensor]) -> candle_core::Result<Tensor> {
     Tensor::stack(&[sum, norm], 0)
 }
 
+/// Like [`NORM`], but [`norm_by_ops`] rounds three times to the dtype, each by at most half a unit in the last place, which may be a
+/// whole one of the result.
+const NORM_BY_OPS: Bound = Bound { ulps: 3, ..NORM };
+
+/// As in candle-transformers' gemma: an RMS norm by single ops, in f32.
+fn norm_by_ops(t: &[Tensor]) -> candle_core::Result<Tensor> {
+    let dtype = t[0].dtype();
+    let x = match dtype {
+        DType::F64 => t[0].clone(),
+        _ => t[0].to_dtype(DType::F32)?,
+    };
+    let mean = (x.sqr()?.sum_keepdim(D::Minus1)? / x.dim(D::Minus1)? as f64)?;
+    let y = x.broadcast_div(&(mean + 1e-6)?.sqrt()?)?.to_dtype(dtype)?;
+    y.broadcast_mul(&(&t[1] + 1.)?)
+}
+
 /// The norm of a row, and its matmuls with two or three matrices: side by side, or as in [`gated`].
 fn rms_norm_matmul(t: &[Tensor], is_gated: bool) -> candle_core::Result<Tensor> {
     let x = match t[0].dtype() {
@@ -176,6 +192,13 @@ pub fn add(cases: &mut Cases) {
             let alpha = tensor(dtype, &[48], 423, Fill::Positive)?;
             check(d, &[x?, y?, alpha].map(Operand::of), NORM, add_rms_norm)
         });
+        for n in [48, 5000] {
+            cases.alone(format!("rewrite/norm_by_ops/{name}/{n}"), move |d| {
+                let x = tensor(dtype, &[5, n], 424, Fill::Small)?;
+                let alpha = tensor(dtype, &[n], 425, Fill::Small)?;
+                check(d, &[x, alpha].map(Operand::of), NORM_BY_OPS, norm_by_ops)
+            });
+        }
         cases.alone(format!("rewrite/rope_qk/{name}"), move |d| {
             let of = |seed, dims: &[usize]| tensor(dtype, dims, seed, Fill::Small);
             let (q, k) = (of(431, &[1, 4, 3, 16])?, of(432, &[1, 2, 3, 16])?);

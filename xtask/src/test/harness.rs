@@ -11,6 +11,8 @@ pub struct Counts {
     pub passed: usize,
     pub failed: usize,
     pub known: usize,
+    /// The names of the failed tests; without those that did not run.
+    pub names: Vec<String>,
 }
 
 impl Counts {
@@ -25,6 +27,7 @@ impl Counts {
         self.passed += other.passed;
         self.failed += other.failed;
         self.known += other.known;
+        self.names.extend_from_slice(&other.names);
     }
 }
 
@@ -85,11 +88,13 @@ impl Report {
     }
 
     pub fn counts(&self) -> Counts {
-        let passed = self.tests.iter().filter(|(_, ok)| *ok).count();
+        let failed = self.tests.iter().filter(|(_, ok)| !ok);
+        let names: Vec<String> = failed.map(|(name, _)| name.clone()).collect();
         Counts {
-            passed,
-            failed: self.tests.len() - passed + self.broken,
+            passed: self.tests.len() - names.len(),
+            failed: names.len() + self.broken,
             known: self.known,
+            names,
         }
     }
 }
@@ -158,7 +163,8 @@ mod tests {
             Counts {
                 passed: 2,
                 failed: 1,
-                known: 3
+                known: 3,
+                names: vec!["b".to_owned()],
             }
         );
         assert_eq!(report.tests[2].0, "d");

@@ -71,10 +71,12 @@ pub fn judge(report: &Report, list: &List, all: bool) -> Counts {
             (true, Some(_)) => {
                 println!("passes now, remove it from the list of known failures: {name}");
                 counts.failed += 1;
+                counts.names.push(name.clone());
             }
             (false, None) => {
                 println!("FAILED: {name}");
                 counts.failed += 1;
+                counts.names.push(name.clone());
             }
         }
     }
@@ -102,6 +104,7 @@ mod tests {
         };
         let counts = judge(&report, &list, true);
         assert_eq!((counts.passed, counts.failed, counts.known), (1, 1, 1));
+        assert_eq!(counts.names, ["b::webgpu"]);
         assert!(parse("a\n").is_err());
         assert!(parse("a x\na y\n").is_err());
     }

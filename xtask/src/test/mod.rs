@@ -69,7 +69,7 @@ pub fn main(args: Args) -> Result<bool> {
     let mut total = Counts::default();
     let mut say = |part: Part, counts: Result<Counts>| {
         let name = part.name();
-        let counts = counts.unwrap_or_else(|error| {
+        let mut counts = counts.unwrap_or_else(|error| {
             println!("{name}: {error:#}");
             Counts::failure()
         });
@@ -77,6 +77,9 @@ pub fn main(args: Args) -> Result<bool> {
             "{name}: {} passed, {} failed, {} known failures",
             counts.passed, counts.failed, counts.known
         );
+        for test in &mut counts.names {
+            *test = format!("{name}: {test}");
+        }
         total.add(&counts);
     };
     let mut rest = asked_for(&args);
@@ -94,6 +97,10 @@ pub fn main(args: Args) -> Result<bool> {
             }
         }
         run(jobs, &args, &mut say);
+    }
+    // Again here, since the log of a whole run has thousands of lines.
+    for test in &total.names {
+        println!("FAILED {test}");
     }
     println!(
         "total: {} passed, {} failed in {} s",
@@ -121,7 +128,7 @@ fn check_fork() -> Result<Counts> {
     Ok(Counts {
         passed: patches + commits,
         failed: broken + incomplete,
-        known: 0,
+        ..Counts::default()
     })
 }
 
