@@ -48,9 +48,11 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
         && (size.rows, size.n) == (qk.batch * qk.m, qk.n)
         && pv.a_offset == 0
         && is_dense(&pv);
-    let y = result(graph, second, &mut members).filter(|_| fits)?;
+    if !fits {
+        return None;
+    }
     let matmuls = [(first, &qk), (second, &pv)];
-    fused(device, graph, members, matmuls, scores, y)
+    fused(device, graph, members, matmuls, scores)
 }
 
 /// Whether the first operand of a matmul is contiguous, as the softmax leaves it.
@@ -175,13 +177,46 @@ fn is_cast(op: &Op) -> bool {
         && [0, 1].iter().all(|i| FLOATS.contains(&op.spec.dtype(*i)))
 }
 
-/// The result and its dtype: that of the matmul, or of a cast that is its only reader.
-fn result(graph: &Graph, matmul: usize, members: &mut Places) -> Option<((Value, u64), DType)> {
-    let cast = next(graph, matmul).filter(|next| graph.op(*next).is_some_and(is_cast));
-    members.extend(cast);
-    let op = graph.op(cast.unwrap_or(matmul))?;
-    let last = op.operands.len() - 1;
-    Some((op.operands[last].clone(), op.spec.dtype(last)))
+/// Where the result goes.
+struct Output {
+    y: (Value, u64),
+    /// The copy that puts it there.
+    copy: Option<usize>,
+    /// Along (batch, queries, last dim).
+    view: OperandView<3>,
+}
+
+impl Output {
+    /// The result of the op at a place, which is dense: `dims` are (batch, queries, last dim).
+    fn of(graph: &Graph, place: usize, [batch, i, c]: [usize; 3]) -> Option<Output> {
+        let op = graph.op(place)?;
+        let last = op.operands.len() - 1;
+        let axis = |size, stride| Axis::from_slice(&[(size, stride)]);
+        let view = OperandView {
+            reader: place,
+            operand: last,
+            dtype: op.spec.dtype(last),
+            offset: 0,
+            axes: [axis(batch, i * c), axis(i, c), axis(c, 1)],
+        };
+        Some(Output {
+            y: op.operands[last].clone(),
+            copy: None,
+            view,
+        })
+    }
+
+    /// The same behind a copy in another order that is its only reader, as from heads to tokens.
+    fn copied(&self, graph: &Graph, count: usize) -> Option<Output> {
+        let copy = next(graph, self.view.reader)?;
+        let op = graph.op(copy)?;
+        let map = CopyMap::inverse(op, self.view.dtype, count)?;
+        Some(Output {
+            y: op.operands.last()?.clone(),
+            copy: Some(copy),
+            view: self.view.through(&map, copy, 0)?,
+        })
+    }
 }
 
 /// The batch dims of a matmul.
@@ -197,8 +232,7 @@ fn fused(
     graph: &Graph,
     mut members: Places,
     [(first, qk), (second, pv)]: [(usize, &Matmul); 2],
-    scores: Scores,
-    (mut y, out): ((Value, u64), DType),
+    mut scores: Scores,
 ) -> Option<Rewrite> {
     let axis = |size: u32, stride: u32| Axis::from_slice(&[(size as usize, stride as usize)]);
     let view = |(reader, operand), offset: u32, axes| {
@@ -215,12 +249,13 @@ fn fused(
     let q_axes = [batch(qk, qk.a_batch), axis(i, qk.a_m), axis(d, qk.a_k)];
     let k_axes = [batch(qk, qk.b_batch), axis(j, qk.b_n), axis(d, qk.b_k)];
     let v_axes = [batch(pv, pv.b_batch), axis(j, pv.b_k), axis(c, pv.b_n)];
-    let q = view((first, 0), qk.a_offset, q_axes)?.trace(graph, &mut members);
-    let k = view((first, 1), qk.b_offset, k_axes)?.trace(graph, &mut members);
-    let v = view((second, 1), pv.b_offset, v_axes)?.trace(graph, &mut members);
+    let scale = &mut scores.scale;
+    let q = view((first, 0), qk.a_offset, q_axes)?.trace(graph, &mut members, Some(scale));
+    let k = view((first, 1), qk.b_offset, k_axes)?.trace(graph, &mut members, Some(scale));
+    let v = view((second, 1), pv.b_offset, v_axes)?.trace(graph, &mut members, None);
     let dtype = q.dtype;
     let fits = |n: u32| n > 0 && n.is_multiple_of(4) && n as usize <= MAX_HEAD_DIM;
-    let same = [k.dtype, v.dtype, out] == [dtype; 3];
+    let same = [k.dtype, v.dtype] == [dtype; 2];
     if !FLOATS.contains(&dtype) || !same || !fits(d) || !fits(c) {
         return None;
     }
@@ -229,8 +264,25 @@ fn fused(
         None => (q.clone(), Mask::None, None),
         Some((at, how)) => mask_view(graph, (at, how), [qk.batch, i, j])?,
     };
-    let dims = common_dims([&q.axes[0], &k.axes[0], &v.axes[0], &mask.axes[0]])?;
-    let heads = Heads::of(&dims)?;
+    let cast = next(graph, second).filter(|next| graph.op(*next).is_some_and(is_cast));
+    members.extend(cast);
+    let sizes = [qk.batch, i, c].map(|n| n as usize);
+    let dense = Output::of(graph, cast.unwrap_or(second), sizes)?;
+    let with = |out: Output| {
+        let [batch, row, last] = &out.view.axes;
+        let axes = [&q.axes[0], &k.axes[0], &v.axes[0], &mask.axes[0], batch];
+        let heads = Heads::of(&common_dims(axes)?)?;
+        let (row, last) = (stride(row)?, stride(last)?);
+        let [b, g, group] = heads.strides[4];
+        let whole = last == 1 && [b, g, group, row].iter().all(|n| n.is_multiple_of(4));
+        whole.then_some((heads, row, out))
+    };
+    let copied = dense.copied(graph, sizes.iter().product());
+    let (heads, yi, out) = copied.and_then(with).or_else(|| with(dense))?;
+    if out.view.dtype != dtype {
+        return None;
+    }
+    members.extend(out.copy);
     let all = [&q, &k, &v, &mask];
     let [Some(qi), Some(kj), Some(vj), Some(mi)] = all.map(|s| stride(&s.axes[1])) else {
         return None;
@@ -260,6 +312,7 @@ fn fused(
         k_strides: strides(1, kj),
         v_strides: strides(2, vj),
         mask_strides: strides(3, mi),
+        y_strides: strides(4, yi).map(|n| n / 4),
         fill_offset: fill.as_ref().map_or(0, |(_, offset)| *offset),
         ..Params::new()
     };
@@ -271,7 +324,7 @@ fn fused(
     let plan = plan(device, (dtype, how), params);
     let reads = all.iter().map(|view| view.value(graph).cloned());
     let mut operands = reads.collect::<Option<Operands>>()?;
-    let mut second = None;
+    let (mut y, mut second) = (out.y, None);
     if let Some(merge) = plan.merge {
         let bytes = merge.floats as u64 * 4;
         if bytes > device.binding_limit() {
@@ -318,21 +371,21 @@ fn mask_view(
     Some((scores.through(&map, at, 0)?, how, Some(bound)))
 }
 
-/// Sizes of the batch, of the KV heads and of the query heads that share one (GQA); and their strides in q, k, v and mask.
+/// Sizes of the batch, of the KV heads and of the query heads that share one (GQA); and their strides in q, k, v, mask and y.
 struct Heads {
     sizes: [u32; 3],
-    strides: [[u32; 3]; 4],
+    strides: [[u32; 3]; 5],
 }
 
 impl Heads {
-    fn of(dims: &[(usize, [usize; 4])]) -> Option<Heads> {
+    fn of(dims: &[(usize, [usize; 5])]) -> Option<Heads> {
         let shared = dims
             .last()
-            .is_some_and(|(_, [_, k, v, _])| *k == 0 && *v == 0);
+            .is_some_and(|(_, [_, k, v, ..])| *k == 0 && *v == 0);
         let (outer, each) = dims.split_at(dims.len() - usize::from(shared));
         let mut heads = Heads {
             sizes: [1; 3],
-            strides: [[0; 3]; 4],
+            strides: [[0; 3]; 5],
         };
         let first = 2usize.checked_sub(outer.len())?;
         let dims = (first..).zip(outer).chain((2..).zip(each));

@@ -253,7 +253,7 @@ impl Expr {
     }
 
     /// Keeps the operands at these places, in this order. No step may read another.
-    fn keep(&mut self, places: &[usize]) {
+    pub fn keep(&mut self, places: &[usize]) {
         self.reads = places.iter().map(|at| self.reads[*at].clone()).collect();
         let args = self.steps.iter_mut().flat_map(|step| &mut step.args);
         for (arg, _) in args {

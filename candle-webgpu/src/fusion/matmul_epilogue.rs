@@ -14,7 +14,7 @@ use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::memory::buffer::Value;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::{Grid, Op};
-use crate::shader::{Access, Step};
+use crate::shader::{Access, Specialization, Step};
 
 pub(crate) const RULE: Rule = Rule {
     name: "matmul_epilogue",
@@ -60,7 +60,7 @@ fn joined(device: &Gpu, matmul: &Op, expr: Expr) -> Option<Op> {
         return None;
     }
     match epilogue::suits(&matmul.spec) {
-        true => one(matmul, expr),
+        true => halves(device, matmul, &expr).or_else(|| one(matmul, expr)),
         false => pair(device, matmul, expr),
     }
 }
@@ -108,18 +108,55 @@ fn one(matmul: &Op, expr: Expr) -> Option<Op> {
 
 /// Two projections with an epilogue that reads both, and nothing else.
 fn pair(device: &Gpu, projections: &Op, expr: Expr) -> Option<Op> {
-    let (one, mut params, groups) = gemv_projections::pair(projections)?;
     let [a, b, y, c, z] = &projections.operands[..] else {
         return None;
     };
     let dtype = projections.spec.dtype(2);
     let expr = expr.in_front(&[&y.0, &z.0])?;
-    let whole = expr.reads.len() == 2 && expr.reads.iter().all(|read| is_whole(read, dtype));
-    if !whole || expr.n != params.matmul.m.checked_mul(params.matmul.n)? {
+    let pair = gemv_projections::pair(&projections.spec, &projections.params())?;
+    let whole = expr.reads.iter().all(|read| is_whole(read, dtype));
+    whole.then(|| of_pair(device, pair, [a, b, c], &expr))?
+}
+
+/// A matmul of one row and an epilogue that reads both halves of it, and nothing else: silu(gate) up where one matrix holds both.
+fn halves(device: &Gpu, matmul: &Op, expr: &Expr) -> Option<Op> {
+    let [a, b, (y, _)] = &matmul.operands[..] else {
+        return None;
+    };
+    let (of, dtype): (MatmulParams, DType) = (matmul.params(), matmul.spec.dtype(2));
+    if (of.m, of.batch, Some(of.n)) != (1, 1, expr.n.checked_mul(2)) || expr.reads.len() != 2 {
         return None;
     }
-    scalars(&expr, &mut params.epilogue)?;
+    let place = |half: u32| {
+        let here = |read: &Read| {
+            let layout = (read.start, read.offset, read.dtype);
+            read.view.is_none() && read.value.same(y) && layout == (0, half * expr.n, dtype)
+        };
+        expr.reads.iter().position(here)
+    };
+    let mut ordered = expr.clone();
+    ordered.keep(&[place(0)?, place(1)?]);
+    let [mut first, mut second] = [of; 2];
+    (first.n, second.n) = (expr.n, expr.n);
+    second.b_offset = of.b_offset.checked_add(expr.n.checked_mul(of.b_n)?)?;
+    let (spec, params, _) = gemv_projections::joined(device, &matmul.spec, &[first, second])?;
+    let pair = gemv_projections::pair(&spec, &params)?;
+    of_pair(device, pair, [a, b, b], &ordered)
+}
+
+/// A pair of projections with an epilogue, the operands of which are the two results, in order. Reads `a` and the two matrices.
+fn of_pair(
+    device: &Gpu,
+    (one, mut params, groups): (Specialization, Params, u32),
+    reads: [&(Value, u64); 3],
+    expr: &Expr,
+) -> Option<Op> {
+    if expr.reads.len() != 2 || expr.n != params.matmul.m.checked_mul(params.matmul.n)? {
+        return None;
+    }
+    scalars(expr, &mut params.epilogue)?;
     let spec = epilogue::pair_spec(&one, expr.steps.to_vec().into(), expr.out);
+    let [a, b, c] = reads;
     let operands = [a, b, &expr.y, c].into_iter().cloned();
     let grid = Grid::Linear(groups.into());
     device.op(spec, operands, &params, grid).ok()

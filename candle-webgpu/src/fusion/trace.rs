@@ -63,6 +63,37 @@ impl CopyMap {
         })
     }
 
+    /// For an op that copies a value to an output of `dtype`, or multiplies it by a number, which is returned.
+    fn scaled(op: &Op, dtype: DType) -> Option<(CopyMap, f32)> {
+        if !op.is_of(&UNARY) || op.spec.op != "affine" {
+            return Some((CopyMap::of(op, dtype)?, 1.0));
+        }
+        let params: Strided<1> = op.params();
+        let [factor, addend] = [params.offsets[2], params.pad[0]].map(f32::from_bits);
+        let fits = addend == 0.0 && op.spec.dtype(0) == dtype;
+        fits.then(|| (CopyMap::strided(&params, 0, dtype), factor))
+    }
+
+    /// The map of a copy of all `count` elements of a value that is read in another order: from the output to the value.
+    pub fn inverse(op: &Op, dtype: DType, count: usize) -> Option<CopyMap> {
+        let map = CopyMap::of(op, dtype)?;
+        let mut dims = map.dims;
+        dims.sort_unstable_by_key(|(_, _, from)| std::cmp::Reverse(*from));
+        let mut step = 1;
+        let each_once = dims.iter().rev().all(|(size, _, from)| {
+            let next = *from == step;
+            step *= size;
+            next
+        });
+        let whole = each_once && step == count && map.offset == 0 && map.dtype == dtype;
+        let dims = dims.iter().map(|(size, to, from)| (*size, *from, *to));
+        whole.then(|| CopyMap {
+            dims: dims.collect(),
+            offset: 0,
+            dtype,
+        })
+    }
+
     /// For operand `i` of an elementwise op.
     pub fn strided<const N: usize>(params: &Strided<N>, i: usize, dtype: DType) -> CopyMap {
         let mut dims = SmallVec::new();
@@ -142,18 +173,27 @@ impl<const N: usize> OperandView<N> {
     }
 
     /// Follows the operand back through copies that no other op reads, and adds their places to `members`. Stops where an axis other than
-    /// the first would need several dims.
-    pub fn trace(mut self, graph: &Graph, members: &mut Places) -> OperandView<N> {
+    /// the first would need several dims. With a `scale`, also follows multiplications by a number, which multiply it.
+    pub fn trace(
+        mut self,
+        graph: &Graph,
+        members: &mut Places,
+        mut scale: Option<&mut f32>,
+    ) -> OperandView<N> {
+        let scales = scale.is_some();
         let before = |view: &OperandView<N>| {
             let producer = graph.sole_producer(view.value(graph), view.reader)?;
-            let map = CopyMap::of(graph.op(producer)?, view.dtype)?;
+            let (map, factor) = CopyMap::scaled(graph.op(producer)?, view.dtype)?;
             let before = view.through(&map, producer, 0)?;
             let single = before.axes[1..].iter().all(|axis| stride(axis).is_some());
-            single.then_some(before)
+            (single && (scales || factor == 1.0)).then_some((before, factor))
         };
-        while let Some(found) = before(&self) {
+        while let Some((found, factor)) = before(&self) {
             self = found;
             members.push(self.reader);
+            if let Some(scale) = &mut scale {
+                **scale *= factor;
+            }
         }
         self
     }

@@ -101,6 +101,31 @@ fn plain(b: &Bench) -> ([T; 3], T) {
     ([q, k, v], s)
 }
 
+/// As in Whisper: queries and keys are scaled, and heads become the columns of tokens. Many keys are split.
+#[test]
+fn scaled_operands_and_tokens() {
+    for (i, j, kernels) in [(4, 4, 1), (40, 40, 1), (3, 1500, 2)] {
+        for dtype in [DType::F32, DType::F16] {
+            let counts = near(1e-2, |b| {
+                let dims = |n| [2, 4, n, 16];
+                let [q, k, v, y] = [i, j, j, i].map(|n| b.of(dtype, &dims(n)));
+                let (q, k) = (b.scaled(&q, 0.5), b.scaled(&k, 0.5));
+                let kt = k.shown(&[2, 4, 16, j], &[64 * j, 16 * j, 1, 16], 0);
+                let s = b.matmul(&b.softmax(&b.matmul(&q, &kt)), &v);
+                let tokens = |x: &T, strides: [usize; 4]| x.shown(&[2, i, 4, 16], &strides, 0);
+                b.copy(
+                    &tokens(&s, [64 * i, 16, 16 * i, 1]),
+                    &tokens(&y, [64 * i, 64, 16, 1]),
+                );
+                drop(s);
+                vec![y]
+            });
+            // Four casts bring the operands.
+            assert_eq!(counts, (4 + kernels, 10), "{i} {j} {dtype}");
+        }
+    }
+}
+
 #[test]
 fn weights_that_are_read_again() {
     let counts = near(0.0, |b| {

@@ -130,6 +130,39 @@ fn quantized_gate_and_up() {
     }
 }
 
+/// One matrix whose halves are gate and up.
+#[test]
+fn gate_and_up_of_one_matrix() {
+    let halves = |b: &Bench, y: &T, n: usize, [gate, up]: [usize; 2]| {
+        let half = |at: usize| y.shown(&[1, n], &[2 * n, 1], at * n);
+        vec![b.binary("bmul", &b.unary("usilu", &half(gate)), &half(up))]
+    };
+    for dtype in FLOATS {
+        for (n, k, order) in [(96, 2048, [0, 1]), (40, 64, [1, 0])] {
+            saves(2, (dtype, n, k), |b| {
+                let y = b.linear(&b.of(dtype, &[1, k]), &b.of(dtype, &[2 * n, k]));
+                halves(b, &y, n, order)
+            });
+        }
+    }
+    for quant in [Quant::Q4_0, Quant::Q6K] {
+        saves(2, quant, |b| {
+            let y = b.by_blocks(&b.floats(&[1, 512]), quant, &b.blocks(quant, 80, 512));
+            halves(b, &y, 40, [0, 1])
+        });
+    }
+    saves(1, "other parts", |b| {
+        let y = b.linear(&b.floats(&[1, 64]), &b.floats(&[80, 64]));
+        let half = |at: usize| y.shown(&[1, 40], &[80, 1], at);
+        vec![b.binary("bmul", &b.unary("usilu", &half(0)), &half(32))]
+    });
+    saves(1, "two rows", |b| {
+        let y = b.linear(&b.floats(&[2, 64]), &b.floats(&[80, 64]));
+        let half = |at: usize| y.shown(&[2, 40], &[80, 1], at);
+        vec![b.binary("bmul", &b.unary("usilu", &half(0)), &half(40))]
+    });
+}
+
 #[test]
 fn stays_apart() {
     let parts = |b: &Bench| (b.floats(&[1, 64]), b.floats(&[8, 64]));

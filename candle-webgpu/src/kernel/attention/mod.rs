@@ -116,13 +116,16 @@ impl Recorder {
         to_u32(OP, q.dims[..4].iter().product::<usize>() * v_dim as usize)?;
 
         let softcap = how.softcapping;
+        let (queries, kv_heads) = (size(q, 3)?, size(q, 1)?);
+        let rows = to_u32(OP, q.dims[2] * q.dims[3])?;
+        let quads = v_dim / 4;
         let params = Params {
             head_dim: size(q, 4)?,
             v_dim,
-            queries: size(q, 3)?,
+            queries,
             keys: size(k, 3)?,
-            rows: to_u32(OP, q.dims[2] * q.dims[3])?,
-            kv_heads: size(q, 1)?,
+            rows,
+            kv_heads,
             matrices: to_u32(OP, q.dims[0] * q.dims[1])?,
             causal: how.causal.into(),
             scale: if softcap == 1.0 {
@@ -137,6 +140,7 @@ impl Recorder {
             k_strides: strides(k),
             v_strides: strides(v),
             mask_strides: strides(mask),
+            y_strides: [kv_heads * rows, rows, queries, 1].map(|row| row * quads),
             ..Params::new()
         };
         let plan = plan(self, (q.dtype, masked), params);

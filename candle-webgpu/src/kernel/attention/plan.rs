@@ -46,6 +46,7 @@ params! {
         pub k_strides: [u32; 4],
         pub v_strides: [u32; 4],
         pub mask_strides: [u32; 4],
+        pub y_strides: [u32; 4],
         pub fill_offset: u32,
         pub pad: [u32; 3],
     }
@@ -57,6 +58,11 @@ params! {
         row_quads: u32,
         splits: u32,
         nan: f32,
+        queries: u32,
+        rows: u32,
+        kv_heads: u32,
+        pad: u32,
+        y_strides: [u32; 4],
     }
 }
 
@@ -222,6 +228,11 @@ fn merge(dtype: DType, params: &Params) -> Merge {
             row_quads: params.v_dim / 4,
             splits: params.splits,
             nan: f32::NAN,
+            queries: params.queries,
+            rows: params.rows,
+            kv_heads: params.kv_heads,
+            pad: 0,
+            y_strides: params.y_strides,
         },
         grid: Grid::Linear(u64::from(quads).div_ceil(FLASH_MERGE.workgroup.into())),
         floats: (rows * (v_dim + 4)).saturating_mul(params.splits as usize),

@@ -13,7 +13,6 @@ use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::store::{put, FLOATS};
 use crate::kernel::switch;
 use crate::recorder::gpu::Gpu;
-use crate::recorder::op::Op;
 use crate::shader::{params, read, read_bound_rw, write, Access, Kernel, Specialization, Text};
 
 /// Has the variants of [`GEMV_K`]; the second and third matrix and their results are added bindings.
@@ -126,9 +125,11 @@ pub(crate) fn joined(
 
 /// The kernel that computes a pair of projections for an epilogue that reads both; its parameters and its number of workgroups.
 /// `None` if the matrices differ in size or strides.
-pub(crate) fn pair(op: &Op) -> Option<(Specialization, epilogue::Params, u32)> {
-    let (spec, cols) = pair_of(&op.spec)?;
-    let projections: Params = op.params();
+pub(crate) fn pair(
+    spec: &Specialization,
+    projections: &Params,
+) -> Option<(Specialization, epilogue::Params, u32)> {
+    let (spec, cols) = pair_of(spec)?;
     let [first, second, _] = projections.products;
     if first[1] != second[1] || first[3] != second[3] {
         return None;

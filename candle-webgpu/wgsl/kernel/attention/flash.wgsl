@@ -16,7 +16,7 @@ fn k_four(base: u32, c: u32) -> vec4<f32> { return k[(base + c) / 4u]; }
 fn v_four(base: u32, c: u32) -> vec4<f32> { return v[(base + c) / 4u]; }
 fn y_quad_put(i: u32, four: vec4<f32>) { y[i] = four; }
 fn scores(dots: vec4<f32>, mask_at: u32, j: u32) -> vec4<f32> { return dots; }
-fn y_row(row: u32, split: u32) -> u32 { return row * (p.v_dim / 4u); }
+fn y_row(matrix: u32, row: u32, split: u32) -> u32 { return (matrix * p.rows + row) * (p.v_dim / 4u); }
 fn finish(sum: vec4<f32>, weights: f32) -> vec4<f32> { return sum / weights; }
 struct Params {
     head_dim: u32, v_dim: u32, queries: u32, keys: u32, rows: u32, kv_heads: u32, matrices: u32, row_tiles: u32, splits: u32,
@@ -171,7 +171,7 @@ fn main(
         if row < p.rows {
             var sum = 0.0;
             for (var t = 0u; t < 8u; t++) { sum += weight[(thread_row * TM + i) * 8u + t].x; }
-            let to = y_row(matrix * p.rows + row, split);
+            let to = y_row(matrix, row, split);
             for (var t = 0u; t < TQ; t++) {
                 let quad = t * 8u + thread_column;
                 if quad * 4u < p.v_dim { y_quad_put(to + quad, finish(acc[i * TQ + t], sum)); }

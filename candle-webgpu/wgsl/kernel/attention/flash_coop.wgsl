@@ -17,7 +17,7 @@ const D = 64u; // head_dim of q, k and v, zero-padded
 fn y_quad_put(i: u32, four: vec4<f32>) { y[i] = four; }
 fn apply_softcap(dots: vec4<f32>) -> vec4<f32> { return dots; }
 fn mask_scores(s: vec4<f32>, mask_at: u32, j: u32) -> vec4<f32> { return s; }
-fn y_row(row: u32, split: u32) -> u32 { return row * (p.v_dim / 4u); }
+fn y_row(matrix: u32, row: u32, split: u32) -> u32 { return (matrix * p.rows + row) * (p.v_dim / 4u); }
 fn finish(sum: vec4<f32>, weights: f32) -> vec4<f32> { return sum / weights; }
 struct Params {
     head_dim: u32, v_dim: u32, queries: u32, keys: u32, rows: u32, kv_heads: u32, matrices: u32, row_tiles: u32, splits: u32,
@@ -293,7 +293,7 @@ fn main(
     }
     weight_sum += subgroupShuffleXor(weight_sum, 1u);
 
-    let to = y_row(matrix * p.rows + row, split);
+    let to = y_row(matrix, row, split);
     for (var c0 = 0u; c0 < D; c0 += KEYS) { // unroll
         store_tile(acc[c0 / 16u], tile_at);
         store_tile(acc[c0 / 16u + 1u], tile_at + 16u);

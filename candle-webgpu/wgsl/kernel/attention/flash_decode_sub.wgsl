@@ -16,7 +16,7 @@ fn k_four(base: u32, c: u32) -> vec4<f32> { return k[(base + c) / 4u]; }
 fn v_four(base: u32, c: u32) -> vec4<f32> { return v[(base + c) / 4u]; }
 fn y_quad_put(i: u32, four: vec4<f32>) { y[i] = four; }
 fn scores(dots: vec4<f32>, mask_at: u32, j: u32) -> vec4<f32> { return dots; }
-fn y_row(row: u32, split: u32) -> u32 { return row * (p.v_dim / 4u); }
+fn y_row(matrix: u32, row: u32, split: u32) -> u32 { return (matrix * p.rows + row) * (p.v_dim / 4u); }
 fn finish(sum: vec4<f32>, weights: f32) -> vec4<f32> { return sum / weights; }
 fn shuffle_xor(v: f32, far: u32) -> f32 { return v; }
 fn shuffle(v: f32, lane: u32) -> f32 { return v; }
@@ -173,7 +173,7 @@ fn main(
                     sum += rescale * part[owner / THREAD_GROUP * WORKGROUP + t * THREAD_GROUP + owner % THREAD_GROUP];
                 }
             }
-            let to = y_row(matrix * p.rows + row, split);
+            let to = y_row(matrix, row, split);
             y_quad_put(to + thread, finish(sum, weights));
             if PARTIAL == 1u && thread == 0u { y_quad_put(to + row_quads, vec4<f32>(top, weights, 0.0, 0.0)); }
         }

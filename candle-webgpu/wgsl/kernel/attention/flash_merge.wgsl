@@ -9,7 +9,16 @@ fn x_get4(at4: u32) -> vec4<f32> { return x[at4]; }
 fn y_quad_put(q: u32, v: vec4<f32>) { y[q] = v; }
 // end slots
 
-struct Params { quads: u32, row_quads: u32, splits: u32, nan: f32 } // quads of y, and of a row of y
+struct Params {
+    quads: u32,     // of y
+    row_quads: u32, // of a row of y
+    splits: u32,
+    nan: f32,
+    queries: u32,   // this and the next as in the parameters of the other kernels
+    rows: u32,
+    kv_heads: u32,
+    y_strides: vec4<u32>,
+}
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> x: array<X>;
 @group(0) @binding(2) var<storage, read_write> y: array<Y>;
@@ -20,7 +29,8 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     let quad = id.x + id.y * groups.x * WORKGROUP;
     if quad >= p.quads { return; }
     let column = quad % p.row_quads;
-    var at = quad / p.row_quads * p.splits * (p.row_quads + 1u);
+    let row = quad / p.row_quads;
+    var at = row * p.splits * (p.row_quads + 1u);
     var running_max = x_get4(at + p.row_quads).x;
     var acc = vec4<f32>();
     var weight_sum = 0.0;
@@ -35,5 +45,8 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
         acc = acc * rescale + x_get4(at + column) * scale;
         at += p.row_quads + 1u;
     }
-    y_quad_put(quad, select(acc / weight_sum, vec4<f32>(p.nan), weight_sum == 0.0));
+    let matrix = row / p.rows;
+    let head = row % p.rows / p.queries;
+    let to = dot(vec4<u32>(matrix / p.kv_heads, matrix % p.kv_heads, head, row % p.queries), p.y_strides);
+    y_quad_put(to + column, select(acc / weight_sum, vec4<f32>(p.nan), weight_sum == 0.0));
 }

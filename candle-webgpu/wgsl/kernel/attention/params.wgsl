@@ -28,5 +28,6 @@ struct Params {
     k_strides: vec4<u32>,     // batch, KV head, unused, key
     v_strides: vec4<u32>,     // as k_strides
     mask_strides: vec4<u32>,  // as q_strides
+    y_strides: vec4<u32>,     // as q_strides, in quads
     fill_offset: u32,         // of what a mask puts in the place of scores
 }

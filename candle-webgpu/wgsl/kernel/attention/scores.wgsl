@@ -1,7 +1,10 @@
 // What all attention kernels do with q . k: softcap, mask; and how they finish a row of y.
 
 // slots: stands for what the kernels bring.
-struct Params { keys: u32, v_dim: u32, splits: u32, softcap: f32, nan: f32, inner_strides: vec4<u32> }
+struct Params {
+    v_dim: u32, queries: u32, keys: u32, rows: u32, kv_heads: u32, splits: u32, softcap: f32, nan: f32, inner_strides: vec4<u32>,
+    y_strides: vec4<u32>,
+}
 @group(0) @binding(0) var<uniform> p: Params;
 override MASKED: u32 = 0u;
 override PARTIAL: u32 = 0u;
@@ -27,9 +30,10 @@ fn mask_scores(s: vec4<f32>, mask_at: u32, j: u32) -> vec4<f32> {
 }
 
 // The first quad of a row of y; a partial row has one more, for its maximum and its sum of weights.
-fn y_row(row: u32, split: u32) -> u32 {
-    if PARTIAL == 1u { return (row * p.splits + split) * (p.v_dim / 4u + 1u); }
-    return row * (p.v_dim / 4u);
+fn y_row(matrix: u32, row: u32, split: u32) -> u32 {
+    if PARTIAL == 1u { return ((matrix * p.rows + row) * p.splits + split) * (p.v_dim / 4u + 1u); }
+    let at = vec4<u32>(matrix / p.kv_heads, matrix % p.kv_heads, row / p.queries, row % p.queries);
+    return dot(at, p.y_strides);
 }
 
 // A row that sees no key is NaN.
