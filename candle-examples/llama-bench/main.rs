@@ -10,6 +10,7 @@ use candle_examples::device::{describe, fired, DeviceArgs, Fired, Precision};
 use candle_examples::exit;
 use candle_examples::gguf::Gguf;
 use candle_examples::memory::usage;
+use candle_examples::profile;
 use candle_examples::random::{Preset, Quant, PRESETS, QUANTS};
 use clap::{Parser, ValueEnum};
 use measure::{Bench, Pass};
@@ -245,7 +246,7 @@ fn profile(args: &Args, bench: &mut Bench, pass: Pass) -> anyhow::Result<()> {
     }
     let profile = bench.profile(pass)?;
     if args.profile {
-        report::kernels(&profile.kernels, pass.steps());
+        profile::print(&profile.kernels, pass.steps());
     }
     if let Some(path) = trace {
         let context = || path.display().to_string();

@@ -2,7 +2,7 @@
 
 use crate::measure::{Pass, Run};
 use candle_core::{DType, Device};
-use candle_examples::device::{counters, Counters, Description, KernelTime};
+use candle_examples::device::{counters, Counters, Description};
 use candle_examples::random::Quant;
 use candle_examples::spread::Spread;
 use serde_json::json;
@@ -114,26 +114,6 @@ pub fn busy((gpu, all): (Duration, Duration), passes: usize) {
     let [gpu, all] = [gpu, all].map(|time| time.as_secs_f64() * 1e6 / passes as f64);
     let share = 100. * gpu / all;
     println!("profile  GPU busy for {gpu:.1} of {all:.1} us, {share:.1} %");
-}
-
-/// Prints the kernels of a profile, per pass.
-pub fn kernels(kernels: &[KernelTime], passes: usize) {
-    let passes = passes as f64;
-    let all: f64 = kernels.iter().map(|k| k.seconds).sum();
-    let count: u64 = kernels.iter().map(|k| k.times).sum();
-    println!(
-        "{:<8} {:>9} {:>9} {:>6}  kernel",
-        "profile", "times", "us", "%"
-    );
-    let row = |times: u64, seconds: f64, name: &str| {
-        let (us, share) = (seconds * 1e6 / passes, 100. * seconds / all);
-        let times = times as f64 / passes;
-        println!("{:<8} {times:>9.1} {us:>9.1} {share:>6.1}  {name}", "");
-    };
-    row(count, all, "all");
-    for k in kernels {
-        row(k.times, k.seconds, &k.kernel);
-    }
 }
 
 type Count = (&'static str, fn(&Counters) -> u64);

@@ -35,6 +35,8 @@ pub mod model;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod package;
 #[cfg(not(target_arch = "wasm32"))]
+pub mod profile;
+#[cfg(not(target_arch = "wasm32"))]
 pub mod progress;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod random;

@@ -1,4 +1,4 @@
-//! Random weights for `models::llama`, generated on the device.
+//! Random weights, generated on the device.
 
 use candle_core::{DType, Device, Result, Shape, Tensor};
 use candle_nn::var_builder::SimpleBackend;
@@ -15,7 +15,7 @@ struct Random;
 impl SimpleBackend for Random {
     fn get(&self, shape: Shape, name: &str, _: Init, dtype: DType, dev: &Device) -> Result<Tensor> {
         // Norm weights are 1, as in a new model; the standard deviation is that of transformers' initializer.
-        if name.contains("norm") {
+        if name.to_lowercase().contains("norm") {
             return Tensor::ones(shape, dtype, dev);
         }
         match dtype {

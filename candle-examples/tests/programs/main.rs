@@ -6,6 +6,7 @@ mod chat;
 mod device_map;
 mod llama;
 mod llama_bench;
+mod model_bench;
 mod tiny;
 mod train;
 #[cfg(feature = "webgpu")]
