@@ -81,12 +81,14 @@ fn attention(t: &[Tensor]) -> candle_core::Result<Tensor> {
     weights.matmul(&v)?.to_dtype(dtype)
 }
 
-/// A sum, which is returned, too, and its norm.
-fn add_rms_norm(t: &[Tensor]) -> candle_core::Result<Tensor> {
+/// A sum, which is returned, too, and its rms_norm; with a beta, its layer_norm.
+fn add_norm(t: &[Tensor]) -> candle_core::Result<Tensor> {
     let sum = (&t[0] + &t[1])?;
-    let norm = match sum.dtype() {
-        DType::F64 => ops::rms_norm_slow(&sum, &t[2], 1e-5)?,
-        _ => ops::rms_norm(&sum, &t[2], 1e-5)?,
+    let norm = match (sum.dtype(), t.get(3)) {
+        (DType::F64, Some(beta)) => ops::layer_norm_slow(&sum, &t[2], beta, 1e-5)?,
+        (DType::F64, None) => ops::rms_norm_slow(&sum, &t[2], 1e-5)?,
+        (_, Some(beta)) => ops::layer_norm(&sum, &t[2], beta, 1e-5)?,
+        (_, None) => ops::rms_norm(&sum, &t[2], 1e-5)?,
     };
     Tensor::stack(&[sum, norm], 0)
 }
@@ -187,11 +189,21 @@ pub fn add(cases: &mut Cases) {
             let x = Tensor::new(&special.repeat(5)[..], &Device::Cpu)?.to_dtype(dtype)?;
             check(d, &[Operand::of(x)], ARITH, same_operands)
         });
-        cases.alone(format!("rewrite/norms/{name}"), move |d| {
-            let [x, y] = [0, 1].map(|n| tensor(dtype, &[5, 48], 421 + n, Fill::Small));
-            let alpha = tensor(dtype, &[48], 423, Fill::Positive)?;
-            check(d, &[x?, y?, alpha].map(Operand::of), NORM, add_rms_norm)
-        });
+        for (what, operands) in [("rms_norm", 3), ("layer_norm", 4)] {
+            cases.alone(format!("rewrite/add_norm/{what}/{name}"), move |d| {
+                let of =
+                    |dims: &[usize], seed, fill| Ok(Operand::of(tensor(dtype, dims, seed, fill)?));
+                let all = [
+                    // Sums that are exact in every dtype, since the difference from their mean would magnify a rounding.
+                    of(&[5, 48], 421, Fill::Ties),
+                    of(&[5, 48], 422, Fill::Ties),
+                    of(&[48], 423, Fill::Positive),
+                    of(&[48], 426, Fill::Small),
+                ];
+                let all: anyhow::Result<Vec<Operand>> = all.into_iter().take(operands).collect();
+                check(d, &all?, NORM, add_norm)
+            });
+        }
         for n in [48, 5000] {
             cases.alone(format!("rewrite/norm_by_ops/{name}/{n}"), move |d| {
                 let x = tensor(dtype, &[5, n], 424, Fill::Small)?;

@@ -4,7 +4,7 @@
 //! a [`Rewrite`]. [`RULES`] lists the rows; [`Rewrites::apply`] is the loop that all rules share. To add a rule, write its file and
 //! add its row to [`RULES`].
 
-mod add_rms_norm;
+mod add_norm;
 mod attention;
 mod batch_end;
 pub(crate) mod coalesce_copies;

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::fusion::rule::{Enabled, Rule};
 use crate::fusion::{
-    add_rms_norm, attention, coalesce_copies, concat, dead_code, elementwise, fused_projections,
+    add_norm, attention, coalesce_copies, concat, dead_code, elementwise, fused_projections,
     fused_row, matmul_epilogue, rms_norm_matmul, rope_kv_cache, rope_qk, softmax, split_softmax,
     tiled_transpose,
 };
@@ -19,7 +19,7 @@ pub const RULES: &[Rule] = &[
     softmax::RULE,
     attention::RULE,
     concat::RULE,
-    add_rms_norm::RULE,
+    add_norm::RULE,
     fused_projections::RULE,
     rope_qk::RULE,
     rope_kv_cache::RULE,
@@ -36,7 +36,7 @@ const FORMER_NAMES: &[(&str, &Rule)] = &[
     ("copies", &coalesce_copies::RULE),
     ("stores", &dead_code::RULE),
     ("cats", &concat::RULE),
-    ("norms", &add_rms_norm::RULE),
+    ("norms", &add_norm::RULE),
     ("siblings", &fused_projections::RULE),
     ("ropes", &rope_qk::RULE),
     ("caches", &rope_kv_cache::RULE),

@@ -118,6 +118,10 @@ impl Bench {
         x.like(self.device.rms_norm(x.v(), alpha.v(), 1e-5))
     }
 
+    pub fn layer_norm(&self, x: &T, [alpha, beta]: [&T; 2]) -> T {
+        x.like(self.device.layer_norm(x.v(), alpha.v(), beta.v(), 1e-5))
+    }
+
     pub fn copy(&self, x: &T, y: &T) {
         self.device.copy_into(x.v(), y.v()).expect("copy");
     }

@@ -3,7 +3,7 @@
 
 mod bench;
 
-mod add_rms_norm;
+mod add_norm;
 mod attention;
 mod concat;
 mod dead_code;

@@ -241,7 +241,7 @@ fn stay_apart() {
         b.copy(&y, &x);
         vec![b.linear(&normed, &w)]
     });
-    saves(1, "`add_rms_norm` fuses the norm with its sum", |b| {
+    saves(1, "`add_norm` fuses the norm with its sum", |b| {
         let (w, x, y) = (w(b), b.floats(&[1, 64]), b.floats(&[1, 64]));
         let sum = b.binary("badd", &x, &y);
         let normed = b.rms_norm(&sum, &b.floats(&[64]));

@@ -10,7 +10,7 @@ use crate::memory::buffer::Value;
 use crate::memory::merge::to_u32;
 use crate::memory::view::View;
 use crate::recorder::Recorder;
-use crate::shader::{params, Access, Kernel, Specialization};
+use crate::shader::{params, read, write, Access, Kernel, Specialization};
 
 pub(crate) use rows::flat;
 use rows::{row_kernel, specs, Rows, WORKGROUP};
@@ -24,23 +24,41 @@ pub static LAYER_NORM: Kernel = row_kernel(
     |_| 4 * WORKGROUP,
 );
 
-/// A residual sum and its rms_norm. Recorded only by the rule of the same name.
-pub static ADD_RMS_NORM: Kernel = Kernel {
+/// A residual sum and its rms_norm, or its layer_norm with a binding `beta`; stores the sum with a binding `s`. Recorded only by the rule
+/// of the same name.
+pub static ADD_NORM: Kernel = Kernel {
     workgroup: WORKGROUP,
     shared: |_| WORKGROUP * 4,
     slots: |spec, text| {
-        let (name, quad) = (spec.info(3).name, spec.info(3).quad);
-        // The xor hides from compilers that this reads what was just stored. Mesa 25 would drop the rounding.
-        let hidden = match spec.dtype(3) {
-            DType::F32 => String::new(),
-            _ => format!(" ^ {quad}(p.zero)"),
+        text.bindings(spec, spec.kernel.bindings.len());
+        text.line(format!("const CENTERED = {};", spec.binds("beta")));
+        let info = spec.info(0);
+        let (name, quad) = (info.name, info.quad);
+        // The xor hides the bits from compilers that would drop the rounding (NVIDIA 580, Mesa 25).
+        let rounded = match info.dtype {
+            DType::F32 => "v".to_string(),
+            _ => format!("{name}_unpack({name}_pack(v) ^ {quad}(p.zero))"),
         };
         text.line(format!(
-            "fn s_four(q: u32) -> vec4<f32> {{ return {name}_unpack(s[q]{hidden}); }}"
+            "fn rounded(v: vec4<f32>) -> vec4<f32> {{ return {rounded}; }}"
         ));
+        let beta = if spec.binds("beta") {
+            "beta_get4(q)"
+        } else {
+            "vec4<f32>()"
+        };
+        text.line(format!(
+            "fn beta_four(q: u32) -> vec4<f32> {{ return {beta}; }}"
+        ));
+        let store = if spec.binds("s") {
+            "s_quad_put(q, v);"
+        } else {
+            ""
+        };
+        text.line(format!("fn s_store(q: u32, v: vec4<f32>) {{ {store} }}"));
         Ok(())
     },
-    ..kernel!("norm", "add_rms_norm", AddNormParams::LAYOUT; read a, read b, read alpha, write s, write y)
+    ..kernel!("norm", "add_norm", AddNormParams::LAYOUT; read a, read b, read alpha, write y)
 };
 
 params! {
@@ -65,22 +83,38 @@ params! {
         pub a_offset: u32,
         pub b_offset: u32,
         pub alpha_offset: u32,
+        pub beta_offset: u32,
         pub eps: f32,
         pub inverse: f32,
         /// 0, which compilers do not know.
         pub zero: u32,
+        pub pad: [u32; 3],
     }
 }
 
-/// `rows`: of a workgroup.
-pub(crate) fn add_norm_spec(dtype: DType, rows: u32) -> Specialization {
-    let [read, write] = [(dtype, Access::Quads), (dtype, Access::Put)];
-    Specialization::new(&ADD_RMS_NORM, "", &[read, read, read, write, write]).with("ROWS", rows)
+/// `rows`: of a workgroup. `centered`: a layer_norm. `stored`: the sum, too.
+pub(crate) fn add_norm_spec(
+    dtype: DType,
+    rows: u32,
+    [centered, stored]: [bool; 2],
+) -> Specialization {
+    let [x, y] = [(dtype, Access::Quads), (dtype, Access::Put)];
+    let mut spec = Specialization::new(&ADD_NORM, "", &[x, x, x, y]).with("ROWS", rows);
+    if centered {
+        spec = spec.bind(read("beta"), x.0, x.1);
+    }
+    if stored {
+        spec = spec.bind(write("s"), y.0, y.1);
+    }
+    spec
 }
 
 pub fn catalogue() -> Vec<Specialization> {
     let mut all = [&RMS_NORM, &LAYER_NORM].map(|k| specs(k, Some(1))).concat();
-    all.extend(FLOATS.map(|dtype| add_norm_spec(dtype, 1)));
+    for dtype in FLOATS {
+        let how = [[false, false], [false, true], [true, false], [true, true]];
+        all.extend(how.map(|how| add_norm_spec(dtype, 1, how)));
+    }
     all
 }
 

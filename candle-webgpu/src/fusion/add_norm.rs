@@ -1,29 +1,32 @@
-//! A residual sum and its rms_norm become one kernel that writes both. Bit for bit: the sum is rounded before it is normalized.
-
-use smallvec::SmallVec;
+//! A residual sum and its rms_norm or layer_norm become one kernel, which also writes the sum if anything else reads it. Bit for bit: the
+//! sum is rounded before it is normalized.
 
 use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::elementwise::binary::BINARY;
 use crate::kernel::matmul::epilogue;
-use crate::kernel::norm::{add_norm_spec, AddNormParams, NormParams, RMS_NORM};
+use crate::kernel::norm::{add_norm_spec, AddNormParams, NormParams, LAYER_NORM, RMS_NORM};
 use crate::kernel::Strided;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
 use crate::shader::Access;
 
 pub(crate) const RULE: Rule = Rule {
-    name: "add_rms_norm",
-    about: "a sum and its rms_norm: one kernel that writes both",
+    name: "add_norm",
+    about: "a sum and its rms_norm or layer_norm: one kernel",
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[],
     apply: Apply::Batch(Scan::All, find),
 };
 
-/// The rms_norm at a place and the sum that it reads.
+/// The norm at a place and the sum that it reads.
 fn find(_: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
-    let norm = graph.op(at).filter(|op| op.is_of(&RMS_NORM))?;
+    let norm = graph.op(at)?;
+    let centered = norm.is_of(&LAYER_NORM);
+    if !centered && !norm.is_of(&RMS_NORM) {
+        return None;
+    }
     let sum_at = graph.writer(&norm.operands[0].0).filter(|sum| *sum < at)?;
     let sum = graph.op(sum_at)?;
     let (params, add): (NormParams, Strided<2>) = (norm.params(), sum.params());
@@ -55,15 +58,22 @@ fn find(_: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
         a_offset: add.offsets[0],
         b_offset: add.offsets[1],
         alpha_offset: params.alpha_offset,
+        beta_offset: params.beta_offset,
         eps: params.eps,
         inverse: params.inverse,
         zero: 0,
+        pad: [0; 3],
     };
     let (_, rows) = norm.spec.overrides.first()?;
-    let spec = add_norm_spec(norm.spec.dtype(0), *rows);
-    let from = [&sum.operands[0], &sum.operands[1], &norm.operands[1]];
-    let to = [&sum.operands[2], &norm.operands[2]];
-    let operands: SmallVec<_> = from.into_iter().chain(to).cloned().collect();
+    let stored = graph.sole_producer(norm.operands.first(), at).is_none();
+    let spec = add_norm_spec(norm.spec.dtype(0), *rows, [centered, stored]);
+    let [terms, [total]] = [&sum.operands[..2], &sum.operands[2..]] else {
+        return None;
+    };
+    let (y, parameters) = norm.operands[1..].split_last()?;
+    let (alpha, beta) = parameters.split_first()?;
+    let from = terms.iter().chain([alpha, y]).chain(beta);
+    let operands = from.chain(stored.then_some(total)).cloned().collect();
     let op = Op::new(spec, operands, &both, norm.grid);
     Some(Rewrite::new(&[sum_at, at], at, [op]))
 }
