@@ -50,6 +50,12 @@ const VARIANTS: [&str; 8] = [
     "inline",
 ];
 
+/// Those that run one of three cases in each group: half of the suite's time otherwise.
+const LONG_VARIANTS: [&str; 3] = ["checked", "split", "inline"];
+
+/// Runs one of this many cases in each group. A prime, since the cases of a group repeat periodically.
+const EVERY_VAR: &str = "CANDLE_WEBGPU_TEST_EVERY";
+
 const LIMITS: [&str; 5] = [
     "conformance",
     "errors",
@@ -63,7 +69,7 @@ const MODELS: [&str; 4] = ["models", "zoo", "gguf", "dispatches"];
 /// The first graphs of one seed. `cargo xtask fuzz` runs more.
 const GRAPHS: [&str; 6] = ["--device", "webgpu", "--seed", "1", "--cases", "400"];
 
-/// `quick` runs one of this many cases in each group. A prime, since the cases of a group repeat periodically.
+/// [`EVERY_VAR`] of `quick`.
 const SAMPLE: &str = "37";
 
 /// The integration tests of candle-webgpu.
@@ -201,7 +207,7 @@ impl Tests<'_> {
                 jobs.extend(self.ours(&["wgsl", "errors", "conformance"])?);
                 let every = jobs.iter_mut().filter(|_| !self.args.all);
                 every.for_each(|job| {
-                    job.command.env("CANDLE_WEBGPU_TEST_EVERY", SAMPLE);
+                    job.command.env(EVERY_VAR, SAMPLE);
                 });
                 Ok(jobs)
             }
@@ -300,6 +306,9 @@ impl Tests<'_> {
     fn variant(&self, name: &str) -> Result<Job> {
         let mut command = self.find("conformance")?.command();
         command.env("CANDLE_WEBGPU_TEST_VARIANT", name);
+        if LONG_VARIANTS.contains(&name) && !self.args.all {
+            command.env(EVERY_VAR, "3");
+        }
         Ok(self.filtered(&format!("variant {name}"), command))
     }
 
