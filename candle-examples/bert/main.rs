@@ -1,11 +1,9 @@
 //! Sentence embeddings and similarities from a BERT, with candle-transformers' own code.
 
-mod embed;
-
 use candle_examples::device::{describe, DeviceArgs};
+use candle_examples::embed::{self, Embedder};
 use candle_examples::exit;
 use clap::Parser;
-use embed::Embedder;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Instant;

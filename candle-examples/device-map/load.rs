@@ -74,10 +74,6 @@ pub fn load(
         }
         Files::Folder { folder, tokenizer } => {
             let (config, stored) = checkpoint::read_config(&folder.config)?;
-            if config.rope_scaling.is_some() {
-                let what = "LLaMA models with rope_scaling on several devices".into();
-                return Err(Error::Unsupported { what })?;
-            }
             let (tokenizer, ends) = words(folder, tokenizer, config.vocab_size)?;
             let parts = parts(&config, devices, asked)?;
             // All devices must compute in the same dtype.

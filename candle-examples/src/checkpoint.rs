@@ -242,24 +242,7 @@ pub fn weights<'a>(
     dtype: DType,
     place: impl Fn(&str) -> &'a Device,
 ) -> Result<HashMap<String, Tensor>> {
-    let dir = folder.dir();
-    if folder.weights.is_empty() {
-        return Err(Error::Missing {
-            what: "weights of the model",
-            path: dir.join("model.safetensors"),
-        });
-    }
-    for path in &folder.weights {
-        if !path.exists() {
-            return Err(Error::Missing {
-                what: "weights of the model",
-                path: path.clone(),
-            });
-        }
-        // Map each file alone first, so that an error names the damaged file.
-        map(std::slice::from_ref(path)).map_err(|e| bad(path, e))?;
-    }
-    let mapped = map(&folder.weights)?;
+    let (dir, mapped) = (folder.dir(), mapped(folder)?);
     let wanted = tensors(config);
     let mut total = 0;
     for (name, shape) in &wanted {
@@ -282,6 +265,23 @@ pub fn weights<'a>(
     }
     bar.finish_and_clear();
     Ok(loaded)
+}
+
+/// Maps the weight files. An error names a file that is missing or damaged.
+pub fn mapped(folder: &Folder) -> Result<MmapedSafetensors> {
+    let what = "weights of the model";
+    let missing = |path: PathBuf| Error::Missing { what, path };
+    if folder.weights.is_empty() {
+        return Err(missing(folder.dir().join("model.safetensors")));
+    }
+    for path in &folder.weights {
+        if !path.exists() {
+            return Err(missing(path.clone()));
+        }
+        // Map each file alone first, so that an error names the damaged file.
+        map(std::slice::from_ref(path)).map_err(|e| bad(path, e))?;
+    }
+    Ok(map(&folder.weights)?)
 }
 
 fn map(paths: &[PathBuf]) -> candle_core::Result<MmapedSafetensors> {

@@ -17,6 +17,8 @@ pub mod checkpoint;
 pub mod conversation;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod device;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod embed;
 pub mod error;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod exit;
@@ -28,6 +30,8 @@ pub mod generate;
 pub mod gguf;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod hub;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod layers;
 pub mod llama2c;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod memory;

@@ -2,6 +2,7 @@
 
 mod apt;
 mod bench;
+mod cluster;
 mod docs;
 mod fork;
 mod fuzz;
@@ -52,6 +53,9 @@ enum Command {
     /// Chat with an instruct model on the WebGPU device
     #[command(long_about = model::CHAT)]
     Chat(model::Args),
+    /// Run a model on several ranks over MPI: cargo xtask cluster -n 2 --parallel pipeline "Once upon a time"
+    #[command(long_about = cluster::HELP)]
+    Cluster(cluster::Args),
     /// Write the generated tables of README.md and docs/performance.md
     #[command(long_about = docs::HELP)]
     Docs(docs::Args),
@@ -102,6 +106,7 @@ fn main() {
     let done = match command {
         Command::Bench(args) => bench::main(args),
         Command::Chat(args) => model::main("chat", "webgpu,chat", args),
+        Command::Cluster(args) => cluster::main(args),
         Command::Docs(args) => docs::main(args),
         Command::Fork(args) => fork::main(args),
         Command::Fuzz(args) => fuzz::main(args),

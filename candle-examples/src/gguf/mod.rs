@@ -5,6 +5,8 @@ mod locate;
 #[cfg(not(target_arch = "wasm32"))]
 mod needs;
 mod network;
+#[cfg(not(target_arch = "wasm32"))]
+mod tensors;
 mod unpacked;
 
 #[cfg(not(target_arch = "wasm32"))]

@@ -41,7 +41,7 @@ impl Unpacked {
     }
 }
 
-/// Supports the end and the starts of tensors, which is all that Candle seeks.
+/// Supports the end and positions within tensors.
 impl Seek for Unpacked {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let at = match to {
@@ -49,9 +49,11 @@ impl Seek for Unpacked {
             SeekFrom::Start(at) => at,
             _ => return Err(io::ErrorKind::InvalidInput.into()),
         };
-        let info = self.tensors.get(&at).ok_or(io::ErrorKind::InvalidInput)?;
+        let tensor = self.tensors.range(..=at).next_back();
+        let (start, info) = tensor.ok_or(io::ErrorKind::InvalidInput)?;
         let bytes = unpack(info, &mut self.from, self.data_offset).map_err(io::Error::other)?;
         self.tensor = Cursor::new(bytes);
+        self.tensor.set_position(at - start);
         Ok(at)
     }
 }

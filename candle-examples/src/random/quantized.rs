@@ -84,17 +84,17 @@ pub fn gguf(preset: &Preset, quant: &Quant) -> Result<(Content, Cursor<Vec<u8>>)
     };
     let content = Content {
         magic: VersionedMagic::GgufV3,
-        metadata: metadata(preset).into(),
+        metadata: metadata(preset).into_iter().collect(),
         tensor_infos: tensors.into_iter().map(info).collect(),
         tensor_data_offset: 0,
     };
     Ok((content, Cursor::new(file)))
 }
 
-fn metadata(preset: &Preset) -> [(String, Value); 7] {
+fn metadata(preset: &Preset) -> Vec<(String, Value)> {
     let config = preset.config();
     let number = |n: usize| Value::U32(n as u32);
-    [
+    let llama = [
         ("attention.head_count", number(preset.heads)),
         ("attention.head_count_kv", number(preset.kv_heads)),
         (
@@ -102,11 +102,15 @@ fn metadata(preset: &Preset) -> [(String, Value); 7] {
             Value::F32(config.rms_norm_eps as f32),
         ),
         ("block_count", number(preset.layers)),
+        ("context_length", number(preset.context)),
         ("embedding_length", number(preset.hidden)),
         ("rope.dimension_count", number(preset.hidden / preset.heads)),
         ("rope.freq_base", Value::F32(config.rope_theta)),
     ]
-    .map(|(key, value)| (format!("llama.{key}"), value))
+    .map(|(key, value)| (format!("llama.{key}"), value));
+    let name = "general.architecture".to_string();
+    let architecture = [(name, Value::String("llama".to_string()))];
+    architecture.into_iter().chain(llama).collect()
 }
 
 /// Names and dims (rows first) of all matrices and norms.

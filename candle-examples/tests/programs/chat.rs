@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
-use candle_core::quantized::gguf_file::{self, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
 use candle_examples::conversation::Conversation;
@@ -11,25 +10,14 @@ use candle_examples::gguf::{Gguf, Loaded};
 use candle_examples::template::{Template, CHATML};
 use candle_examples::tokenizer::Tokenizer;
 use serde_json::Value as Json;
-use std::io::Cursor;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use crate::tiny;
+
 const DIM: usize = 32;
 const CONTEXT: u32 = 256;
-const SPECIAL: [&str; 2] = ["<|im_start|>", "<|im_end|>"];
-
-/// GPT-2's byte alphabet: printable bytes as they are, the others from U+0100 on.
-fn alphabet() -> impl Iterator<Item = String> {
-    let mut next = 0xff;
-    (0..=0xffu8).map(move |byte| {
-        let printed = matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
-        next += u32::from(!printed);
-        let code = if printed { u32::from(byte) } else { next };
-        char::from_u32(code).unwrap().to_string()
-    })
-}
 
 fn blocks(tensor: &Tensor, dtype: GgmlDType) -> QTensor {
     QTensor::quantize(tensor, dtype).unwrap()
@@ -41,71 +29,7 @@ fn model(dir: &Path) -> PathBuf {
 
 /// A one-layer LLaMA with weights from a fixed sequence; its tokens are bytes and ChatML's two.
 fn model_of(dir: &Path, pack: fn(&Tensor) -> QTensor) -> PathBuf {
-    let text = |text: &str| Value::String(text.to_string());
-    let tokens: Vec<_> = alphabet().chain(SPECIAL.map(str::to_string)).collect();
-    let vocabulary = tokens.len();
-    let kinds = (0..vocabulary).map(|id| Value::U32(if id < 256 { 1 } else { 3 }));
-    let tokens = tokens.iter().map(|token| text(token)).collect();
-    let metadata = [
-        ("general.architecture", text("llama")),
-        ("llama.attention.head_count", Value::U32(4)),
-        ("llama.attention.head_count_kv", Value::U32(2)),
-        ("llama.attention.layer_norm_rms_epsilon", Value::F32(1e-5)),
-        ("llama.block_count", Value::U32(1)),
-        ("llama.context_length", Value::U32(CONTEXT)),
-        ("llama.embedding_length", Value::U32(DIM as u32)),
-        ("llama.rope.dimension_count", Value::U32(DIM as u32 / 4)),
-        ("tokenizer.ggml.eos_token_id", Value::U32(257)),
-        ("tokenizer.ggml.merges", Value::Array(Vec::new())),
-        ("tokenizer.ggml.model", text("gpt2")),
-        ("tokenizer.ggml.pre", text("gpt-2")),
-        ("tokenizer.ggml.token_type", Value::Array(kinds.collect())),
-        ("tokenizer.ggml.tokens", Value::Array(tokens)),
-    ];
-    let dims: [(&str, &[usize]); 11] = [
-        ("token_embd.weight", &[vocabulary, DIM]),
-        ("output_norm.weight", &[DIM]),
-        ("blk.0.attn_norm.weight", &[DIM]),
-        ("blk.0.ffn_norm.weight", &[DIM]),
-        ("blk.0.attn_q.weight", &[DIM, DIM]),
-        ("blk.0.attn_k.weight", &[DIM / 2, DIM]),
-        ("blk.0.attn_v.weight", &[DIM / 2, DIM]),
-        ("blk.0.attn_output.weight", &[DIM, DIM]),
-        ("blk.0.ffn_gate.weight", &[64, DIM]),
-        ("blk.0.ffn_up.weight", &[64, DIM]),
-        ("blk.0.ffn_down.weight", &[DIM, 64]),
-    ];
-    let mut state = 1u32;
-    let mut random = |dims: &[usize]| {
-        let next = || {
-            state = state.wrapping_mul(1664525).wrapping_add(1013904223);
-            (state >> 8) as f32 / (1 << 24) as f32 - 0.5
-        };
-        let values = std::iter::repeat_with(next).take(dims.iter().product());
-        let values: Vec<f32> = match dims.len() {
-            1 => values.map(|v| 1. + v / 4.).collect(),
-            _ => values.collect(),
-        };
-        let tensor = Tensor::from_vec(values, dims, &Device::Cpu).unwrap();
-        match dims.len() {
-            1 => blocks(&tensor, GgmlDType::F32),
-            _ => pack(&tensor),
-        }
-    };
-    let tensors: Vec<_> = dims
-        .iter()
-        .map(|(name, dims)| (*name, random(dims)))
-        .collect();
-    let metadata: Vec<_> = metadata.iter().map(|(key, value)| (*key, value)).collect();
-    let tensors: Vec<_> = tensors
-        .iter()
-        .map(|(name, tensor)| (*name, tensor))
-        .collect();
-    let mut bytes = Cursor::new(Vec::new());
-    gguf_file::write(&mut bytes, &metadata, &tensors).unwrap();
-    let path = dir.join("model.gguf");
-    std::fs::write(&path, bytes.into_inner()).unwrap();
-    path
+    tiny::gguf(dir, (1, DIM, CONTEXT), pack)
 }
 
 fn load(path: &Path) -> Loaded {

@@ -37,8 +37,9 @@ Run the tests: all parts, or those named.
                real models
   web          in headless Chromium: the page, every shader, and one of 37 cases of each group of the conformance suite
 
-One more part, for the edit loop, runs only when named:
+Two more parts run only when named:
 
+  cluster      the example cluster on 1 to 4 ranks, and ranks that fail; installs Open MPI and libclang
   quick        unit tests of candle-webgpu, the shaders, errors, and one of 37 cases of each group of the conformance suite
 
 fork runs first. Then all test programs and the page are built; the programs run two at a time.
@@ -47,7 +48,7 @@ upstream's tests with their reasons. A listed test that passes counts as failed,
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The parts to run [default: all but quick]
+    /// The parts to run [default: all but cluster and quick]
     #[arg(value_enum)]
     parts: Vec<Part>,
     /// The adapter to test: its index or part of its name, for example llvmpipe
@@ -87,7 +88,10 @@ pub fn main(args: Args) -> Result<bool> {
         say(rest.remove(0), check_fork());
     }
     if !rest.is_empty() {
-        let programs = build(&rest)?;
+        let programs = match rest == [Part::Cluster] {
+            true => Vec::new(),
+            false => build(&rest)?,
+        };
         let mut jobs = parts::jobs(&rest, &args, &programs)?;
         if rest.contains(&Part::Web) {
             match parts::web(&args, &programs) {
@@ -113,7 +117,7 @@ pub fn main(args: Args) -> Result<bool> {
 
 fn asked_for(args: &Args) -> Vec<Part> {
     let asked = |part: &Part| match args.parts.is_empty() {
-        true => *part != Part::Quick,
+        true => !matches!(part, Part::Cluster | Part::Quick),
         false => args.parts.contains(part),
     };
     Part::value_variants()

@@ -9,7 +9,7 @@ use super::harness::{Counts, Report};
 use super::pool::Job;
 use super::programs::{self, Program, Selection};
 use super::{known, Args};
-use crate::{run, vulkan, web};
+use crate::{cluster, run, vulkan, web};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ValueEnum)]
 pub enum Part {
@@ -23,6 +23,7 @@ pub enum Part {
     Fuzz,
     Models,
     Web,
+    Cluster,
     Quick,
 }
 
@@ -106,6 +107,8 @@ pub fn selection(parts: &[Part]) -> Selection {
                 .tests(&MODELS)
                 .tests(&["programs"]),
             Part::Web => all.tests(&["browser"]),
+            // Built apart from the others, with MPI.
+            Part::Cluster => &mut all,
             Part::Quick => all
                 .packages(&["candle-webgpu"])
                 .targets(&["--lib"])
@@ -179,6 +182,7 @@ impl Tests<'_> {
     fn jobs(&self) -> Result<Vec<Job>> {
         match self.part {
             Part::Fork | Part::Web => Ok(Vec::new()),
+            Part::Cluster => Ok(vec![self.cluster()?]),
             Part::Wgsl => self.ours(&["wgsl"]),
             Part::Unit => {
                 let mut jobs = self.of(&UNIT);
@@ -276,6 +280,18 @@ impl Tests<'_> {
         let mut cargo = run::cargo();
         cargo.args(["test", "-p", "candle-webgpu-compilers", "--"]);
         self.filtered("shader-compilers", cargo)
+    }
+
+    /// The example cluster, which needs MPI.
+    fn cluster(&self) -> Result<Job> {
+        cluster::ensure_mpi()?;
+        let mut cargo = run::cargo();
+        cargo.args(["test", "-p", "candle-examples"]);
+        // The features that the other programs are built with.
+        cargo.args(programs::ROOTS.iter().flat_map(|name| ["-p", name]));
+        cargo.args(["--features", "candle-examples/mpi"]);
+        cargo.args(["--bin", "cluster", "--test", "cluster", "--"]);
+        Ok(self.filtered("cluster", cargo))
     }
 
     /// `cargo xtask shaders`, whose output is that of a test program with `--tests`.

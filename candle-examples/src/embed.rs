@@ -1,20 +1,21 @@
 //! Sentences to unit vectors: tokens, BERT, mean pooling over each sentence's tokens.
 
+use crate::bundle::ALL_MINILM_L6_V2;
+use crate::catalogue::Artifact;
+use crate::checkpoint::Folder;
+use crate::error::{Error, Result};
+use crate::fetch::{cache_dir, Fetcher};
 use candle_core::{DType, Device, Tensor};
-use candle_examples::bundle::ALL_MINILM_L6_V2;
-use candle_examples::catalogue::Artifact;
-use candle_examples::checkpoint::Folder;
-use candle_examples::fetch::{cache_dir, Fetcher};
-use candle_examples::{Error, Result};
 use candle_nn::VarBuilder;
 use candle_transformers::models::bert::{BertModel, Config};
 use std::path::{Path, PathBuf};
 use tokenizers::{PaddingParams, Tokenizer, TruncationParams};
 
+/// The files of a BERT.
 pub struct Files {
-    config: PathBuf,
-    tokenizer: PathBuf,
-    weights: Vec<PathBuf>,
+    pub config: PathBuf,
+    pub tokenizer: PathBuf,
+    pub weights: Vec<PathBuf>,
 }
 
 /// Finds `model` (a name, a folder or a hub id) and downloads missing files.
@@ -50,6 +51,7 @@ pub fn locate(model: &str) -> Result<Files> {
     })
 }
 
+/// A BERT with its tokenizer.
 pub struct Embedder {
     model: BertModel,
     tokenizer: Tokenizer,
@@ -58,6 +60,7 @@ pub struct Embedder {
 }
 
 impl Embedder {
+    /// Loads the model in f32.
     pub fn load(files: &Files, device: &Device) -> Result<Self> {
         let text = std::fs::read(&files.config).map_err(Error::io(&files.config))?;
         let config: Config = serde_json::from_slice(&text).map_err(|e| Error::Checkpoint {
@@ -86,7 +89,7 @@ impl Embedder {
         })
     }
 
-    /// One unit vector (row) per sentence.
+    /// One unit vector (row) per sentence: (sentences, hidden), f32.
     pub fn embed(&self, sentences: &[String]) -> Result<Tensor> {
         let encodings = self
             .tokenizer

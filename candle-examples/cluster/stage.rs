@@ -1,0 +1,143 @@
+//! The share of a split model that a rank loads.
+
+use crate::args::{Args, Parallel};
+use crate::model::Parts;
+use crate::sequence::Limits;
+use crate::share::{even, layers, tensor, Room};
+use crate::source::Ticking;
+use crate::world::World;
+use anyhow::Result;
+use candle_core::{DType, Device};
+use candle_examples::layers::{Cut, Head, Projection, Share, Stage, Weights};
+use candle_examples::memory::Needs;
+use std::ops::Range;
+
+/// The loaded share, and what the modes need to know of the model.
+pub struct Loaded {
+    pub stage: Stage,
+    pub layers: Range<usize>,
+    /// None where the rank has no embedding.
+    pub embed: Option<Projection>,
+    /// None where the rank has no head.
+    pub head: Option<Head>,
+    /// The rows of embedding and head.
+    pub vocab: Range<usize>,
+    pub limits: Limits,
+    pub hidden: usize,
+    pub dtype: DType,
+}
+
+/// Sequences that are on their way at once.
+pub fn in_flight(args: &Args, world: &World) -> usize {
+    match args.parallel {
+        Parallel::Pipeline => args.in_flight.unwrap_or(2 * world.size),
+        Parallel::Data => world.size,
+        Parallel::Tensor => 1,
+    }
+}
+
+/// Loads the share of this rank. `memory`: free device memory of each rank, if known.
+pub fn load(
+    mut parts: Parts,
+    args: &Args,
+    world: &World,
+    memory: &[Option<u64>],
+    device: &Device,
+) -> Result<Loaded> {
+    let config = parts.config.clone();
+    let (rank, ranks) = (world.rank, world.size);
+    let whole = 0..config.vocab_size;
+    let (share, vocab, first, last) = match args.parallel {
+        Parallel::Tensor => {
+            let share = tensor(&config, parts.block, (rank, ranks))?;
+            (share, even(config.vocab_size, 1, (rank, ranks)), true, true)
+        }
+        Parallel::Pipeline | Parallel::Data => {
+            let (first, last) = (rank == 0, rank + 1 == ranks);
+            let room = |(rank, memory): (usize, &Option<u64>)| {
+                let embedding = if rank == 0 { parts.bytes.embedding } else { 0 };
+                let head = if rank + 1 == ranks {
+                    parts.bytes.head
+                } else {
+                    0
+                };
+                Room {
+                    memory: *memory,
+                    fixed: embedding + head,
+                }
+            };
+            let rooms: Vec<Room> = memory.iter().enumerate().map(room).collect();
+            let ranges = layers(config.num_hidden_layers, &rooms, &args.layers)?;
+            (
+                Share::layers(&config, ranges[rank].clone()),
+                whole.clone(),
+                first,
+                last,
+            )
+        }
+    };
+    check(&parts, args, world, &share, (first, last), device)?;
+    let rows = match vocab == whole {
+        true => Cut::Whole,
+        false => Cut::Rows(vocab.clone()),
+    };
+    let tick = || world.progress.tick("loading");
+    let weights = &mut Ticking {
+        weights: &mut *parts.weights,
+        tick: &tick,
+    };
+    let dims = (config.vocab_size, config.hidden_size);
+    let embed = match first {
+        true => Some(weights.matrix("model.embed_tokens", dims, &rows)?),
+        false => None,
+    };
+    let at = (parts.dtype, device);
+    let stage = Stage::load(&config, parts.adjacent, &share, weights, at)?;
+    let head = match last {
+        true => Some(Head::load(&config, &rows, weights)?),
+        false => None,
+    };
+    device.synchronize()?;
+    Ok(Loaded {
+        stage,
+        layers: share.layers,
+        embed,
+        head,
+        vocab,
+        limits: Limits {
+            tokenizer: parts.tokenizer,
+            ends: parts.ends,
+            context: config.max_position_embeddings,
+            tokens: args.tokens,
+        },
+        hidden: config.hidden_size,
+        dtype: parts.dtype,
+    })
+}
+
+/// An error if the share does not fit on the device.
+fn check(
+    parts: &Parts,
+    args: &Args,
+    world: &World,
+    share: &Share,
+    (first, last): (bool, bool),
+    device: &Device,
+) -> Result<()> {
+    let (config, bytes) = (&parts.config, parts.bytes);
+    let heads = config.num_attention_heads;
+    // Of each layer; embedding and head are split like the heads.
+    let part = |bytes: u64| (bytes as f64 * share.heads.len() as f64 / heads as f64) as u64;
+    let layers = share.layers.clone().map(|_| part(bytes.layer));
+    let embedding = first.then(|| part(bytes.embedding));
+    let head = last.then(|| part(bytes.head));
+    let width = config.hidden_size / heads * parts.dtype.size_in_bytes();
+    let cached = 2 * share.layers.len() * share.kv_heads.len() * width;
+    let tokens = args.tokens.min(config.max_position_embeddings);
+    let mut needs = Needs::of(layers.chain(embedding).chain(head), cached as u64);
+    // The largest tensor is a matrix of a layer, or the embedding.
+    needs.largest = embedding.max(head).unwrap_or(0);
+    let tokens = tokens * in_flight(args, world);
+    let name = args.shape.as_deref().unwrap_or(args.model());
+    Ok(needs.check(name, tokens, device)?)
+}
