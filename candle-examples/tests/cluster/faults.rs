@@ -75,7 +75,7 @@ fn host() -> String {
     name.trim().to_string()
 }
 
-const PROMPTS: usize = 120;
+const PROMPTS: usize = 30;
 
 /// A job in `dir` that takes some seconds.
 fn job(dir: &Path, mode: &str) -> (Vec<String>, PathBuf) {
@@ -88,7 +88,7 @@ fn job(dir: &Path, mode: &str) -> (Vec<String>, PathBuf) {
         "--device",
         "cpu",
         "--tokens",
-        "40",
+        "24",
         "--timeout",
         "3",
     ];
