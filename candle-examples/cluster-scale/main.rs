@@ -43,15 +43,15 @@ struct Args {
     memory: f64,
 
     /// Time per layer that does not shrink with the matrices, in µs
-    #[arg(long, default_value_t = 40., value_parser = positive)]
+    #[arg(long, default_value_t = 60., value_parser = positive)]
     layer: f64,
 
     /// Reading a hidden state back, in µs
-    #[arg(long, default_value_t = 60., value_parser = positive)]
+    #[arg(long, default_value_t = 180., value_parser = positive)]
     readback: f64,
 
     /// Uploading a hidden state, in µs
-    #[arg(long, default_value_t = 30., value_parser = positive)]
+    #[arg(long, default_value_t = 20., value_parser = positive)]
     upload: f64,
 
     /// Links to compare: Gbit/s and the one-way latency of a small message in µs

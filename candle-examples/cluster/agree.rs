@@ -19,7 +19,7 @@ pub struct Report {
     /// The dtype of messages between ranks.
     pub dtype: String,
     pub device: String,
-    /// Free device memory in bytes, if known.
+    /// Device memory that tensors can have, in bytes, if known.
     pub memory: Option<u64>,
     /// Why this rank cannot run.
     pub error: Option<String>,

@@ -91,7 +91,7 @@ pub struct Args {
     #[arg(long, default_value_t = 16, value_parser = positive)]
     pub batch: usize,
 
-    /// Number of layers per rank [default: shares of the free device memory, or equal]
+    /// Number of layers per rank [default: in proportion to device memory, or equal]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub layers: Vec<usize>,
 

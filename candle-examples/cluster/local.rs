@@ -26,7 +26,7 @@ pub enum Local {
         ends: Vec<u32>,
         context: usize,
     },
-    Embedder(Embedder),
+    Embedder(Box<Embedder>),
     /// Random weights.
     Stage(Box<Whole>),
 }
@@ -43,7 +43,7 @@ pub struct Whole {
 impl Local {
     pub fn load(model: &Model, args: &Args, device: &Device, tick: &dyn Fn()) -> Result<Self> {
         match model {
-            Model::Bert(files) => Ok(Self::Embedder(Embedder::load(files, device)?)),
+            Model::Bert(files) => Ok(Self::Embedder(Box::new(Embedder::load(files, device)?))),
             Model::Llama(found) => {
                 let dtype = args.dtype.map(Precision::dtype);
                 let loaded = files::load(found, dtype, args.tokens, device)?;

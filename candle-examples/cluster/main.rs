@@ -123,7 +123,8 @@ struct Ready {
 /// Opens the device and the model's files, and compares notes with the other ranks. The same error on all ranks.
 fn prepare(args: &Args, world: &World) -> Result<Ready> {
     let mut report = Report::new(args.common());
-    let opened = open(args, world, &mut report);
+    let model = locate(args, world);
+    let opened = model.and_then(|model| open(args, world, model, &mut report));
     report.error = opened.as_ref().err().map(explain);
     let reports = agree(world, &report)?;
     let (device, model, parts) = opened?;
@@ -135,24 +136,39 @@ fn prepare(args: &Args, world: &World) -> Result<Ready> {
     })
 }
 
+/// Finds the model's files. The first rank of a node downloads missing ones before the others look for them. None where nothing but
+/// transfers is measured.
+fn locate(args: &Args, world: &World) -> Result<Option<Model>> {
+    world.progress.long("finding the model");
+    let find = || {
+        if args.measure_transfer {
+            return Ok(None);
+        }
+        ensure!(
+            args.task == Task::Generate || args.parallel == Parallel::Data,
+            "a BERT is not split: use --parallel data"
+        );
+        Model::locate(args).map(Some)
+    };
+    let first = (world.local.0 == 0).then(find);
+    world.barrier("waiting for downloads");
+    first.unwrap_or_else(find)
+}
+
 fn open(
     args: &Args,
     world: &World,
+    model: Option<Model>,
     report: &mut Report,
 ) -> Result<(Device, Option<Model>, Option<Parts>)> {
-    ensure!(
-        args.task == Task::Generate || args.parallel == Parallel::Data,
-        "a BERT is not split: use --parallel data"
-    );
     world.progress.tick("opening the device");
     let device = device::open(&args.device, world)?;
     report.device = describe(&device).to_string();
     report.memory = memory_limits(&device).and_then(|(_, free)| free);
-    if args.measure_transfer {
+    let Some(model) = model else {
         return Ok((device, None, None));
-    }
+    };
     world.progress.tick("opening the model");
-    let model = Model::locate(args)?;
     report.model = model.fingerprint()?;
     let parts = match args.parallel {
         Parallel::Data => None,
@@ -197,7 +213,9 @@ fn run(args: &Args, world: &World, ready: Ready) -> Result<()> {
             None => 0,
         };
         let results = leads.then(|| open_results(vocab)).transpose()?;
-        let tick = || world.progress.tick("loading");
+        // candle-transformers loads a whole model in one step.
+        world.progress.long("loading");
+        let tick = || world.progress.long("loading");
         let local = Local::load(&model, args, &device, &tick)?;
         let line = data::run(world, args, results, local, (&device, &name))?;
         return print(args, line);

@@ -177,12 +177,10 @@ impl Part<'_> {
         let mut active: Vec<Option<Sequence>> = self.slots.iter().map(|_| None).collect();
         let (mut token, mut logits) = (Vec::new(), Vec::new());
         loop {
-            for slot in 0..active.len() {
-                if active[slot].is_none() {
-                    if let Some(sequence) = job.next(&self.loaded.limits)? {
-                        self.submit(slot, &sequence, out)?;
-                        active[slot] = Some(sequence);
-                    }
+            for (slot, free) in active.iter_mut().enumerate().filter(|(_, s)| s.is_none()) {
+                if let Some(sequence) = job.next(&self.loaded.limits)? {
+                    self.submit(slot, &sequence, out)?;
+                    *free = Some(sequence);
                 }
             }
             if active.iter().all(Option::is_none) {

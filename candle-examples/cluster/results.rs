@@ -317,7 +317,7 @@ mod tests {
         }
         results.finish()?;
         let text = std::fs::read_to_string(&path)?;
-        let order = text.lines().map(|line| serde_json::from_str::<Row>(line));
+        let order = text.lines().map(serde_json::from_str::<Row>);
         let order: Vec<usize> = order.map(|row| Ok(row?.index)).collect::<Result<_>>()?;
         assert_eq!(order, [0, 1, 2, 3]);
         assert!(!dir.path().join("out.jsonl.early").exists());

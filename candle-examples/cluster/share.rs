@@ -15,7 +15,7 @@ pub fn even(total: usize, unit: usize, (rank, ranks): (usize, usize)) -> Range<u
 /// Bytes that decide how many layers a rank takes.
 #[derive(Clone, Copy)]
 pub struct Room {
-    /// Free device memory, if known.
+    /// Device memory in bytes, if known.
     pub memory: Option<u64>,
     /// What the rank holds beside layers.
     pub fixed: u64,

@@ -36,7 +36,7 @@ pub fn in_flight(args: &Args, world: &World) -> usize {
     }
 }
 
-/// Loads the share of this rank. `memory`: free device memory of each rank, if known.
+/// Loads the share of this rank. `memory`: device memory of each rank in bytes, if known.
 pub fn load(
     mut parts: Parts,
     args: &Args,

@@ -8,25 +8,63 @@ use mpi::topology::SimpleCommunicator;
 use mpi::traits::*;
 use mpi::Tag;
 use std::sync::{Mutex, PoisonError};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 /// What the main thread does, and since when.
-pub struct Progress(Mutex<(Instant, &'static str)>);
+pub struct Progress {
+    main: ThreadId,
+    last: Mutex<Step>,
+}
+
+#[derive(Clone, Copy)]
+struct Step {
+    since: Instant,
+    phase: &'static str,
+    /// Whether it may take any time.
+    long: bool,
+}
 
 impl Progress {
+    /// Follows the calling thread.
     pub fn new() -> Self {
-        Self(Mutex::new((Instant::now(), "start")))
+        Self {
+            main: std::thread::current().id(),
+            last: Mutex::new(Step {
+                since: Instant::now(),
+                phase: "start",
+                long: false,
+            }),
+        }
     }
 
-    /// Tells the monitor that work goes on.
+    /// Tells the monitor that work goes on. Other threads than the followed one have no effect: they must not hide that it hangs.
     pub fn tick(&self, phase: &'static str) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (Instant::now(), phase);
+        self.set(phase, false);
+    }
+
+    /// Begins a step that may take any time, such as a download; the next tick ends it.
+    pub fn long(&self, phase: &'static str) {
+        self.set(phase, true);
+    }
+
+    fn set(&self, phase: &'static str, long: bool) {
+        if std::thread::current().id() == self.main {
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Step {
+                since: Instant::now(),
+                phase,
+                long,
+            };
+        }
     }
 
     /// The phase, and the time since the last tick.
     pub fn age(&self) -> (&'static str, Duration) {
-        let (since, phase) = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        (phase, since.elapsed())
+        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match last.long {
+            true => (last.phase, Duration::ZERO),
+            false => (last.phase, last.since.elapsed()),
+        }
     }
 }
 
