@@ -76,11 +76,7 @@ fn watch(world: &World, progress: &Progress, timeout: Duration, ended: &AtomicBo
                 peer.heard = Instant::now();
                 let text = String::from_utf8_lossy(&buffer);
                 peer.left = text == BYE;
-                let (age, phase) = text.split_once(' ').unwrap_or(("0", ""));
-                let age = Duration::from_millis(age.parse().unwrap_or(0));
-                if age > timeout {
-                    let seconds = age.as_secs();
-                    let why = format!("no progress for {seconds} s (last step: {phase})");
+                if let Some(why) = stalled(&text, timeout) {
                     fail(world, peer.rank, &why);
                 }
             }
@@ -106,7 +102,33 @@ fn watch(world: &World, progress: &Progress, timeout: Duration, ended: &AtomicBo
     }
 }
 
+/// Why a rank with this message ends the run, if it does.
+fn stalled(message: &str, timeout: Duration) -> Option<String> {
+    let (age, phase) = message.split_once(' ')?;
+    let age = Duration::from_millis(age.parse().ok()?);
+    let seconds = age.as_secs();
+    (age > timeout).then(|| format!("no progress for {seconds} s (last step: {phase})"))
+}
+
 fn fail(world: &World, rank: usize, why: &str) -> ! {
     eprintln!("error: {}: {why}", world.name(rank));
     world.abort()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_without_progress_is_told_from_one_that_works_or_leaves() {
+        let timeout = Duration::from_secs(20);
+        let why = stalled("21500 computing", timeout);
+        assert_eq!(
+            why.as_deref(),
+            Some("no progress for 21 s (last step: computing)")
+        );
+        for message in ["19000 computing", "0 waiting for work", BYE, ""] {
+            assert_eq!(stalled(message, timeout), None, "{message}");
+        }
+    }
 }

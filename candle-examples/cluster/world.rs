@@ -259,3 +259,24 @@ impl World {
         self.exchange(&[], phase);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_main_thread_makes_progress() {
+        let progress = Progress::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| progress.tick("another thread"));
+        });
+        assert_eq!(progress.age().0, "start");
+        progress.tick("computing");
+        std::thread::sleep(Duration::from_millis(5));
+        let (phase, age) = progress.age();
+        assert!(phase == "computing" && age >= Duration::from_millis(5));
+        progress.long("loading");
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(progress.age(), ("loading", Duration::ZERO));
+    }
+}
