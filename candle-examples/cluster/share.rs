@@ -12,16 +12,16 @@ pub fn even(total: usize, unit: usize, (rank, ranks): (usize, usize)) -> Range<u
     at(rank)..at(rank + 1)
 }
 
-/// Bytes that decide how many layers a rank takes.
+/// What decides how many layers a rank takes.
 #[derive(Clone, Copy)]
 pub struct Room {
     /// Device memory in bytes, if known.
     pub memory: Option<u64>,
-    /// What the rank holds beside layers.
-    pub fixed: u64,
+    /// The layers that take as much memory and time as the head, if the rank has it. The embedding takes no time.
+    pub head: f64,
 }
 
-/// The layers of each rank: as asked, else by the memory that is left for them, else equal. Each rank has at least one.
+/// The layers of each rank: as asked, else in proportion to memory with the head counted, or equal. Each rank has at least one.
 pub fn layers(total: usize, rooms: &[Room], asked: &[usize]) -> Result<Vec<Range<usize>>> {
     let ranks = rooms.len();
     ensure!(
@@ -55,14 +55,13 @@ pub fn layers(total: usize, rooms: &[Room], asked: &[usize]) -> Result<Vec<Range
 
 fn by_room(total: usize, rooms: &[Room]) -> Vec<usize> {
     let memory: Option<Vec<u64>> = rooms.iter().map(|room| room.memory).collect();
-    let free = memory.map(|memory| {
-        let each = memory.iter().zip(rooms);
-        each.map(|(memory, room)| memory.saturating_sub(room.fixed).max(1) as f64)
-            .collect::<Vec<f64>>()
-    });
-    let free = free.unwrap_or_else(|| vec![1.; rooms.len()]);
-    let all: f64 = free.iter().sum();
-    let exact: Vec<f64> = free.iter().map(|f| f / all * total as f64).collect();
+    let memory = memory.unwrap_or_else(|| vec![1; rooms.len()]);
+    let all: f64 = memory.iter().map(|bytes| *bytes as f64).sum();
+    let work = total as f64 + rooms.iter().map(|room| room.head).sum::<f64>();
+    let own = memory.iter().zip(rooms);
+    let exact: Vec<f64> = own
+        .map(|(memory, room)| *memory as f64 / all.max(1.) * work - room.head)
+        .collect();
     let mut counts: Vec<usize> = exact.iter().map(|n| (*n as usize).max(1)).collect();
     // The remainder goes where most of a layer was cut off, and an excess goes from where there is most.
     while counts.iter().sum::<usize>() < total {
@@ -126,23 +125,23 @@ mod tests {
 
     #[test]
     fn layers_follow_memory() -> Result<()> {
-        let counts = |memory: &[u64], fixed: u64| -> Result<Vec<usize>> {
-            let rooms: Vec<_> = memory
-                .iter()
-                .map(|gib| Room {
-                    memory: Some(gib * GIB),
-                    fixed: fixed * GIB,
-                })
-                .collect();
+        let counts = |memory: &[u64], head: f64| -> Result<Vec<usize>> {
+            let last = memory.len() - 1;
+            let room = |(rank, gib): (usize, &u64)| Room {
+                memory: Some(gib * GIB),
+                head: if rank == last { head } else { 0. },
+            };
+            let rooms: Vec<_> = memory.iter().enumerate().map(room).collect();
             Ok(layers(32, &rooms, &[])?.iter().map(Range::len).collect())
         };
-        assert_eq!(counts(&[24, 24], 0)?, [16, 16]);
-        assert_eq!(counts(&[24, 8], 0)?, [24, 8]);
-        assert_eq!(counts(&[24, 8], 8)?, [31, 1]);
-        assert_eq!(counts(&[10, 10, 10], 0)?.iter().sum::<usize>(), 32);
+        assert_eq!(counts(&[24, 24], 0.)?, [16, 16]);
+        assert_eq!(counts(&[24, 8], 0.)?, [24, 8]);
+        assert_eq!(counts(&[24, 24], 2.4)?, [17, 15]);
+        assert_eq!(counts(&[24, 24], 99.)?, [31, 1]);
+        assert_eq!(counts(&[10, 10, 10], 1.)?, [11, 11, 10]);
         let unknown = [Room {
             memory: None,
-            fixed: 0,
+            head: 0.,
         }; 3];
         assert_eq!(layers(7, &unknown, &[])?, [0..3, 3..5, 5..7]);
         assert_eq!(layers(7, &unknown, &[1, 1, 5])?, [0..1, 1..2, 2..7]);

@@ -54,17 +54,10 @@ pub fn load(
         }
         Parallel::Pipeline | Parallel::Data => {
             let (first, last) = (rank == 0, rank + 1 == ranks);
-            let room = |(rank, memory): (usize, &Option<u64>)| {
-                let embedding = if rank == 0 { parts.bytes.embedding } else { 0 };
-                let head = if rank + 1 == ranks {
-                    parts.bytes.head
-                } else {
-                    0
-                };
-                Room {
-                    memory: *memory,
-                    fixed: embedding + head,
-                }
+            let head = parts.bytes.head as f64 / parts.bytes.layer.max(1) as f64;
+            let room = |(rank, memory): (usize, &Option<u64>)| Room {
+                memory: *memory,
+                head: if rank + 1 == ranks { head } else { 0. },
             };
             let rooms: Vec<Room> = memory.iter().enumerate().map(room).collect();
             let ranges = layers(config.num_hidden_layers, &rooms, &args.layers)?;
