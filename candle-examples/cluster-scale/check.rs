@@ -36,14 +36,28 @@ impl Measured {
         Ok(found)
     }
 
-    /// Decoded tokens per second; the first line that fits.
-    fn rate(&self, parallel: &str, ranks: u64, at_once: impl Fn(u64) -> bool) -> Option<f64> {
+    /// The first line of a mode.
+    fn line(&self, parallel: &str, ranks: u64, at_once: impl Fn(u64) -> bool) -> Option<&Value> {
         let fits = |line: &&Value| {
             line["parallel"] == parallel
                 && line["ranks"] == ranks
                 && line["at_once"].as_u64().is_some_and(&at_once)
         };
-        self.benches.iter().find(fits)?["decode_tok_s"].as_f64()
+        self.benches.iter().find(fits)
+    }
+
+    /// Its decoded tokens per second.
+    fn rate(&self, parallel: &str, ranks: u64, at_once: impl Fn(u64) -> bool) -> Option<f64> {
+        self.line(parallel, ranks, at_once)?["decode_tok_s"].as_f64()
+    }
+
+    /// The largest share of the work in a pipeline of 2 ranks.
+    fn share(&self) -> Option<f64> {
+        let line = self.line("pipeline", 2, |at_once| at_once > 1)?;
+        let shares = line["each"].as_array()?.iter();
+        shares
+            .filter_map(|rank| rank["share"].as_f64())
+            .reduce(f64::max)
     }
 
     fn layers(&self) -> Option<usize> {
@@ -82,7 +96,7 @@ fn rows(measured: &Measured) -> Result<Vec<Row>> {
         ),
         (
             "pipeline, all sequences",
-            pipeline_all(compute, hop, 2),
+            pipeline_all(compute, hop, measured.share().unwrap_or(0.5)),
             measured.rate("pipeline", 2, |at_once| at_once > 1),
         ),
         (
@@ -124,7 +138,7 @@ mod tests {
     const LINES: &str = r#"
 {"parallel":"pipeline","ranks":1,"at_once":1,"decode_tok_s":100.0,"each":[{"layers":[0,32]}]}
 {"parallel":"pipeline","ranks":2,"at_once":1,"decode_tok_s":95.0,"each":[{"layers":[0,16]}]}
-{"parallel":"pipeline","ranks":2,"at_once":4,"decode_tok_s":180.0,"each":[{"layers":[0,16]}]}
+{"parallel":"pipeline","ranks":2,"at_once":4,"decode_tok_s":180.0,"each":[{"layers":[0,17],"share":0.45},{"layers":[17,32],"share":0.55}]}
 {"bytes":8192,"readback_us":{"median":50.0},"mpi_us":{"median":5.0},"upload_us":{"median":20.0}}
 "#;
 
@@ -136,7 +150,7 @@ mod tests {
         };
         assert!((one - 1. / 0.01008).abs() < 1e-6, "{one}");
         assert!(
-            (all - 1. / 0.00502).abs() < 1e-6 && *measured == 180.,
+            (all - 1. / 0.00552).abs() < 1e-6 && *measured == 180.,
             "{all}"
         );
         assert!(Measured::read("{").is_err());

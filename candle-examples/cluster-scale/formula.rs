@@ -37,11 +37,11 @@ pub fn pipeline_one(compute: Compute, hop: Hop, ranks: usize) -> f64 {
     1. / (compute.token + hops * hop.all() + back)
 }
 
-/// Tokens per second of all sequences together with enough of them in flight: the slowest of a rank's two threads decides. One uploads and
-/// computes, the other reads back and sends.
-pub fn pipeline_all(compute: Compute, hop: Hop, ranks: usize) -> f64 {
-    let stage = compute.token / ranks as f64;
-    if ranks == 1 {
+/// Tokens per second of all sequences together with enough of them in flight: the slower thread of the rank with the largest `share` of the
+/// work decides. One uploads and computes, the other reads back and sends.
+pub fn pipeline_all(compute: Compute, hop: Hop, share: f64) -> f64 {
+    let stage = compute.token * share;
+    if share >= 1. {
         return 1. / stage;
     }
     let send = hop.readback + hop.latency + hop.transmit;
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn free_hops_divide_the_work() {
         assert!(near(pipeline_one(COMPUTE, FREE, 4), 25.));
-        assert!(near(pipeline_all(COMPUTE, FREE, 4), 100.));
+        assert!(near(pipeline_all(COMPUTE, FREE, 0.25), 100.));
         assert!(near(tensor(COMPUTE, FREE, 4, 80), 1. / 0.016));
     }
 
@@ -96,7 +96,7 @@ mod tests {
         };
         let one = [
             pipeline_one(COMPUTE, hop, 1),
-            pipeline_all(COMPUTE, hop, 1),
+            pipeline_all(COMPUTE, hop, 1.),
             tensor(COMPUTE, hop, 1, 80),
         ];
         assert!(one.iter().all(|rate| near(*rate, 25.)));
@@ -108,7 +108,7 @@ mod tests {
             latency: 0.02,
             ..FREE
         };
-        assert!(near(pipeline_all(COMPUTE, hop, 4), 50.));
+        assert!(near(pipeline_all(COMPUTE, hop, 0.25), 50.));
         assert!(near(pipeline_one(COMPUTE, hop, 2), 1. / 0.08));
         let expected = 0.008 + 0.016 + 5. * 0.02 + 0.02;
         assert!(near(tensor(COMPUTE, hop, 2, 2), 1. / expected));

@@ -125,7 +125,7 @@ fn table(args: &Args) -> anyhow::Result<()> {
             link.gbit,
             link.latency * 1e6,
             pipeline_one(compute, hop, ranks),
-            pipeline_all(compute, hop, ranks),
+            pipeline_all(compute, hop, 1. / f64::from(args.ranks)),
             tensor(compute, hop, ranks, args.layers as usize),
         );
     }

@@ -112,7 +112,7 @@ pub fn run(
 ) -> Result<Option<serde_json::Value>> {
     world.barrier("starting");
     let figures = |transfer: &Transfer| -> Result<Vec<RankStats>> {
-        let own = transfer.stats(world, name.to_string(), (0, 0));
+        let own = transfer.stats(world, name.to_string(), ((0, 0), 1.));
         collect(world, &own)
     };
     let Some(results) = results else {

@@ -247,7 +247,7 @@ fn run(args: &Args, world: &World, ready: Ready) -> Result<()> {
         results.finish()?;
     }
     let layers = (loaded.layers.start, loaded.layers.end);
-    let ranks = collect(world, &transfer.stats(world, name, layers))?;
+    let ranks = collect(world, &transfer.stats(world, name, (layers, loaded.part)))?;
     let line = line.map(|mut line| {
         line["dtype"] = loaded.dtype.as_str().into();
         with_ranks(line, &ranks)

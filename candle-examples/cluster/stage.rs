@@ -16,6 +16,8 @@ use std::ops::Range;
 pub struct Loaded {
     pub stage: Stage,
     pub layers: Range<usize>,
+    /// The part of the bytes that are read for a token; the embedding is only looked up.
+    pub part: f64,
     /// None where the rank has no embedding.
     pub embed: Option<Projection>,
     /// None where the rank has no head.
@@ -91,8 +93,16 @@ pub fn load(
         false => None,
     };
     device.synchronize()?;
+    let bytes = parts.bytes;
+    let own = |layers: usize, head: bool| {
+        let head = if head { bytes.head } else { 0 };
+        (layers as u64 * bytes.layer + head) as f64
+    };
+    let heads = share.heads.len() as f64 / config.num_attention_heads as f64;
+    let whole = own(config.num_hidden_layers, true);
     Ok(Loaded {
         stage,
+        part: own(share.layers.len(), last) / whole * heads,
         layers: share.layers,
         embed,
         head,

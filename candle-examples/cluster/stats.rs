@@ -29,6 +29,8 @@ pub struct RankStats {
     pub device: String,
     /// The layers of the rank, from and to.
     pub layers: (usize, usize),
+    /// Its part of the bytes that are read for a token.
+    pub share: f64,
     /// Waiting for messages.
     pub wait_s: f64,
     /// Reading activations back, which includes waiting for the device to compute them.
@@ -58,13 +60,19 @@ impl Transfer {
         self.messages.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn stats(&self, world: &World, device: String, layers: (usize, usize)) -> RankStats {
+    pub fn stats(
+        &self,
+        world: &World,
+        device: String,
+        (layers, share): ((usize, usize), f64),
+    ) -> RankStats {
         let seconds = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64 / 1e6;
         RankStats {
             rank: world.rank,
             host: world.hosts[world.rank].clone(),
             device,
             layers,
+            share,
             wait_s: seconds(&self.waited),
             readback_s: seconds(&self.read_back),
             send_s: seconds(&self.sent),
