@@ -154,6 +154,11 @@ impl World {
     pub fn abort(&self) -> ! {
         // mpirun has to forward what was printed before it ends the run.
         std::thread::sleep(Duration::from_millis(200));
+        // Where mpirun cannot be reached, MPI may wait for it.
+        std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_secs(5));
+            std::process::exit(1);
+        });
         self.comm.abort(1)
     }
 

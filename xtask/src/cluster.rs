@@ -81,7 +81,7 @@ fn has_libclang() -> bool {
 
 pub fn main(args: Args) -> Result<bool> {
     fork::materialise_all(false)?;
-    vulkan::ensure_for(&args.rest, &["--measure-transfer"])?;
+    vulkan::ensure_for(&args.rest, &[])?;
     ensure_mpi()?;
     // Unoptimised kernels of the CPU backend would take minutes.
     let release = args.release || run::device(&args.rest) == Some("cpu");

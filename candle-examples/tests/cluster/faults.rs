@@ -82,16 +82,7 @@ fn job(dir: &Path, mode: &str) -> (Vec<String>, PathBuf) {
     let model = tiny::model(dir);
     let prompts = prompts(dir, PROMPTS);
     let output = dir.join(format!("{mode}.jsonl"));
-    let args = [
-        "--parallel",
-        mode,
-        "--device",
-        "cpu",
-        "--tokens",
-        "24",
-        "--timeout",
-        "3",
-    ];
+    let args = ["--parallel", mode, "--device", "cpu", "--tokens", "24"];
     let files = [
         "--model",
         text(&model),
@@ -154,8 +145,9 @@ fn a_rank_that_hangs_ends_all() {
     for (mode, rank) in [("data", 1), ("pipeline", 0), ("tensor", 1)] {
         let (args, output) = job(dir.path(), mode);
         let _ = std::fs::remove_file(&output);
-        let text = interrupt(start(&args, &[]), || lines(&output) >= 1, rank, "-STOP");
-        let name = format!("error: rank {rank} on {}: no sign of life for 3 s", host());
+        let job = start(&args, &["--timeout", "5"]);
+        let text = interrupt(job, || lines(&output) >= 1, rank, "-STOP");
+        let name = format!("error: rank {rank} on {}: no sign of life for 5 s", host());
         assert!(text.contains(&name), "{text}");
     }
 }

@@ -108,6 +108,23 @@ fn gguf_files_are_split_too() {
     assert!(difference < 2e-2, "{difference}");
 }
 
+/// f16 activations travel as they are.
+#[test]
+fn half_precision_keeps_its_bits() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let (model, tokenizer) = folder(dir.path());
+    let more = ["--dtype", "f16", "--tokenizer", &tokenizer, "some", "words"];
+    let one = run("pipeline", 1, &model, &more);
+    let two = run("pipeline", 2, &model, &more);
+    for key in ["ids", "logits"] {
+        assert_eq!(each(&two, key), each(&one, key), "{key}");
+    }
+    let tensor = run("tensor", 2, &model, &more);
+    let difference = difference(&tensor, &one);
+    assert!(difference < 1e-2, "{difference}");
+}
+
 #[test]
 fn options_of_the_pipeline() {
     let _alone = alone();
