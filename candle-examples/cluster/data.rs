@@ -107,7 +107,7 @@ pub fn run(
     world: &World,
     args: &Args,
     results: Option<Results>,
-    mut local: Local,
+    local: &mut Local,
     (device, name): (&Device, &str),
 ) -> Result<Option<serde_json::Value>> {
     world.barrier("starting");
@@ -116,7 +116,7 @@ pub fn run(
         collect(world, &own)
     };
     let Some(results) = results else {
-        let transfer = work(world, args, &mut local, device)?;
+        let transfer = work(world, args, local, device)?;
         figures(&transfer)?;
         return Ok(None);
     };
@@ -127,7 +127,7 @@ pub fn run(
             // Rank 0's own work would wait for more.
             done.unwrap_or_else(|error| crate::fail(world, &error))
         });
-        let transfer = work(world, args, &mut local, device);
+        let transfer = work(world, args, local, device);
         let transfer = transfer.unwrap_or_else(|error| crate::fail(world, &error));
         thread.join().map(|()| transfer)
     });

@@ -23,7 +23,7 @@ mod world;
 use agree::{agree, Report};
 use anyhow::{bail, ensure, Result};
 use args::{Args, Parallel, Task};
-use candle_core::Device;
+use candle_core::{DType, Device};
 use candle_examples::device::{describe, memory_limits};
 use clap::Parser;
 use items::hash;
@@ -32,7 +32,8 @@ use model::{Model, Parts};
 use monitor::Monitor;
 use mpi::Threading;
 use results::Results;
-use stats::{collect, with_ranks, Meter};
+use stage::Loaded;
+use stats::{collect, with_ranks, Meter, Transfer};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -199,14 +200,17 @@ fn run(args: &Args, world: &World, ready: Ready) -> Result<()> {
         format!("{:?} {:?} {}", args.task, args.dtype, args.wire_f16).as_bytes(),
         format!("{} {}", args.parallel == Parallel::Tensor, args.logits).as_bytes(),
     ]);
-    let open_results = |vocab: usize| {
-        let items = items::read(args, vocab, job)?;
-        match args.bench && args.output.is_none() {
-            true => Ok(Results::counted(items)),
-            false => Results::open(items, args.output.as_deref(), args.resume),
-        }
+    let items = |vocab: usize| items::read(args, vocab, job);
+    let open_results = |vocab: usize| match args.bench && args.output.is_none() {
+        true => Ok(Results::counted(items(vocab)?)),
+        false => Results::open(items(vocab)?, args.output.as_deref(), args.resume),
     };
     let leads = world.rank == 0;
+    // Before what is measured, the same once more: devices compile kernels when they first run.
+    let warmup = |vocab: usize| {
+        let items = leads.then(|| items(vocab)).transpose()?;
+        anyhow::Ok(items.map(Results::counted))
+    };
     let Some(parts) = parts else {
         let vocab = match &args.shape {
             Some(shape) => source::preset(shape)?.config().vocab_size,
@@ -216,16 +220,39 @@ fn run(args: &Args, world: &World, ready: Ready) -> Result<()> {
         // candle-transformers loads a whole model in one step.
         world.progress.long("loading");
         let tick = || world.progress.long("loading");
-        let local = Local::load(&model, args, &device, &tick)?;
-        let line = data::run(world, args, results, local, (&device, &name))?;
+        let mut local = Local::load(&model, args, &device, &tick)?;
+        if args.bench {
+            data::run(world, args, warmup(vocab)?, &mut local, (&device, &name))?;
+        }
+        let line = data::run(world, args, results, &mut local, (&device, &name))?;
         return print(args, line);
     };
-    let mut results = leads
-        .then(|| open_results(parts.config.vocab_size))
-        .transpose()?;
+    let vocab = parts.config.vocab_size;
+    let results = leads.then(|| open_results(vocab)).transpose()?;
     let memory: Vec<_> = reports.iter().map(|report| report.memory).collect();
     let wire = wire::dtype(parts.dtype, args.wire_f16);
     let loaded = stage::load(parts, args, world, &memory, &device)?;
+    if args.bench {
+        split(args, world, &loaded, wire, warmup(vocab)?)?;
+    }
+    let (line, transfer) = split(args, world, &loaded, wire, results)?;
+    let layers = (loaded.layers.start, loaded.layers.end);
+    let ranks = collect(world, &transfer.stats(world, name, (layers, loaded.part)))?;
+    let line = line.map(|mut line| {
+        line["dtype"] = loaded.dtype.as_str().into();
+        with_ranks(line, &ranks)
+    });
+    print(args, line.transpose()?)
+}
+
+/// One run of a mode that splits the model; `results` on rank 0 only, which gets the line for `--bench`.
+fn split(
+    args: &Args,
+    world: &World,
+    loaded: &Loaded,
+    wire: DType,
+    mut results: Option<Results>,
+) -> Result<(Option<serde_json::Value>, Transfer)> {
     world.barrier("starting");
     let slots = stage::in_flight(args, world);
     let mut meter = match &results {
@@ -238,21 +265,15 @@ fn run(args: &Args, world: &World, ready: Ready) -> Result<()> {
         meter: &mut meter,
     });
     let transfer = match args.parallel {
-        Parallel::Tensor => tensor::run(world, args, &loaded, wire, job.as_mut())?,
-        _ => pipeline::run(world, args, &loaded, (slots, wire), job.as_mut())?,
+        Parallel::Tensor => tensor::run(world, args, loaded, wire, job.as_mut())?,
+        _ => pipeline::run(world, args, loaded, (slots, wire), job.as_mut())?,
     };
-    let line = leads.then(|| meter.line(args, slots));
+    let line = results.is_some().then(|| meter.line(args, slots));
     meter.clear();
     if let Some(results) = results {
         results.finish()?;
     }
-    let layers = (loaded.layers.start, loaded.layers.end);
-    let ranks = collect(world, &transfer.stats(world, name, (layers, loaded.part)))?;
-    let line = line.map(|mut line| {
-        line["dtype"] = loaded.dtype.as_str().into();
-        with_ranks(line, &ranks)
-    });
-    print(args, line.transpose()?)
+    Ok((line, transfer))
 }
 
 /// Prints the figures of a run if they are asked for.
