@@ -1,7 +1,7 @@
 //! Sentence embeddings and similarities from a BERT, with candle-transformers' own code.
 
 use candle_examples::device::{describe, DeviceArgs};
-use candle_examples::embed::{self, Embedder};
+use candle_examples::embed;
 use candle_examples::exit;
 use clap::Parser;
 use std::io::{self, Write};
@@ -57,7 +57,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
 
     let files = embed::locate(&args.model)?;
     let start = Instant::now();
-    let embedder = Embedder::load(&files, &device)?;
+    let embedder = embed::load(&files, &device)?;
     device.synchronize()?;
     let load = start.elapsed();
 

@@ -9,7 +9,7 @@ use crate::source::Ticking;
 use anyhow::Result;
 use candle_core::{Device, Tensor};
 use candle_examples::device::Precision;
-use candle_examples::embed::Embedder;
+use candle_examples::embed::{self, Embedder};
 use candle_examples::files;
 use candle_examples::generate::{sampling, Causal, Chooser, Options, Writer};
 use candle_examples::gguf::Gguf;
@@ -43,7 +43,7 @@ pub struct Whole {
 impl Local {
     pub fn load(model: &Model, args: &Args, device: &Device, tick: &dyn Fn()) -> Result<Self> {
         match model {
-            Model::Bert(files) => Ok(Self::Embedder(Box::new(Embedder::load(files, device)?))),
+            Model::Bert(files) => Ok(Self::Embedder(Box::new(embed::load(files, device)?))),
             Model::Llama(found) => {
                 let dtype = args.dtype.map(Precision::dtype);
                 let loaded = files::load(found, dtype, args.tokens, device)?;

@@ -97,6 +97,22 @@ impl Conversation {
         reply
     }
 
+    /// Replies to the last of `messages`, which replace those of this conversation. What the KV cache has of them is reused.
+    pub async fn answer_async(
+        &mut self,
+        messages: Vec<Message>,
+        writer: &mut Writer<'_>,
+        chooser: &mut Chooser,
+        show: impl AsyncFnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Reply> {
+        self.messages = messages;
+        let reply = self.reply(writer, chooser, show).await;
+        if reply.is_err() {
+            self.reset();
+        }
+        reply
+    }
+
     async fn reply(
         &mut self,
         writer: &mut Writer<'_>,

@@ -3,6 +3,7 @@
 //! candle-transformers trusts the header, so it is compared with the file's size first.
 
 use crate::error::{Error, Result};
+use crate::needs::Needs;
 use candle_core::{DType, Device};
 use candle_nn::VarBuilder;
 use candle_transformers::models::llama2_c::{Cache, Config, Llama};
@@ -57,8 +58,7 @@ impl<R: Read> Checkpoint<R> {
     }
 
     /// The device memory that the model needs in `dtype`. The weights are read in f32, all layers of a matrix as one tensor.
-    #[cfg(not(target_arch = "wasm32"))]
-    pub fn needs(&self, dtype: DType) -> crate::memory::Needs {
+    pub fn needs(&self, dtype: DType) -> Needs {
         let c = &self.config;
         let read = size(c) - HEADER;
         let width = dtype.size_in_bytes() as u64;
@@ -68,7 +68,7 @@ impl<R: Read> Checkpoint<R> {
             dim * layers,
             c.vocab_size as u64,
         ];
-        crate::memory::Needs {
+        Needs {
             weights: if width == 4 {
                 read
             } else {

@@ -1,36 +1,13 @@
-//! The memory that a model needs, and whether the device has it.
+//! Whether the device has the memory that a model needs.
 
 use crate::device::{counters, describe, memory_limits};
 use crate::error::{Error, Result};
+pub use crate::needs::Needs;
 use candle_core::Device;
 use indicatif::BinaryBytes;
 use std::fmt::Display;
 
-/// The device memory that a model needs, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Needs {
-    pub weights: u64,
-    /// The largest tensor.
-    pub largest: u64,
-    /// The KV cache of one token.
-    pub per_token: u64,
-}
-
 impl Needs {
-    /// The needs of a model with tensors of these sizes.
-    pub fn of(tensors: impl IntoIterator<Item = u64>, per_token: u64) -> Self {
-        let mut needs = Self {
-            weights: 0,
-            largest: 0,
-            per_token,
-        };
-        for bytes in tensors {
-            needs.weights = needs.weights.saturating_add(bytes);
-            needs.largest = needs.largest.max(bytes);
-        }
-        needs
-    }
-
     /// An error if `model` with a KV cache of `tokens` tokens does not fit on `device`, as far as its memory is known.
     pub fn check(&self, model: impl Display, tokens: usize, device: &Device) -> Result<()> {
         let Some((buffer, limit)) = memory_limits(device) else {
@@ -95,13 +72,6 @@ fn host_peak() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sums_and_the_largest() {
-        let needs = Needs::of([3, 5, 4], 2);
-        assert_eq!((needs.weights, needs.largest), (12, 5));
-        assert_eq!(Needs::of([u64::MAX, 1], 2).weights, u64::MAX);
-    }
 
     #[test]
     fn a_device_without_known_limits_takes_any_model() -> Result<()> {

@@ -2,7 +2,6 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 mod locate;
-#[cfg(not(target_arch = "wasm32"))]
 mod needs;
 mod network;
 #[cfg(not(target_arch = "wasm32"))]
@@ -11,7 +10,6 @@ mod unpacked;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use locate::{locate, locate_tokenizer};
-#[cfg(not(target_arch = "wasm32"))]
 pub use needs::needs;
 pub use network::{Forward, Network, Source, ARCHITECTURES};
 
@@ -113,8 +111,7 @@ impl Gguf {
     }
 
     /// The device memory that the model needs.
-    #[cfg(not(target_arch = "wasm32"))]
-    pub fn needs(&self) -> crate::memory::Needs {
+    pub fn needs(&self) -> crate::needs::Needs {
         needs(&self.content)
     }
 

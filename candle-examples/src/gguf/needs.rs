@@ -1,7 +1,7 @@
 //! The device memory that the model of a GGUF file needs.
 
 use super::greatest;
-use crate::memory::Needs;
+use crate::needs::Needs;
 use candle_core::quantized::gguf_file::Content;
 
 /// The tensors as they are stored, but the embedding in f32: candle-transformers dequantizes it. A model without `output.weight` keeps the

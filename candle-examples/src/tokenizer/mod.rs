@@ -31,6 +31,14 @@ enum Kind {
     Llama2c(Vocabulary),
 }
 
+/// Parses the bytes of a tokenizer.json; `path` is for errors.
+pub fn parse(path: &Path, bytes: &[u8]) -> Result<tokenizers::Tokenizer> {
+    tokenizers::Tokenizer::from_bytes(bytes).map_err(|e| Error::Tokenizer {
+        path: path.to_path_buf(),
+        reason: e.to_string(),
+    })
+}
+
 impl Tokenizer {
     /// Opens a `.json` as a tokenizers file and anything else as llama2.c's `tokenizer.bin`.
     pub fn open(path: &Path) -> Result<Self> {
@@ -40,21 +48,11 @@ impl Tokenizer {
                 path: path.to_path_buf(),
             });
         }
-        let bad = |reason: String| Error::Tokenizer {
-            path: path.to_path_buf(),
-            reason,
-        };
-        let kind = if path.extension().is_some_and(|e| e == "json") {
-            let json = tokenizers::Tokenizer::from_file(path).map_err(|e| bad(e.to_string()))?;
-            Kind::Json(Box::new(json))
-        } else {
-            let bytes = std::fs::read(path).map_err(Error::io(path))?;
-            return Self::llama2c(path, &bytes);
-        };
-        Ok(Self {
-            path: path.to_path_buf(),
-            kind,
-        })
+        let bytes = std::fs::read(path).map_err(Error::io(path))?;
+        match path.extension().is_some_and(|e| e == "json") {
+            true => Self::json(path, &bytes),
+            false => Self::llama2c(path, &bytes),
+        }
     }
 
     /// Parses the bytes of llama2.c's `tokenizer.bin`; `path` is for errors.
@@ -67,6 +65,14 @@ impl Tokenizer {
             }),
             Err(reason) => Err(Error::Tokenizer { path, reason }),
         }
+    }
+
+    /// Parses the bytes of a tokenizer.json; `path` is for errors.
+    pub fn json(path: &Path, bytes: &[u8]) -> Result<Self> {
+        Ok(Self {
+            path: path.to_path_buf(),
+            kind: Kind::Json(Box::new(parse(path, bytes)?)),
+        })
     }
 
     /// The tokenizer in the metadata of a GGUF file.

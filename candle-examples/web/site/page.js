@@ -1,18 +1,22 @@
-// The page's user interface. The worker runs the model.
+// The page's user interface. The package in pkg/ runs the model in a worker.
+import { load as loadModel } from "./pkg/index.js";
+import { script } from "./pkg/lib/trusted.js";
+import { at } from "./dom.js";
+import { rows } from "./facts.js";
 import { bytes, problem } from "./gpu.js";
+import { judge } from "./memory.js";
+import * as models from "./models.js";
+import * as talk from "./conversation.js";
 
-const at = (id) => document.getElementById(id);
 const address = new URLSearchParams(location.search);
-let worker = null;
-let models = [];
-let answer = null;
+const OPTIONS = ["temperature", "tokens", "seed"];
+let model = null;
+let loading = null;
 let state = "empty";
 // A message shown for as long as the page is open.
 let standing = null;
 
-const model = () => models.find((m) => m.id === at("model").value);
 const device = () => document.querySelector("input[name=device]:checked").value;
-const number = (id) => Number(at(id).value);
 
 // empty -> loading -> ready <-> busy. Only `state` decides which controls are enabled.
 function become(next) {
@@ -20,11 +24,11 @@ function become(next) {
   state = next;
   document.body.dataset.state = next;
   const [ready, busy] = [next === "ready", next === "busy"];
-  at("load").disabled = !models.length;
+  at("load").disabled = !models.choice() || busy;
   at("prompt").disabled = !(ready || busy);
   at("go").disabled = !ready;
-  at("clear").disabled = !ready;
   at("stop").disabled = !busy;
+  at("new").disabled = busy;
   at("loading").hidden = next !== "loading";
   at("text").setAttribute("aria-busy", busy);
   // Moves the focus from a disabled button to its counterpart.
@@ -38,141 +42,148 @@ function notice(message) {
   at("notice").textContent = text ?? "";
 }
 
-function facts(adapter) {
-  const rows = adapter ? {
-    Adapter: adapter.name,
-    Kind: adapter.kind,
-    Features: adapter.features.join(", ") || "none (only core WebGPU)",
-    Subgroups: adapter.subgroup ? adapter.subgroup.join(" to ") : "no",
-    "Largest buffer": bytes(Number(adapter.max_buffer_size)),
-    "Largest binding": bytes(Number(adapter.max_storage_buffer_binding_size)),
-    "Storage buffers": adapter.max_storage_buffers,
-    "Workgroup memory": `${adapter.max_workgroup_storage / 1024} KiB`,
-    "Memory held": bytes(Number(adapter.allocated_bytes)),
-  } : { CPU: "WebAssembly with 128-bit SIMD, one thread" };
-  at("device").textContent = adapter ? `WebGPU, ${adapter.name}` : "CPU";
-  at("facts").replaceChildren(...Object.entries(rows).flatMap(([name, value]) => {
-    const [dt, dd] = [document.createElement("dt"), document.createElement("dd")];
-    dt.textContent = name;
-    dd.textContent = value;
-    return [dt, dd];
-  }));
+function progress({ text, got, total }) {
+  at("progress-text").textContent = got ? `${text}: ${bytes(got)}${total ? ` of ${bytes(total)}` : ""}` : text;
+  if (total) at("progress").value = got / total;
+  else at("progress").removeAttribute("value");
 }
 
-function paragraph(kind, text) {
-  const span = document.createElement("span");
-  span.className = kind;
-  span.textContent = text;
-  return span;
+// Asks before a model is loaded that may not fit.
+async function check(facts, adapter) {
+  const ram = navigator.deviceMemory && navigator.deviceMemory * 2 ** 30;
+  const { verdict, text } = judge(facts, adapter, ram);
+  at("memory").hidden = false;
+  at("memory").textContent = text;
+  if (verdict === "no") throw new Error(`This model does not fit. ${text}`);
+  if (verdict === "fits") return true;
+  at("question-text").textContent = `This model may not fit. ${text}`;
+  at("question").hidden = false;
+  at("refuse").focus();
+  const answer = await new Promise((resolve) => {
+    at("proceed").onclick = () => resolve(true);
+    at("refuse").onclick = () => resolve(false);
+    loading.signal.addEventListener("abort", () => resolve(false));
+  });
+  at("question").hidden = true;
+  return answer;
 }
 
-const heard = {
-  progress({ text, part }) {
-    at("progress-text").textContent = part
-      ? `${text}: ${bytes(part.got)}${part.total ? ` of ${bytes(part.total)}` : ""}` : text;
-    if (part?.total) at("progress").value = part.got / part.total;
-    else at("progress").removeAttribute("value");
-  },
-  ready({ ms, adapter }) {
-    facts(adapter);
-    at("speed").textContent = `loaded in ${(ms / 1e3).toFixed(1)} s`;
-    become("ready");
-    at("prompt").focus();
-  },
-  piece({ piece, rate }) {
-    answer.textContent += piece;
-    if (rate) at("speed").textContent = `${rate.toFixed(1)} tok/s`;
-    const box = at("text");
-    box.scrollTop = box.scrollHeight;
-  },
-  done({ figures, adapter }) {
-    const rate = figures.decode_rate;
-    const first = figures.first_token_ms.toFixed(0);
-    at("speed").textContent = `${figures.ids.length} tokens, ${rate ? `${rate.toFixed(1)} tok/s, ` : ""}first after ${first} ms`;
-    document.body.dataset.ids = figures.ids.join(",");
-    document.body.dataset.rate = rate ?? "";
-    document.body.dataset.stop = figures.stop;
-    facts(adapter);
-    become("ready");
-  },
-  failed({ during, message }) {
-    notice(message);
-    become(during === "load" ? "empty" : "ready");
-  },
-};
-
-function load() {
-  worker?.terminate();
+async function load() {
+  const chosen = models.choice();
+  if (!chosen) return;
+  loading?.abort();
+  model?.close();
+  model = null;
+  const abort = new AbortController();
+  loading = abort;
   notice(null);
-  at("text").replaceChildren();
+  at("memory").hidden = true;
   at("speed").textContent = "";
-  worker = new Worker("worker.js", { type: "module" });
-  worker.onmessage = ({ data }) => heard[data.type](data);
-  worker.onerror = (error) => heard.failed({ during: "load", message: `The worker failed: ${error.message}` });
   become("loading");
-  heard.progress({ text: "Starting" });
-  worker.postMessage({ type: "load", device: device(), model: model() });
-}
-
-function ask() {
-  const text = at("prompt").value;
-  if (!text.trim()) return;
-  notice(null);
-  const turn = document.createElement("div");
-  turn.className = "turn";
-  answer = paragraph("answer", "");
-  const chat = model().kind === "chat";
-  turn.append(paragraph("prompt", chat ? `${text}\n` : text), answer);
-  if (!chat) at("text").replaceChildren();
-  at("text").append(turn);
-  const temperature = number("temperature");
-  const wish = {
-    tokens: number("tokens"), temperature, top_p: temperature > 0 ? 0.9 : null, seed: number("seed"),
-  };
-  become("busy");
-  worker.postMessage({ type: "prompt", text, wish });
-  if (chat) at("prompt").value = "";
-}
-
-at("choice").addEventListener("submit", (event) => { event.preventDefault(); load(); });
-at("ask").addEventListener("submit", (event) => { event.preventDefault(); if (state === "ready") ask(); });
-at("prompt").addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-    event.preventDefault();
-    if (state === "ready") ask();
+  progress({ text: "Starting" });
+  // So that the browser does not delete models by itself.
+  navigator.storage?.persist?.();
+  try {
+    const options = { device: device(), name: chosen.name, onProgress: progress, check, signal: abort.signal };
+    model = await loadModel(chosen.source, options);
+  } catch (error) {
+    if (loading !== abort) return;
+    if (error.name !== "AbortError") notice(error.message);
+    become("empty");
   }
-});
-document.addEventListener("keydown", (event) => { if (event.key === "Escape" && state === "busy") at("stop").click(); });
-at("stop").addEventListener("click", () => worker.postMessage({ type: "stop" }));
-at("clear").addEventListener("click", () => {
-  at("text").replaceChildren();
-  worker.postMessage({ type: "clear" });
-});
-at("model").addEventListener("change", () => { at("prompt").value = model().prompt; });
-// Switching the device reloads the model, so that both can be compared.
-for (const radio of document.querySelectorAll("input[name=device]")) {
-  radio.addEventListener("change", () => { if (state !== "empty") load(); });
+  await models.refresh();
+  if (loading !== abort || !model) return;
+  if (model.key) models.choose(model.key);
+  at("device").textContent = model.adapter ? `WebGPU, ${model.adapter.name}` : "CPU";
+  at("facts").replaceChildren(...rows(model));
+  at("speed").textContent = `loaded in ${(model.ms / 1e3).toFixed(1)} s`;
+  if (model.notKept) notice(`The model is not kept in this browser: ${model.notKept}.`);
+  await talk.suit(model.facts.kind);
+  become("ready");
+  at("prompt").focus();
+}
+
+async function ask(turn) {
+  if (state === "empty") notice("Load a model first.");
+  if (state !== "ready" || (turn === undefined && !at("prompt").value.trim())) return;
+  notice(null);
+  for (const id of OPTIONS) localStorage.setItem(`candle-${id}`, at(id).value);
+  become("busy");
+  const asked = model;
+  try {
+    await talk.ask(model, turn);
+    at("facts").replaceChildren(...rows(model));
+  } catch (error) {
+    // Another model is being loaded.
+    if (model !== asked) return;
+    notice(error.message);
+    if (error.message.includes("Load a model again")) return become("empty");
+  }
+  if (model === asked) become("ready");
+}
+
+function opened(message) {
+  if (message) return notice(message);
+  at("side").classList.remove("open");
+  return load();
+}
+
+function wire() {
+  const submit = (id, act) => at(id).addEventListener("submit", (event) => { event.preventDefault(); act(); });
+  const click = (id, act) => at(id).addEventListener("click", act);
+  submit("choice", load);
+  submit("ask", () => ask());
+  submit("from-url", () => opened(models.openUrl(at("url").value)));
+  click("stop", () => talk.stop());
+  click("new", () => talk.begin());
+  click("cancel", () => loading?.abort());
+  click("menu", () => {
+    const open = at("side").classList.toggle("open");
+    at("menu").setAttribute("aria-expanded", open);
+  });
+  at("prompt").addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      ask();
+    }
+  });
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape" && state === "busy") at("stop").click(); });
+  at("model").addEventListener("change", () => { at("prompt").value ||= models.choice()?.prompt ?? ""; });
+  at("files").addEventListener("change", () => {
+    const message = models.openFiles(at("files").files);
+    // So that the same file can be chosen again.
+    at("files").value = "";
+    opened(message);
+  });
+  document.addEventListener("dragover", (event) => event.preventDefault());
+  document.addEventListener("drop", (event) => {
+    event.preventDefault();
+    if (event.dataTransfer?.files.length && state !== "busy") opened(models.openFiles(event.dataTransfer.files));
+  });
+  // Switching the device reloads the model, so that both can be compared.
+  for (const radio of document.querySelectorAll("input[name=device]")) {
+    radio.addEventListener("change", () => { if (state !== "empty") load(); });
+  }
 }
 
 async function begin() {
   become("empty");
+  wire();
+  for (const id of OPTIONS) at(id).value = localStorage.getItem(`candle-${id}`) ?? at(id).value;
   const why = await problem();
   if (why) {
     standing = `${why} The model runs on the CPU instead, more slowly.`;
-    notice(null);
     document.querySelector("input[value=webgpu]").disabled = true;
   }
   if (why || address.get("device") === "cpu") document.querySelector("input[value=cpu]").checked = true;
-  const list = await fetch("models.json");
-  if (!list.ok) {
-    notice("models.json is missing next to this page: `cargo xtask web` creates it.");
-    return;
-  }
-  models = await list.json();
-  at("model").replaceChildren(...models.map((m) => new Option(`${m.name} (${bytes(m.bytes)})`, m.id)));
-  if (models.some((m) => m.id === address.get("model"))) at("model").value = address.get("model");
-  at("prompt").value = model()?.prompt ?? "";
+  notice(await models.begin());
+  models.choose(address.get("model"));
+  at("prompt").value = models.choice()?.prompt ?? "";
+  await talk.restore({ ask, state: () => state });
   become("empty");
+  navigator.serviceWorker?.register(script("sw.js")).catch(() => {});
+  // Where models were kept before they moved to the browser's file system.
+  globalThis.caches?.delete("candle-models");
 }
 
 begin();

@@ -1,5 +1,6 @@
 // Shows the worker's results. The repository's browser tests read `results`.
 import { problem } from "./gpu.js";
+import { worker as trusted } from "./pkg/lib/trusted.js";
 
 const at = (id) => document.getElementById(id);
 const address = new URLSearchParams(location.search);
@@ -92,7 +93,7 @@ function finish() {
 
 function begin(from) {
   worker?.terminate();
-  worker = new Worker("test-worker.js", { type: "module" });
+  worker = trusted("test-worker.js");
   worker.onerror = (e) => { fail("worker", e.message); finish(); };
   worker.onmessage = ({ data }) => {
     heard[data.type](data);

@@ -2,9 +2,13 @@
 //! of the page.
 
 #[cfg(target_arch = "wasm32")]
-mod blob;
+mod bench;
+#[cfg(target_arch = "wasm32")]
+mod model;
 #[cfg(target_arch = "wasm32")]
 mod session;
+#[cfg(target_arch = "wasm32")]
+mod source;
 
 #[cfg(not(target_arch = "wasm32"))]
 pub mod models;

@@ -1,24 +1,19 @@
-//! The worker's interface: opens a device, loads a model, generates text.
+//! The module's interface: opens a device, loads a model, generates and embeds text.
 
-use std::io::Read;
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use candle_core::Device;
-use candle_examples::conversation::Conversation;
-use candle_examples::generate::{sampling, Chooser, Options, Output, Sequence, Stop, Writer};
-use candle_examples::gguf::{self, Gguf};
-use candle_examples::llama2c::Checkpoint;
-use candle_examples::model;
-use candle_examples::tokenizer::Tokenizer;
-use js_sys::{Function, Promise};
+use candle_examples::generate::{sampling, Chooser, Options, Output, Sequence, Stop};
+use candle_examples::template::{Message, Role};
+use js_sys::{Float32Array, Function, Promise};
 use serde::{Deserialize, Serialize};
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsError, JsValue};
 use wasm_bindgen_futures::JsFuture;
-use web_sys::Blob;
 
-use crate::blob::BlobReader;
+use crate::bench::Bench;
+use crate::model::{Loaded, Opened};
+use crate::source::JsFiles;
 
 type Result<T> = std::result::Result<T, JsError>;
 
@@ -41,6 +36,9 @@ struct Figures {
     prompt: Vec<u32>,
     ids: Vec<u32>,
     stop: Stop,
+    /// Ids of the prompt that were in the KV cache, and oldest turns dropped to fit the context.
+    reused: usize,
+    forgotten: usize,
     first_token_ms: f64,
     prompt_rate: f64,
     decode_rate: Option<f64>,
@@ -59,16 +57,14 @@ struct Adapter {
     allocated_bytes: u64,
 }
 
-/// A text model continues text; a chat model answers, using its chat template.
-enum Loaded {
-    Text(model::Loaded),
-    Chat(gguf::Loaded, Conversation),
-}
-
 #[wasm_bindgen]
 pub struct Session {
     device: Device,
     loaded: Option<Loaded>,
+}
+
+fn failed(message: &str) -> JsError {
+    JsError::new(message)
 }
 
 #[wasm_bindgen]
@@ -78,7 +74,7 @@ impl Session {
         let device = match device.as_str() {
             "webgpu" => Device::new_webgpu_async(0).await?,
             "cpu" => Device::Cpu,
-            other => return Err(JsError::new(&format!("unknown device {other}"))),
+            other => return Err(failed(&format!("unknown device {other}"))),
         };
         Ok(Self {
             device,
@@ -106,46 +102,32 @@ impl Session {
         Ok(serde_wasm_bindgen::to_value(&adapter)?)
     }
 
-    /// Loads a llama2.c checkpoint with its tokenizer, or a GGUF file, which contains its own.
-    pub async fn load(&mut self, weights: Blob, tokenizer: Option<Blob>) -> Result<()> {
+    /// What the model of these files is and needs, from their metadata: a GGUF file, safetensors files with their JSON files, or a
+    /// llama2.c checkpoint with its tokenizer.bin.
+    pub fn inspect(&self, files: JsFiles) -> Result<JsValue> {
+        let facts = Opened::new(&files, &self.device)?.facts(&self.device)?;
+        Ok(serde_wasm_bindgen::to_value(&facts)?)
+    }
+
+    /// Loads the model of these files.
+    pub async fn load(&mut self, files: JsFiles) -> Result<()> {
         // Free the previous model first.
         self.loaded = None;
-        let path = Path::new("the model");
-        let weights = BlobReader::new(weights)?;
-        let loaded = match tokenizer {
-            Some(tokenizer) => {
-                let mut bytes = Vec::new();
-                BlobReader::new(tokenizer)?.read_to_end(&mut bytes)?;
-                let tokenizer = Tokenizer::llama2c(Path::new("the tokenizer"), &bytes)?;
-                let size = weights.size();
-                let checkpoint = Checkpoint::open(path, weights, size)?;
-                let loaded = model::Loaded::llama2c(checkpoint, tokenizer, None, &self.device)?;
-                Loaded::Text(loaded)
-            }
-            None => {
-                let mut file = Gguf::read(path, weights)?;
-                if file.suits_f32(&self.device) {
-                    file = file.unpacked();
-                }
-                let tokenizer = Tokenizer::from_gguf(&file)?;
-                let template = file.template(&tokenizer, None)?;
-                let loaded = file.load(tokenizer, &self.device)?;
-                let conversation = Conversation::new(template, loaded.begin, None);
-                Loaded::Chat(loaded, conversation)
-            }
-        };
+        let loaded = Opened::new(&files, &self.device)?.load(&self.device)?;
         self.device.synchronize_async().await?;
         self.loaded = Some(loaded);
         Ok(())
     }
 
-    /// Continues or answers `text`. `show` gets each piece and returns a promise of whether to continue.
+    /// Answers the last of `messages`, or continues it if the model is a text model. `show` gets each piece and returns a promise of
+    /// whether to continue.
     pub async fn generate(
         &mut self,
-        text: String,
+        messages: JsValue,
         wish: JsValue,
         show: Function,
     ) -> Result<JsValue> {
+        let mut messages: Vec<Message> = serde_wasm_bindgen::from_value(messages)?;
         let wish: Wish = serde_wasm_bindgen::from_value(wish)?;
         let options = Options {
             tokens: wish.tokens,
@@ -155,48 +137,59 @@ impl Session {
             repeat_last: 64,
         };
         let mut chooser = Chooser::new(&options);
-        let device = &self.device;
         let show = async |piece: &str| show_piece(&show, piece).await;
-        let output = match &mut self.loaded {
-            None => return Err(JsError::new("no model is loaded")),
-            Some(Loaded::Text(loaded)) => {
-                let prompt = loaded.tokenizer.encode(&text)?;
-                let mut writer = Writer {
-                    model: &mut loaded.model,
-                    tokenizer: &loaded.tokenizer,
-                    ends: &loaded.ends,
-                    context: loaded.context,
-                    device,
-                };
+        if messages.last().is_none_or(|last| last.role != Role::User) {
+            return Err(failed("the last message must be the user's"));
+        }
+        let generator = match &mut self.loaded {
+            Some(Loaded::Generator(generator)) => generator,
+            Some(Loaded::Embedder(_)) => {
+                return Err(failed("this model embeds, it does not generate"))
+            }
+            None => return Err(failed("no model is loaded")),
+        };
+        let (mut writer, conversation) = generator.parts(&self.device);
+        match conversation {
+            Some(conversation) => {
+                let reply = conversation.answer_async(messages, &mut writer, &mut chooser, show);
+                let reply = reply.await?;
+                figures(reply.output, reply.reused, reply.forgotten)
+            }
+            None => {
+                let text = messages.pop().map(|last| last.content).unwrap_or_default();
+                let prompt = writer.tokenizer.encode(&text)?;
                 let mut sequence = Sequence::default();
                 let texts = writer.extend_async(&mut sequence, prompt, &mut chooser, show);
-                texts.await?
+                figures(texts.await?, 0, 0)
             }
-            Some(Loaded::Chat(loaded, conversation)) => {
-                let mut writer = Writer {
-                    model: &mut loaded.network,
-                    tokenizer: &loaded.tokenizer,
-                    ends: &loaded.ends,
-                    context: loaded.context,
-                    device,
-                };
-                let reply = conversation.ask_async(&text, &mut writer, &mut chooser, show);
-                reply.await?.output
-            }
-        };
-        figures(output)
+        }
     }
 
-    /// Starts a new conversation.
-    pub fn clear(&mut self) {
-        if let Some(Loaded::Chat(_, conversation)) = &mut self.loaded {
-            conversation.clear();
+    /// A unit vector for each text.
+    pub async fn embed(&self, texts: Vec<String>) -> Result<Vec<Float32Array>> {
+        let Some(Loaded::Embedder(embedder)) = &self.loaded else {
+            return Err(failed("embedding needs a BERT model"));
+        };
+        if texts.is_empty() {
+            return Ok(Vec::new());
         }
+        let rows: Vec<Vec<f32>> = embedder.embed(&texts)?.to_vec2_async().await?;
+        Ok(rows
+            .iter()
+            .map(|row| Float32Array::from(&row[..]))
+            .collect())
+    }
+
+    /// A model with random weights of a shape, with room for `tokens`.
+    pub fn bench(&self, shape: &str, weights: &str, tokens: usize) -> Result<Bench> {
+        Bench::new(shape, weights, tokens, &self.device)
     }
 }
 
-fn figures(output: Output) -> Result<JsValue> {
+fn figures(output: Output, reused: usize, forgotten: usize) -> Result<JsValue> {
     let figures = Figures {
+        reused,
+        forgotten,
         first_token_ms: output.first_token.as_secs_f64() * 1e3,
         prompt_rate: output.prompt_rate(),
         decode_rate: output.decode_rate(),

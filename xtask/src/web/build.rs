@@ -1,10 +1,11 @@
 //! Builds the folder of static files that a server can serve.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{bail, Context, Result};
+use serde_json::Value;
 
 use super::tools::{Tools, TARGET};
 use crate::run;
@@ -21,7 +22,7 @@ pub struct Module {
 pub const PAGE: Module = Module {
     package: "candle-web",
     folder: "pkg",
-    limit: 7_100_000,
+    limit: 7_500_000,
 };
 
 pub const TESTS: Module = Module {
@@ -30,16 +31,46 @@ pub const TESTS: Module = Module {
     limit: u64::MAX,
 };
 
-/// Copies the static files.
+/// Copies the static files: the page, and the npm package that it uses.
 pub fn page(site: &Path) -> Result<()> {
-    let from = crate::root()?.join("candle-examples/web/site");
-    fs::create_dir_all(site).with_context(|| site.display().to_string())?;
-    for entry in fs::read_dir(&from).with_context(|| from.display().to_string())? {
-        let entry = entry?;
-        fs::copy(entry.path(), site.join(entry.file_name()))?;
+    let web = crate::root()?.join("candle-examples/web");
+    copy(&web.join("site"), site)?;
+    copy(&web.join(PAGE.folder), &site.join(PAGE.folder))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| to.display().to_string())?;
+    for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
+        let (path, to) = match entry {
+            Ok(entry) => (entry.path(), to.join(entry.file_name())),
+            Err(error) => return Err(error.into()),
+        };
+        if path.is_dir() {
+            copy(&path, &to)?;
+        } else {
+            fs::copy(&path, &to).with_context(|| to.display().to_string())?;
+        }
     }
     Ok(())
 }
+
+/// Lists the files that the service worker keeps for use without a network: all but tests and models.
+pub fn list(site: &Path) -> Result<()> {
+    let mut files = Vec::new();
+    for entry in walkdir::WalkDir::new(site).sort_by_file_name() {
+        let entry = entry?;
+        let name = entry.path().strip_prefix(site)?.to_string_lossy();
+        let name = name.replace('\\', "/");
+        let other = ["models/", "models.json", "pkg-tests/", "test", LIST];
+        if entry.file_type().is_file() && !other.iter().any(|part| name.starts_with(part)) {
+            files.push(name);
+        }
+    }
+    let path = site.join(LIST);
+    fs::write(&path, serde_json::to_string_pretty(&files)?).context(LIST)
+}
+
+const LIST: &str = "files.json";
 
 /// Builds modules and puts them beside the page. One cargo command builds all, since they share their dependencies.
 pub fn modules(tools: &Tools, modules: &[Module], site: &Path) -> Result<()> {
@@ -49,14 +80,25 @@ pub fn modules(tools: &Tools, modules: &[Module], site: &Path) -> Result<()> {
     if !run::status(&mut cargo)?.success() {
         bail!("the wasm modules do not build");
     }
-    modules.iter().try_for_each(|m| bind(tools, m, site))
+    let built = target_dir(tools)?.join(TARGET).join("web");
+    modules
+        .iter()
+        .try_for_each(|m| bind(tools, m, &built, site))
+}
+
+/// The folder that cargo builds in. `CARGO_TARGET_DIR` or cargo's configuration may name another one than ./target.
+fn target_dir(tools: &Tools) -> Result<PathBuf> {
+    let mut cargo = tools.cargo();
+    cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
+    let metadata: Value = serde_json::from_str(&run::stdout(&mut cargo)?)?;
+    let folder = metadata["target_directory"].as_str();
+    Ok(folder.context("cargo names no target directory")?.into())
 }
 
 /// Runs wasm-bindgen and wasm-opt on a built module.
-fn bind(tools: &Tools, module: &Module, site: &Path) -> Result<()> {
+fn bind(tools: &Tools, module: &Module, built: &Path, site: &Path) -> Result<()> {
     let name = module.package.replace('-', "_");
-    let built = format!("target/{TARGET}/web/{name}.wasm");
-    let built = crate::root()?.join(built);
+    let built = built.join(&name).with_extension("wasm");
     let folder = site.join(module.folder);
     let mut bindgen = Command::new(&tools.bindgen);
     bindgen.args([

@@ -58,5 +58,6 @@ pub fn site(tests: bool) -> Result<PathBuf> {
     let modules = [build::PAGE, build::TESTS];
     let count = if tests { 2 } else { 1 };
     build::modules(&tools, &modules[..count], &folder)?;
+    build::list(&folder)?;
     Ok(folder)
 }

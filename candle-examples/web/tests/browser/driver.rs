@@ -1,10 +1,12 @@
 //! A browser showing the page.
 
 use std::path::PathBuf;
+use std::sync::mpsc::Sender;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure, Context, Result};
+use base64::prelude::{Engine as _, BASE64_STANDARD};
 use candle_web::models;
 use candle_web::server::Server;
 use headless_chrome::protocol::cdp::Emulation::{
@@ -38,23 +40,28 @@ pub fn site() -> PathBuf {
     root.join("target/site")
 }
 
-/// Serves the page and its models while the program runs.
-fn serve() -> Result<String> {
+/// Serves the page and its models until the sender is dropped.
+fn serve() -> Result<(String, Sender<()>)> {
     models::install(&site(), &models::names())?;
     let (told, hear) = std::sync::mpsc::channel();
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
     std::thread::spawn(move || -> Result<()> {
-        tokio::runtime::Runtime::new()?.block_on(async {
-            let server = Server::bind(&site(), 0).await?;
-            told.send(server.url()?)?;
-            server.run().await
-        })
+        let runtime = tokio::runtime::Runtime::new()?;
+        let server = runtime.block_on(Server::bind(&site(), 0))?;
+        told.send(server.url()?)?;
+        runtime.spawn(server.run());
+        let _ = stopped.recv();
+        runtime.shutdown_timeout(Duration::from_secs(1));
+        Ok(())
     });
-    hear.recv().context("the server did not start")
+    Ok((hear.recv().context("the server did not start")?, stop))
 }
 
 pub struct Page {
     _browser: Browser,
     tab: Arc<Tab>,
+    pub url: String,
+    server: Option<Sender<()>>,
 }
 
 impl Page {
@@ -77,12 +84,57 @@ impl Page {
         let browser = Browser::new(options)?;
         let tab = browser.new_tab()?;
         tab.set_default_timeout(Duration::from_secs(60));
-        tab.navigate_to(&format!("{}/{path}", serve()?))?;
+        let (url, stop) = serve()?;
+        tab.navigate_to(&format!("{url}/{path}"))?;
         tab.wait_until_navigated()?;
         Ok(Self {
             _browser: browser,
             tab,
+            url,
+            server: Some(stop),
         })
+    }
+
+    pub fn reload(&self) -> Result<()> {
+        self.tab.reload(false, None)?;
+        self.tab.wait_until_navigated()?;
+        Ok(())
+    }
+
+    /// The browser has no network from now on.
+    pub fn stop_server(&mut self) {
+        self.server = None;
+        std::thread::sleep(Duration::from_millis(1500));
+    }
+
+    /// The value of a promise, or its error's message.
+    pub fn promised(&self, promise: &str) -> Result<Value> {
+        let text = format!(
+            "(async () => {promise})().then((v) => JSON.stringify(v ?? null), (e) => JSON.stringify(`${{e.name}}: ${{e.message}}`))"
+        );
+        let value = self.tab.evaluate(&text, true)?.value;
+        let text = value.as_ref().and_then(Value::as_str);
+        let text = text.with_context(|| format!("{promise} gives {value:?}"))?;
+        Ok(serde_json::from_str(text)?)
+    }
+
+    /// Drops files, given by name and contents.
+    pub fn drop(&self, files: &[(&str, Vec<u8>)]) -> Result<()> {
+        let files = files
+            .iter()
+            .map(|(name, bytes)| json!({ "name": name, "base64": BASE64_STANDARD.encode(bytes) }));
+        let files = Value::Array(files.collect());
+        self.value(&format!(
+            "(() => {{
+                const transfer = new DataTransfer();
+                for (const {{ name, base64 }} of {files}) {{
+                    transfer.items.add(new File([Uint8Array.from(atob(base64), (c) => c.charCodeAt(0))], name));
+                }}
+                const options = {{ dataTransfer: transfer, bubbles: true, cancelable: true }};
+                document.body.dispatchEvent(new DragEvent('drop', options));
+            }})()"
+        ))?;
+        Ok(())
     }
 
     /// The value of an expression, passed as JSON.

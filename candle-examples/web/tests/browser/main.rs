@@ -3,91 +3,21 @@
 //!
 //!     cargo xtask test web
 
+mod bench;
+mod chats;
 mod driver;
+mod hostile;
+mod large;
+mod offline;
+mod own;
+mod package;
+mod steps;
+mod tiny;
 
-use std::time::Duration;
-
-use anyhow::{bail, ensure, Result};
-use candle_core::Device;
-use candle_examples::files;
-use candle_examples::generate::{generate, sampling, Options};
+use anyhow::{ensure, Result};
 use driver::{Gpu, Page};
 use serde_json::Value;
-
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// True once the list of models is shown.
-const LISTED: &str = "document.querySelectorAll('#model option').length";
-
-fn load(page: &Page) -> Result<()> {
-    page.wait(LISTED, MINUTE)?;
-    page.click("#load")?;
-    loaded(page)
-}
-
-fn loaded(page: &Page) -> Result<()> {
-    page.wait(
-        "['ready', 'empty'].includes(document.body.dataset.state)",
-        2 * MINUTE,
-    )?;
-    let notice = page.value(
-        "document.getElementById('notice').hidden || document.getElementById('notice').textContent",
-    )?;
-    let state = page.value("document.body.dataset.state")?;
-    ensure!(state == "ready", "not loaded: {notice}");
-    Ok(())
-}
-
-/// Moves the focus with the keyboard only.
-fn tab_to(page: &Page, id: &str) -> Result<()> {
-    for _ in 0..20 {
-        page.press("Tab")?;
-        if page.value("document.activeElement.id")? == id {
-            return Ok(());
-        }
-    }
-    bail!("Tab does not reach {id}")
-}
-
-fn greedy(page: &Page, tokens: usize) -> Result<()> {
-    page.value(&format!(
-        "(document.getElementById('temperature').value = 0, document.getElementById('tokens').value = {tokens})"
-    ))?;
-    Ok(())
-}
-
-fn ids(page: &Page) -> Result<Vec<u32>> {
-    let ids = page.value("document.body.dataset.ids")?;
-    let ids = ids.as_str().unwrap_or_default();
-    Ok(ids.split(',').filter_map(|id| id.parse().ok()).collect())
-}
-
-/// The ids that the native CPU device generates for the page's own prompt.
-fn native(tokens: usize) -> Result<Vec<u32>> {
-    let files = files::locate("stories15m", None)?;
-    let mut loaded = files::load(&files, None, 0, &Device::Cpu)?;
-    let options = Options {
-        tokens,
-        sampling: sampling(0., None, None),
-        seed: 0,
-        repeat_penalty: 1.,
-        repeat_last: 64,
-    };
-    let output = generate(
-        &mut loaded,
-        "Once upon a time",
-        &options,
-        &Device::Cpu,
-        |_| {},
-    )?;
-    Ok(output.ids)
-}
-
-/// Prints to stderr, which `--nocapture` shows without mixing it with the names of the tests.
-fn report(page: &Page, what: &str) -> Result<()> {
-    eprintln!("{what}: {}", page.text("speed")?);
-    Ok(())
-}
+use steps::{greedy, ids, load, loaded, native, report, tab_to, LISTED, MINUTE};
 
 #[test]
 #[ignore = "needs a browser and target/site"]
@@ -119,6 +49,9 @@ fn a_story_is_the_same_on_webgpu_on_the_cpu_and_natively() -> Result<()> {
     ensure!(page
         .text("text")?
         .starts_with("Once upon a time, there was"));
+    page.click("#speeds summary")?;
+    page.wait("document.querySelector('#chart polyline')", MINUTE)?;
+    page.shot("speed");
 
     // Switching the device loads the model again.
     page.click("input[value=cpu]")?;
@@ -171,7 +104,7 @@ fn a_text_can_be_stopped_and_another_begun() -> Result<()> {
     page.fill("prompt", "The little dog")?;
     page.press("Enter")?;
     page.wait(
-        "document.querySelector('.answer')?.textContent.length > 40",
+        "[...document.querySelectorAll('.answer')].at(-1).textContent.length > 40",
         MINUTE,
     )?;
     page.press("Escape")?;

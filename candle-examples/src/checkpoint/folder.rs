@@ -1,16 +1,13 @@
-//! LLaMA checkpoints in the transformers layout: config.json, *.safetensors (with or without an index), tokenizer.json.
-//!
-//! candle-transformers panics if a tensor is missing or has another shape, so all tensors are loaded and checked first.
+//! The files of a checkpoint on disk, which are mapped into memory.
 
+use super::config::{bad, end_ids, parse_config, tensors};
 use crate::error::{Error, Result};
 use crate::hub;
-use crate::memory::Needs;
-use crate::model::MOST_ANGLES;
 use crate::progress;
 use candle_core::safetensors::MmapedSafetensors;
 use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
-use candle_transformers::models::llama::{Cache, Config, Llama, LlamaConfig};
+use candle_transformers::models::llama::{Cache, Config, Llama};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -23,10 +20,6 @@ pub struct Folder {
     pub tokenizer: Option<PathBuf>,
     pub weights: Vec<PathBuf>,
 }
-
-/// Far above any real model. candle-transformers allocates whatever a config asks for.
-const MOST: usize = 1 << 24;
-const MOST_LAYERS: usize = 1 << 12;
 
 const INDEX: &str = "model.safetensors.index.json";
 
@@ -84,13 +77,6 @@ fn read_json(path: &Path) -> Result<Value> {
     serde_json::from_slice(&text).map_err(|e| bad(path, e))
 }
 
-fn bad(path: &Path, reason: impl ToString) -> Error {
-    Error::Checkpoint {
-        path: path.to_path_buf(),
-        reason: reason.to_string(),
-    }
-}
-
 /// The weight files that an index lists.
 fn shards(index: &Path) -> Result<BTreeSet<String>> {
     let json = read_json(index)?;
@@ -104,122 +90,16 @@ fn shards(index: &Path) -> Result<BTreeSet<String>> {
 
 /// The config and its dtype. Rejects configs that candle-transformers would compute wrongly.
 pub fn read_config(path: &Path) -> Result<(Config, Option<DType>)> {
-    let mut json = read_json(path)?;
-    let unsupported = |what: String| Err(Error::Unsupported { what });
-    match json["model_type"].as_str() {
-        Some("llama") | None => {}
-        Some(other) => return unsupported(format!("models of type `{other}`, only LLaMA")),
-    }
-    for bias in ["attention_bias", "mlp_bias"] {
-        if json[bias] == true {
-            return unsupported(format!("LLaMA models with {bias}"));
-        }
-    }
-    // Newer configs store theta in the RoPE parameters.
-    if json.get("rope_theta").is_none() {
-        if let Some(theta) = json["rope_parameters"].get("rope_theta").cloned() {
-            json["rope_theta"] = theta;
-        }
-    }
-    let dtype = json.get("dtype").or_else(|| json.get("torch_dtype"));
-    let dtype = match dtype.and_then(Value::as_str) {
-        Some("float16") => Some(DType::F16),
-        Some("bfloat16") => Some(DType::BF16),
-        Some("float32") => Some(DType::F32),
-        _ => None,
-    };
-    let head_dim = json["head_dim"].as_u64();
-    let config: LlamaConfig = serde_json::from_value(json).map_err(|e| bad(path, e))?;
-    let config = config.into_config(false);
-    for (what, number, most) in [
-        ("hidden_size", config.hidden_size, MOST),
-        ("intermediate_size", config.intermediate_size, MOST),
-        ("vocab_size", config.vocab_size, MOST),
-        ("num_hidden_layers", config.num_hidden_layers, MOST_LAYERS),
-    ] {
-        if number > most {
-            return Err(bad(path, format!("{what} is {number}, more than {most}")));
-        }
-    }
-    let (hidden, heads) = (config.hidden_size, config.num_attention_heads);
-    let kv_heads = config.num_key_value_heads;
-    if heads == 0 || kv_heads == 0 || hidden % heads != 0 || heads % kv_heads != 0 {
-        return Err(bad(
-            path,
-            format!("a hidden size of {hidden} does not divide into {heads} heads with {kv_heads} key-value heads"),
-        ));
-    }
-    let angles = config.max_position_embeddings.checked_mul(hidden / heads);
-    if angles.is_none_or(|angles| angles > MOST_ANGLES) {
-        let positions = config.max_position_embeddings;
-        return Err(bad(
-            path,
-            format!(
-                "max_position_embeddings of {positions} with a head_dim of {} is too large",
-                hidden / heads
-            ),
-        ));
-    }
-    if head_dim.is_some_and(|dim| dim != (hidden / heads) as u64) {
-        return unsupported("LLaMA models whose head_dim is not hidden_size / heads".to_string());
-    }
-    Ok((config, dtype))
+    parse_config(path, read_json(path)?)
 }
 
 /// The end-of-text ids, from generation_config.json or config.json.
 pub fn ends(folder: &Folder) -> Result<Vec<u32>> {
     let mut ends = Vec::new();
     for path in folder.generation.iter().chain([&folder.config]) {
-        let json = read_json(path)?;
-        match &json["eos_token_id"] {
-            Value::Array(ids) => ends.extend(ids.iter().filter_map(Value::as_u64)),
-            id => ends.extend(id.as_u64()),
-        }
+        ends.extend(end_ids(&read_json(path)?));
     }
-    Ok(ends.into_iter().map(|id| id as u32).collect())
-}
-
-/// The name and shape of each tensor that `models::llama` reads.
-pub fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
-    let head_dim = c.hidden_size / c.num_attention_heads;
-    let kv = head_dim * c.num_key_value_heads;
-    let (hidden, inner) = (c.hidden_size, c.intermediate_size);
-    let mut tensors = vec![
-        ("model.embed_tokens".to_string(), vec![c.vocab_size, hidden]),
-        ("model.norm".to_string(), vec![hidden]),
-    ];
-    if !c.tie_word_embeddings {
-        tensors.push(("lm_head".to_string(), vec![c.vocab_size, hidden]));
-    }
-    for layer in 0..c.num_hidden_layers {
-        let parts = [
-            ("self_attn.q_proj", vec![hidden, hidden]),
-            ("self_attn.k_proj", vec![kv, hidden]),
-            ("self_attn.v_proj", vec![kv, hidden]),
-            ("self_attn.o_proj", vec![hidden, hidden]),
-            ("mlp.gate_proj", vec![inner, hidden]),
-            ("mlp.up_proj", vec![inner, hidden]),
-            ("mlp.down_proj", vec![hidden, inner]),
-            ("input_layernorm", vec![hidden]),
-            ("post_attention_layernorm", vec![hidden]),
-        ];
-        let name = |part| format!("model.layers.{layer}.{part}");
-        tensors.extend(parts.map(|(part, shape)| (name(part), shape)));
-    }
-    for (name, _) in &mut tensors {
-        name.push_str(".weight");
-    }
-    tensors
-}
-
-/// The device memory that the model needs in `dtype`.
-pub fn needs(c: &Config, dtype: DType) -> Needs {
-    let bytes = |elements: usize| (elements * dtype.size_in_bytes()) as u64;
-    let tensors = tensors(c).into_iter();
-    let tensors = tensors.map(|(_, shape)| bytes(shape.iter().product()));
-    let head_dim = c.hidden_size / c.num_attention_heads;
-    let cached = 2 * c.num_hidden_layers * c.num_key_value_heads * head_dim;
-    Needs::of(tensors, bytes(cached))
+    Ok(ends)
 }
 
 /// Loads the model and creates an empty KV cache.
