@@ -31,7 +31,7 @@ Run the tests: all parts, or those named.
                each one alone; errors; limits and faults; docs/SUPPORT.md
   variants     the affected part of the conformance suite with checked shaders, portable kernels, a GPU's kernels on a
                software adapter, integer dot products, and the inline executor; WebGPU's default limits; ops split to binding
-               ranges of 64 KiB; checked shaders, the inline executor and split ops in one of three cases of each group
+               ranges of 64 KiB; checked shaders, the inline executor and split ops in one of five cases of each group
   fuzz         a fixed set of random expression graphs against the CPU, with rules as above; the libFuzzer seeds
   models       models of candle-transformers, dense and quantized, against the CPU; their dispatches; the examples on
                real models

@@ -51,7 +51,7 @@ const VARIANTS: [&str; 8] = [
     "inline",
 ];
 
-/// Those that run one of three cases in each group: half of the suite's time otherwise.
+/// Those that run one of five cases in each group: half of the suite's time otherwise.
 const LONG_VARIANTS: [&str; 3] = ["checked", "split", "inline"];
 
 /// Runs one of this many cases in each group. A prime, since the cases of a group repeat periodically.
@@ -323,7 +323,7 @@ impl Tests<'_> {
         let mut command = self.find("conformance")?.command();
         command.env("CANDLE_WEBGPU_TEST_VARIANT", name);
         if LONG_VARIANTS.contains(&name) && !self.args.all {
-            command.env(EVERY_VAR, "3");
+            command.env(EVERY_VAR, "5");
         }
         Ok(self.filtered(&format!("variant {name}"), command))
     }
