@@ -226,7 +226,7 @@ fn batch(matmul: &Matmul, strides: [u32; 4]) -> Axis {
         .collect()
 }
 
-/// The ops of `sdpa`, from the places and parameters of q k^T and of weights times v, and the result and its dtype.
+/// The ops of `sdpa`, from the places and parameters of q k^T and of weights times v.
 fn fused(
     device: &Gpu,
     graph: &Graph,
