@@ -163,7 +163,7 @@ fn markdown_becomes_these_tags_and_no_others() -> Result<()> {
         let start = std::time::Instant::now();
         html(&text)?;
         ensure!(
-            start.elapsed() < std::time::Duration::from_secs(2),
+            start.elapsed() < std::time::Duration::from_secs(30),
             "{} takes {:?}",
             &text[..8],
             start.elapsed()
