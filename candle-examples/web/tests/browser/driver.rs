@@ -16,6 +16,8 @@ use headless_chrome::protocol::cdp::Page::CaptureScreenshotFormatOption;
 use headless_chrome::{Browser, LaunchOptions, Tab};
 use serde_json::{json, Value};
 
+use crate::steps::MINUTE;
+
 /// How to start the browser. SwiftShader computes if there is no GPU.
 #[derive(Clone, Copy)]
 pub enum Gpu {
@@ -90,18 +92,25 @@ impl Page {
         let (url, stop) = serve()?;
         tab.navigate_to(&format!("{url}/{path}"))?;
         tab.wait_until_navigated()?;
-        Ok(Self {
+        let page = Self {
             _browser: browser,
             tab,
             url,
             server: Some(stop),
-        })
+        };
+        page.parsed()?;
+        Ok(page)
+    }
+
+    /// Waits until all elements are there.
+    fn parsed(&self) -> Result<()> {
+        self.wait("document.readyState === 'complete'", MINUTE)
     }
 
     pub fn reload(&self) -> Result<()> {
         self.tab.reload(false, None)?;
         self.tab.wait_until_navigated()?;
-        Ok(())
+        self.parsed()
     }
 
     /// The browser has no network from now on.

@@ -63,7 +63,7 @@ fn a_file_beyond_4_gib_is_read() -> Result<()> {
     ensure!(written == "written", "{written}");
     page.reload()?;
     page.wait(
-        "[...document.getElementById('model').options].some((o) => o.value === 'large')",
+        "document.querySelector('#model option[value=large]')",
         MINUTE,
     )?;
     page.value("(document.getElementById('model').value = 'large')")?;
