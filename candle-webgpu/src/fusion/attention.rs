@@ -3,6 +3,7 @@
 
 use crate::dtype::DType;
 use crate::fusion::graph::{Graph, Places, Rewrite};
+use crate::fusion::heads::Heads;
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::fusion::trace::{common_dims, stride, Axis, CopyMap, OperandView};
 use crate::kernel::attention::plan::{plan, Mask, Params, MAX_HEAD_DIM};
@@ -277,7 +278,19 @@ fn fused(
         let whole = last == 1 && [b, g, group, row].iter().all(|n| n.is_multiple_of(4));
         whole.then_some((heads, row, out))
     };
+    // A kernel cannot write to what it reads.
+    let bound = [&q, &k, &v, &mask].map(|view| view.value(graph));
+    let is_read = |y: &Value| {
+        let fill = fill.as_ref().map(|(bound, _)| bound);
+        bound
+            .iter()
+            .flatten()
+            .copied()
+            .chain(fill)
+            .any(|(x, _)| x.same(y))
+    };
     let copied = dense.copied(graph, sizes.iter().product());
+    let copied = copied.filter(|out| !is_read(&out.y.0));
     let (heads, yi, out) = copied.and_then(with).or_else(|| with(dense))?;
     if out.view.dtype != dtype {
         return None;
@@ -369,32 +382,4 @@ fn mask_view(
     let filled = if marked { 1 } else { 2 };
     let bound = (op.operands[filled].clone(), params.offsets[filled]);
     Some((scores.through(&map, at, 0)?, how, Some(bound)))
-}
-
-/// Sizes of the batch, of the KV heads and of the query heads that share one (GQA); and their strides in q, k, v, mask and y.
-struct Heads {
-    sizes: [u32; 3],
-    strides: [[u32; 3]; 5],
-}
-
-impl Heads {
-    fn of(dims: &[(usize, [usize; 5])]) -> Option<Heads> {
-        let shared = dims
-            .last()
-            .is_some_and(|(_, [_, k, v, ..])| *k == 0 && *v == 0);
-        let (outer, each) = dims.split_at(dims.len() - usize::from(shared));
-        let mut heads = Heads {
-            sizes: [1; 3],
-            strides: [[0; 3]; 5],
-        };
-        let first = 2usize.checked_sub(outer.len())?;
-        let dims = (first..).zip(outer).chain((2..).zip(each));
-        for (at, (size, strides)) in dims {
-            heads.sizes[at] = u32::try_from(*size).ok()?;
-            for (to, from) in heads.strides.iter_mut().zip(strides) {
-                to[at] = u32::try_from(*from).ok()?;
-            }
-        }
-        Some(heads)
-    }
 }

@@ -15,6 +15,7 @@ mod expr;
 mod fused_projections;
 mod fused_row;
 pub(crate) mod graph;
+mod heads;
 mod matmul_epilogue;
 mod rms_norm_matmul;
 mod rope_kv_cache;

@@ -126,6 +126,21 @@ fn scaled_operands_and_tokens() {
     }
 }
 
+/// The copy behind an attention may overwrite its queries, which the kernel reads.
+#[test]
+fn a_result_that_replaces_the_queries() {
+    let counts = near(2e-6, |b| {
+        let ([q, _, v], s) = plain(b);
+        let y = b.matmul(&b.softmax(&s), &v);
+        drop(s);
+        let tokens = |x: &T, strides: [usize; 4]| x.shown(&[1, 4, 2, 16], &strides, 0);
+        b.copy(&tokens(&y, [128, 16, 64, 1]), &tokens(&q, [128, 32, 16, 1]));
+        drop(y);
+        vec![q]
+    });
+    assert_eq!(counts, (2, 4));
+}
+
 #[test]
 fn weights_that_are_read_again() {
     let counts = near(0.0, |b| {
