@@ -10,12 +10,11 @@ use candle_examples::device::Precision;
 use candle_examples::files::{self, default_dtype, words, Files};
 use candle_examples::gguf::{self, Gguf};
 use candle_examples::layers::Weights;
-use candle_examples::llama2c::Checkpoint;
 use candle_examples::tokenizer::Tokenizer;
-use candle_examples::{checkpoint, embed, random, Error};
+use candle_examples::{checkpoint, embed, llama2c, random};
 use candle_transformers::models::llama::Config;
 use std::fs::File;
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// The files of the model of this run.
@@ -195,30 +194,18 @@ impl Parts {
         let asked = dtype.map(Precision::dtype);
         match model {
             Model::Llama(Files::Llama2c { weights, tokenizer }) => {
-                let file = File::open(weights).map_err(Error::io(weights))?;
-                let bytes = file.metadata().map_err(Error::io(weights))?.len();
-                let checkpoint = Checkpoint::open(weights, BufReader::new(file), bytes)?;
-                let (c, builder) = checkpoint.weights(&Device::Cpu)?;
-                let tokenizer = Tokenizer::open(tokenizer)?;
-                tokenizer.check_fits(c.vocab_size)?;
-                let config = Config {
-                    hidden_size: c.dim,
-                    intermediate_size: c.hidden_dim,
-                    vocab_size: c.vocab_size,
-                    num_hidden_layers: c.n_layers,
-                    num_attention_heads: c.n_heads,
-                    num_key_value_heads: c.n_kv_heads,
-                    rms_norm_eps: c.norm_eps,
-                    max_position_embeddings: c.seq_len,
-                    ..Config::config_7b_v1(false)
-                };
+                let llama2c::Dense {
+                    config,
+                    weights,
+                    tokenizer,
+                } = llama2c::read(weights, tokenizer)?;
                 let dtype = asked.unwrap_or(DType::F32);
                 Ok(Self {
                     bytes: Bytes::dense(&config, dtype),
                     config,
                     adjacent: true,
                     weights: Box::new(Built {
-                        builder,
+                        builder: weights,
                         random: false,
                         dtype,
                         device: device.clone(),

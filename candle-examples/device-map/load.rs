@@ -4,13 +4,10 @@ use crate::model::{place, Part, Split};
 use crate::place::split;
 use candle_core::{DType, Device, Tensor};
 use candle_examples::files::{default_dtype, words, Files};
-use candle_examples::llama2c::Checkpoint;
 use candle_examples::tokenizer::Tokenizer;
-use candle_examples::{checkpoint, Error};
+use candle_examples::{checkpoint, llama2c};
 use candle_transformers::models::llama::Config;
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::BufReader;
 
 pub struct Loaded {
     pub model: Split,
@@ -38,24 +35,11 @@ pub fn load(
 ) -> anyhow::Result<Loaded> {
     match files {
         Files::Llama2c { weights, tokenizer } => {
-            let file = File::open(weights).map_err(Error::io(weights))?;
-            let bytes = file.metadata().map_err(Error::io(weights))?.len();
-            let checkpoint = Checkpoint::open(weights, BufReader::new(file), bytes)?;
-            let (config, vb) = checkpoint.weights(&Device::Cpu)?;
-            let tokenizer = Tokenizer::open(tokenizer)?;
-            tokenizer.check_fits(config.vocab_size)?;
-            let config = Config {
-                hidden_size: config.dim,
-                intermediate_size: config.hidden_dim,
-                vocab_size: config.vocab_size,
-                num_hidden_layers: config.n_layers,
-                num_attention_heads: config.n_heads,
-                num_key_value_heads: config.n_kv_heads,
-                rms_norm_eps: config.norm_eps,
-                max_position_embeddings: config.seq_len,
-                tie_word_embeddings: false,
-                ..Config::config_7b_v1(false)
-            };
+            let llama2c::Dense {
+                config,
+                weights: vb,
+                tokenizer,
+            } = llama2c::read(weights, tokenizer)?;
             let parts = parts(&config, devices, asked)?;
             let dtype = dtype.unwrap_or(DType::F32);
             let mut tensors = HashMap::new();

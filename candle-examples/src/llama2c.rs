@@ -11,6 +11,9 @@ use candle_transformers::models::llama2_c_weights::TransformerWeights;
 use std::io::Read;
 use std::path::Path;
 
+#[cfg(not(target_arch = "wasm32"))]
+pub use files::{read, Dense};
+
 const HEADER: u64 = 28;
 /// The first word of llama2.c's later formats ("ak42") and of GGUF files.
 const AK42: i32 = 0x616b_3432;
@@ -159,6 +162,54 @@ fn size(c: &Config) -> u64 {
     let floats = c.vocab_size as u64 * dim + dim + rope;
     let floats = layers.saturating_mul(layer).saturating_add(floats);
     floats.saturating_mul(4).saturating_add(HEADER)
+}
+
+/// Models of `models::llama` from llama2.c's files.
+#[cfg(not(target_arch = "wasm32"))]
+mod files {
+    use super::Checkpoint;
+    use crate::error::{Error, Result};
+    use crate::tokenizer::Tokenizer;
+    use candle_core::Device;
+    use candle_nn::VarBuilder;
+    use candle_transformers::models::llama::Config;
+    use std::fs::File;
+    use std::io::BufReader;
+    use std::path::Path;
+
+    /// A checkpoint for `models::llama`.
+    pub struct Dense {
+        pub config: Config,
+        /// On the CPU, in f32.
+        pub weights: VarBuilder<'static>,
+        pub tokenizer: Tokenizer,
+    }
+
+    /// Reads a checkpoint and its `tokenizer.bin`, which must have the checkpoint's vocabulary.
+    pub fn read(weights: &Path, tokenizer: &Path) -> Result<Dense> {
+        let file = File::open(weights).map_err(Error::io(weights))?;
+        let bytes = file.metadata().map_err(Error::io(weights))?.len();
+        let checkpoint = Checkpoint::open(weights, BufReader::new(file), bytes)?;
+        let (config, weights) = checkpoint.weights(&Device::Cpu)?;
+        let tokenizer = Tokenizer::open(tokenizer)?;
+        tokenizer.check_fits(config.vocab_size)?;
+        let config = Config {
+            hidden_size: config.dim,
+            intermediate_size: config.hidden_dim,
+            vocab_size: config.vocab_size,
+            num_hidden_layers: config.n_layers,
+            num_attention_heads: config.n_heads,
+            num_key_value_heads: config.n_kv_heads,
+            rms_norm_eps: config.norm_eps,
+            max_position_embeddings: config.seq_len,
+            ..Config::config_7b_v1(false)
+        };
+        Ok(Dense {
+            config,
+            weights,
+            tokenizer,
+        })
+    }
 }
 
 #[cfg(test)]
