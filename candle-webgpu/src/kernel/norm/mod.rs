@@ -13,7 +13,7 @@ use crate::recorder::Recorder;
 use crate::shader::{params, read, write, Access, Kernel, Specialization};
 
 pub(crate) use rows::flat;
-use rows::{row_kernel, specs, Rows, WORKGROUP};
+use rows::{row_kernel, specs, Rows, THREAD_GROUP_SUM, WORKGROUP};
 
 pub static RMS_NORM: Kernel = row_kernel(
     kernel!("norm", "rms_norm", NormParams::LAYOUT; read x, read alpha, write y),
@@ -31,6 +31,7 @@ pub static ADD_NORM: Kernel = Kernel {
     shared: |_| WORKGROUP * 4,
     slots: |spec, text| {
         text.bindings(spec, spec.kernel.bindings.len());
+        text.file(THREAD_GROUP_SUM);
         text.line(format!("const CENTERED = {};", spec.binds("beta")));
         let info = spec.info(0);
         let (name, quad) = (info.name, info.quad);

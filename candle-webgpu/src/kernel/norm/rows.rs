@@ -15,6 +15,9 @@ use crate::shader::{function, renamed, Access, Kernel, Specialization, Text};
 
 pub(crate) const WORKGROUP: u32 = 256;
 
+/// `thread_group_sum`, for kernels that declare `partial`.
+pub(crate) const THREAD_GROUP_SUM: &str = wgsl!("kernel/norm/thread_group_sum.wgsl");
+
 /// The row of a kernel over rows, which has `shared` bytes of shared memory.
 pub(crate) const fn row_kernel(kernel: Kernel, shared: fn(&Specialization) -> u32) -> Kernel {
     Kernel {
@@ -33,6 +36,9 @@ pub(crate) fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.line(format!("const WHOLE = {whole};"));
     if spec.kernel.name.starts_with("softmax") {
         text.file(wgsl!("kernel/softmax/online_softmax.wgsl"));
+    }
+    if spec.kernel.name == "layer_norm" {
+        text.file(THREAD_GROUP_SUM);
     }
     let last = spec.kernel.bindings.len() - 1;
     for (binding, (_, access)) in spec.kernel.bindings[..last].iter().zip(&spec.operands) {

@@ -17,6 +17,7 @@ fn y_quad_put(q: u32, v: vec4<f32>) { y[q] = v; }
 fn s_store(q: u32, v: vec4<f32>) { s[q] = v; }
 fn rounded(v: vec4<f32>) -> vec4<f32> { return v; }
 const CENTERED = false;
+fn thread_group_sum(thread: u32, thread_group: u32, v: vec4<f32>) -> f32 { return partial[thread] + v.x; }
 // end slots
 
 struct Params {
@@ -66,20 +67,6 @@ fn put(q: u32, first: u32, end: u32, v: vec4<f32>, scale: f32) {
     } else {
         y_quad_put(q, scaled);
     }
-}
-
-// The sum over a thread group, returned to all of its threads. Ends with a barrier, so that it can be called again.
-fn thread_group_sum(thread: u32, thread_group: u32, v: vec4<f32>) -> f32 {
-    let lane = thread % thread_group;
-    partial[thread] = (v.x + v.y) + (v.z + v.w);
-    workgroupBarrier();
-    for (var half = thread_group / 2u; half > 0u; half /= 2u) {
-        if lane < half { partial[thread] += partial[thread + half]; }
-        workgroupBarrier();
-    }
-    let sum = partial[thread - lane];
-    workgroupBarrier();
-    return sum;
 }
 
 @compute @workgroup_size(WORKGROUP)

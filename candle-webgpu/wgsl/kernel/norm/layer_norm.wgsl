@@ -12,6 +12,7 @@ fn x_four(q: u32, first: u32, end: u32) -> vec4<f32> { return x[p.x_offset / 4u 
 fn alpha_four(q: u32, first: u32, end: u32) -> vec4<f32> { return alpha[p.alpha_offset / 4u + q - first / 4u]; }
 fn beta_four(q: u32, first: u32, end: u32) -> vec4<f32> { return beta[p.beta_offset / 4u + q - first / 4u]; }
 fn y_four(q: u32, first: u32, end: u32, v: vec4<f32>) { y[q] = v; }
+fn thread_group_sum(thread: u32, thread_group: u32, v: vec4<f32>) -> f32 { return partial[thread] + v.x; }
 // end slots
 
 struct Params { rows: u32, n: u32, x_offset: u32, alpha_offset: u32, beta_offset: u32, eps: f32, inverse: f32, pad: u32 }
@@ -30,20 +31,6 @@ fn inside(q: u32, first: u32, end: u32) -> vec4<bool> {
     if WHOLE { return vec4<bool>(true); }
     let at = vec4<u32>(q * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
     return (at >= vec4<u32>(first)) & (at < vec4<u32>(end));
-}
-
-// The sum over a thread group, returned to all of its threads. Ends with a barrier, so that it can be called again.
-fn thread_group_sum(thread: u32, thread_group: u32, v: vec4<f32>) -> f32 {
-    let lane = thread % thread_group;
-    partial[thread] = (v.x + v.y) + (v.z + v.w);
-    workgroupBarrier();
-    for (var half = thread_group / 2u; half > 0u; half /= 2u) {
-        if lane < half { partial[thread] += partial[thread + half]; }
-        workgroupBarrier();
-    }
-    let sum = partial[thread - lane];
-    workgroupBarrier();
-    return sum;
 }
 
 // Quad q of x, 0 in the lanes outside of the row.
