@@ -148,6 +148,7 @@ impl Meter {
             "model": args.shape.as_deref().unwrap_or(args.model()),
             "quant": args.quant,
             "items": self.done,
+            "items_s": self.done as f64 / seconds,
             "prompt_tokens": args.prompt_tokens,
             "at_once": at_once,
             "tokens": self.tokens,

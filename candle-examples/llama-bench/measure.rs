@@ -21,7 +21,7 @@ pub struct Run {
     pub counters: Option<(Counters, Counters)>,
 }
 
-/// The longest prompt of one pass: models::llama stores all attention scores, which would exceed a buffer.
+/// The longest prompt of one pass for one sequence: models::llama stores all attention scores, which would exceed a buffer.
 const PASS: usize = 4096;
 
 /// A measured pass: of `batch` sequences, the prefill of `prompt` tokens each, or if `tokens` is not 0, the greedy loop over as many tokens
@@ -114,9 +114,10 @@ impl Bench {
     /// Fills the KV cache with the prompt; what exceeds one pass runs token by token.
     fn fill(&mut self, pass: Pass) -> anyhow::Result<Vec<u32>> {
         let ids = self.prompt(pass.prompt);
-        let (first, rest) = ids.split_at(pass.prompt.min(PASS));
+        let longest = (PASS * PASS / pass.batch).isqrt();
+        let (first, rest) = ids.split_at(pass.prompt.min(longest));
         let mut next = self.step(&first.repeat(pass.batch), pass.batch, 0)?;
-        for (id, position) in rest.iter().zip(PASS..) {
+        for (id, position) in rest.iter().zip(longest..) {
             next = self.step(&vec![*id; pass.batch], pass.batch, position)?;
         }
         Ok(next)
