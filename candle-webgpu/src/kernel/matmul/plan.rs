@@ -174,6 +174,8 @@ impl Problem {
         };
         let a = dense(self.a)?;
         let b = match self.quant {
+            // Its lines are read by whole spans.
+            Some(quant) if !self.k.is_multiple_of(32 * quant.info().span) => return None,
             Some(quant) => lines((DType::U32, Access::Quant(quant)), true, self.b),
             None => dense(self.b)?,
         };

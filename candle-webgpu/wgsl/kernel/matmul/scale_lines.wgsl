@@ -9,7 +9,11 @@ alias Y = vec4<f32>;
 alias YL = vec4<f32>;
 const TEAMS = 1u; // adjacent groups of lines
 const WIDE = 1u;  // lines of a group: 1 along k, 4 across
-const QUADS = 1u; // quads per load
+// A thread loads a line in pieces: EACH elements in QUADS quads.
+const EACH = 4u;
+const QUADS = 1u;
+fn piece_at(j: u32) -> u32 { return 4u * j; } // the first element of piece j
+fn quad_at(q: u32) -> u32 { return 0u; }      // from there to quad q
 fn x_piece(at: u32) -> array<vec4<f32>, QUADS> { return array<vec4<f32>, QUADS>(x[at / 4u]); }
 fn y_quad_put(q: u32, v: YL) { y[q] = v; }
 // end slots
@@ -46,14 +50,15 @@ fn main(
     if first >= p.lines { return; }
     let line = first + thread % TEAMS * WIDE;
     let live = line < p.lines;
-    let step = select(4u * QUADS, 1u, WIDE == 4u);
-    let start = thread / TEAMS * step;
-    let stride = WORKGROUP / TEAMS * step;
     let source = p.x_offset + min(line, p.lines - WIDE) * p.x_line;
+    let threads = WORKGROUP / TEAMS; // of a line
+    let pieces = p.k / EACH;
+    let own = thread / TEAMS;
+    var piece: array<vec4<f32>, QUADS>;
     var most = vec4<u32>();
-    for (var k = start; k < p.k; k += stride) {
-        let piece = x_piece(source + k * p.x_k);
-        for (var q = 0u; q < QUADS; q++) { most = max(most, magnitudes(piece[q])); }
+    for (var j = own; j < pieces; j += threads) {
+        piece = x_piece(source + piece_at(j) * p.x_k);
+        for (var q = 0u; q < QUADS; q++) { most = max(most, magnitudes(piece[q])); } // unroll
     }
     part[thread] = most;
     workgroupBarrier();
@@ -67,10 +72,12 @@ fn main(
     let exponent = max(most >> vec4<u32>(23u), vec4<u32>(15u)) - vec4<u32>(14u);
     let by = bitcast<vec4<f32>>((vec4<u32>(254u) - exponent) << vec4<u32>(23u));
     if !live { return; }
-    for (var k = start; k < p.k; k += stride) {
-        let piece = x_piece(source + k * p.x_k);
-        let to = (line * p.y_line + k * p.y_k) / 4u;
-        for (var q = 0u; q < QUADS; q++) { y_quad_put(to + q, piece[q] * by); }
+    // Backwards, since the last piece is still in registers.
+    for (var left = (pieces + threads - 1u - own) / threads; left > 0u; left--) {
+        let k = piece_at(own + (left - 1u) * threads);
+        if own + left * threads < pieces { piece = x_piece(source + k * p.x_k); }
+        let to = line * p.y_line + k * p.y_k;
+        for (var q = 0u; q < QUADS; q++) { y_quad_put((to + quad_at(q)) / 4u, piece[q] * by); } // unroll
     }
     if thread < TEAMS {
         let s = bitcast<vec4<f32>>(exponent << vec4<u32>(23u));
