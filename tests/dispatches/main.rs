@@ -6,6 +6,10 @@
 
 #[path = "../zoo/audio.rs"]
 mod audio;
+#[path = "../zoo/causal.rs"]
+mod causal;
+#[path = "../zoo/diffusion.rs"]
+mod diffusion;
 #[allow(dead_code)] // What is compared is tests/gguf's matter, in the next, too.
 #[path = "../gguf/family.rs"]
 mod family;
@@ -14,6 +18,8 @@ mod family;
 mod file;
 #[path = "../zoo/language.rs"]
 mod language;
+#[path = "../zoo/mixture.rs"]
+mod mixture;
 #[path = "../zoo/model.rs"]
 mod model;
 #[path = "../zoo/passes.rs"]
@@ -22,6 +28,8 @@ mod passes;
 mod sequence;
 #[path = "../zoo/values.rs"]
 mod values;
+#[path = "../zoo/vision.rs"]
+mod vision;
 #[path = "../zoo/weights.rs"]
 mod weights;
 
@@ -44,8 +52,10 @@ const INTRODUCTION: &str = "\
 if the file is stale for the adapter that it names.
 
 The models are candle-transformers' code, unmodified, with the configurations of `tests/zoo` and `tests/gguf` (2 layers) and
-random weights. A pass decodes one token behind a KV cache of 9, with two exceptions: BERT reads two texts of 5 tokens, and
-Whisper's decoder, which has no KV cache in this code, computes 4 tokens. A layer's count is half the difference between 4 layers and 2.
+random weights. A pass of a model that decodes is one token behind a KV cache of 9; T5's cache has 2, and Whisper's decoder, which has no
+KV cache in this code, computes 4 tokens. BERT reads two texts of 5 tokens, CLIP two images and two texts. The others read one or two inputs. A
+layer's count is half the difference between 4 layers and 2; CLIP's layer is one of each encoder. Models whose size the code fixes have none.
+Mixtures of experts read the router's choice back, and dispatch for each chosen expert.
 Off means `CANDLE_WEBGPU_REWRITE=-all`; the last column names the rules that fire. [fusion.md](fusion.md) describes
 them.
 
@@ -53,16 +63,30 @@ them.
 ";
 
 /// The models: the title in the table, and the name in the zoo.
-const NAMES: [(&str, &str); 9] = [
+const NAMES: [(&str, &str); 23] = [
     ("llama", "llama"),
     ("mistral", "mistral"),
     ("qwen2", "qwen2"),
     ("qwen3", "qwen3"),
     ("gemma3", "gemma3"),
+    ("phi", "phi"),
     ("phi3", "phi3"),
+    ("gemma2", "gemma2"),
     ("quantized_llama", ""),
+    ("mixtral", "mixtral"),
+    ("qwen3_moe", "qwen3_moe"),
+    ("deepseek2", "deepseek2"),
+    ("t5, decoder", "t5"),
     ("bert", "bert"),
+    ("whisper, encoder", "whisper_encoder"),
     ("whisper, decoder", "whisper"),
+    ("clip", "clip"),
+    ("vit", "vit"),
+    ("dinov2", "dinov2"),
+    ("convnext", "convnext"),
+    ("segment_anything, TinyViT", "tiny_vit"),
+    ("stable_diffusion, UNet", "stable_diffusion_unet"),
+    ("stable_diffusion, VAE's decoder", "stable_diffusion_vae"),
 ];
 
 /// The dispatches of one pass through `layers` layers, where `rules` is a value of `CANDLE_WEBGPU_REWRITE`.
@@ -75,7 +99,15 @@ fn pass(name: &str, device: &Device, rules: &str, layers: usize) -> Result<u64> 
 }
 
 fn model(name: &str) -> Option<&'static Model> {
-    let all = [language::MODELS, sequence::MODELS, audio::MODELS];
+    let all = [
+        language::MODELS,
+        causal::MODELS,
+        mixture::MODELS,
+        sequence::MODELS,
+        audio::MODELS,
+        vision::MODELS,
+        diffusion::MODELS,
+    ];
     all.into_iter().flatten().find(|model| model.name == name)
 }
 
@@ -123,7 +155,10 @@ fn table(device: &Device) -> Result<String> {
         let pairs = before.iter().zip(runtime.rewrites());
         let fired = pairs.filter(|(before, after)| after.times > before.times);
         let fired: Vec<&str> = fired.map(|(_, after)| after.rule).collect();
-        let layer = |(two, four): (u64, u64)| (four as f64 - two as f64) / 2.;
+        let layer = |(two, four): (u64, u64)| match four - two {
+            0 => String::new(),
+            more => (more as f64 / 2.).to_string(),
+        };
         table += &format!(
             "| {title} | {dtype} | {} | {} | {} | {} | {} |\n",
             off.0,

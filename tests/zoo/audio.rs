@@ -11,26 +11,37 @@ use crate::weights::input;
 
 #[rustfmt::skip]
 pub const MODELS: &[Model] = &[
-    Model { name: "whisper", dtypes: F32, run: whisper },
-    Model { name: "encodec", dtypes: F32, run: encodec },
+    Model { name: "whisper",         dtypes: F32, run: whisper },
+    Model { name: "whisper_encoder", dtypes: F32, run: whisper_encoder },
+    Model { name: "encodec",         dtypes: F32, run: encodec },
 ];
 
-fn whisper(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
-    let config = whisper::Config {
+fn whisper_config() -> whisper::Config {
+    whisper::Config {
         num_mel_bins: 20,
         max_source_positions: 40,
         d_model: 64,
         encoder_attention_heads: 4,
-        encoder_layers: 2,
+        encoder_layers: passes::layers(),
         vocab_size: 67,
         max_target_positions: 16,
         decoder_attention_heads: 4,
         decoder_layers: passes::layers(),
         suppress_tokens: Vec::new(),
-    };
+    }
+}
+
+fn whisper_encoder(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
+    let mel = input("mel", (2, 20, 80), &vb)?;
+    let mut model = whisper::model::Whisper::load(&vb, whisper_config())?;
+    let encode = || model.encoder.forward(&mel, true);
+    Ok(vec![passes::once(&mel, encode)?])
+}
+
+fn whisper(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     let mel = input("mel", (1, 20, 80), &vb)?;
     let device = vb.device().clone();
-    let mut model = whisper::model::Whisper::load(&vb, config)?;
+    let mut model = whisper::model::Whisper::load(&vb, whisper_config())?;
     let encoded = model.encoder.forward(&mel, true)?;
     let mut outputs = vec![encoded.clone()];
     // Self-attention has no cache in this code: each step passes all tokens again.

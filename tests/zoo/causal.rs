@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::language::{config, decode};
 use crate::model::{Model, FLOATS};
+use crate::passes;
 
 #[rustfmt::skip]
 pub const MODELS: &[Model] = &[
@@ -82,7 +83,7 @@ fn falcon(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     let config = falcon::Config {
         vocab_size: 67,
         hidden_size: 64,
-        num_hidden_layers: 2,
+        num_hidden_layers: passes::layers(),
         num_attention_heads: 4,
         n_head_kv: None,
         ..Default::default()

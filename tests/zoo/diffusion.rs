@@ -9,6 +9,7 @@ use candle_transformers::models::stable_diffusion::unet_2d::{
 use candle_transformers::models::stable_diffusion::vae::{AutoEncoderKL, AutoEncoderKLConfig};
 
 use crate::model::{Model, FLOATS};
+use crate::passes;
 use crate::weights::input;
 
 #[rustfmt::skip]
@@ -35,7 +36,7 @@ fn unet(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     let model = UNet2DConditionModel::new(vb, 4, 4, false, config)?;
     let at = |step| model.forward(&latents, step, &text);
     // Sines of large time steps are inaccurate in f16.
-    Ok(vec![at(1.)?, at(16.)?])
+    Ok(vec![at(1.)?, passes::once(&latents, || at(16.))?])
 }
 
 fn vae(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
@@ -52,5 +53,8 @@ fn vae(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     let model = AutoEncoderKL::new(vb, 3, 3, config)?;
     // The weights make the encoder's distribution so narrow that a sample equals its mean.
     let sample = model.encode(&image)?.sample()?;
-    Ok(vec![sample, model.decode(&latents)?])
+    Ok(vec![
+        sample,
+        passes::once(&latents, || model.decode(&latents))?,
+    ])
 }

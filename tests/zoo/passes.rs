@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use anyhow::{Context, Result};
-use candle_core::Device;
+use candle_core::{Device, Tensor};
 
 thread_local! {
     static LAYERS: Cell<usize> = const { Cell::new(2) };
@@ -25,6 +25,14 @@ pub fn end(device: &Device) -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// Counts one pass over an input; for models that are run once.
+pub fn once<T>(input: &Tensor, run: impl FnOnce() -> candle_core::Result<T>) -> Result<T> {
+    end(input.device())?;
+    let output = run()?;
+    end(input.device())?;
+    Ok(output)
 }
 
 /// The dispatches of the last pass of `run`, which builds a model with this many layers and runs it at least twice.

@@ -52,7 +52,7 @@ fn distilbert(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     let config: distilbert::Config = serde_json::from_value(json!({
         "vocab_size": 67,
         "dim": 64,
-        "n_layers": 2,
+        "n_layers": passes::layers(),
         "n_heads": 4,
         "hidden_dim": 96,
         "activation": "gelu",
@@ -74,7 +74,7 @@ fn t5(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
         d_model: 64,
         d_kv: 16,
         d_ff: 96,
-        num_layers: 2,
+        num_layers: passes::layers(),
         num_heads: 4,
         ..Default::default()
     };
@@ -86,6 +86,7 @@ fn t5(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     for step in [[0u32, 0], [12, 51], [3, 60]] {
         let step = Tensor::new(&step, &device)?.reshape((2, 1))?;
         outputs.push(model.decode(&step, &encoded)?);
+        passes::end(&device)?;
     }
     Ok(outputs)
 }
@@ -100,7 +101,7 @@ fn xlm_roberta(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
         "position_embedding_type": "absolute",
         "intermediate_size": 96,
         "hidden_act": "gelu",
-        "num_hidden_layers": 2,
+        "num_hidden_layers": passes::layers(),
         "vocab_size": 67,
         "max_position_embeddings": 32,
         "type_vocab_size": 1,
@@ -116,7 +117,7 @@ fn modernbert(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     let config: modernbert::Config = serde_json::from_value(json!({
         "vocab_size": 67,
         "hidden_size": 64,
-        "num_hidden_layers": 2,
+        "num_hidden_layers": passes::layers(),
         "num_attention_heads": 4,
         "intermediate_size": 96,
         "max_position_embeddings": 32,

@@ -11,6 +11,7 @@ use candle_transformers::models::{convnext, dinov2, efficientnet, resnet, segfor
 use serde_json::json;
 
 use crate::model::{Model, FLOATS};
+use crate::passes;
 use crate::weights::input;
 
 #[rustfmt::skip]
@@ -35,7 +36,7 @@ fn clip(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
             intermediate_size: 96,
             max_position_embeddings: 16,
             pad_with: None,
-            num_hidden_layers: 2,
+            num_hidden_layers: passes::layers(),
             num_attention_heads: 4,
             projection_dim: 32,
         },
@@ -43,7 +44,7 @@ fn clip(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
             embed_dim: 64,
             activation: ClipActivation::QuickGelu,
             intermediate_size: 96,
-            num_hidden_layers: 2,
+            num_hidden_layers: passes::layers(),
             num_attention_heads: 4,
             projection_dim: 32,
             num_channels: 3,
@@ -57,7 +58,7 @@ fn clip(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     // The end-of-text token is the largest id.
     let ids = Tensor::new(&[[1u32, 20, 41, 66], [1, 9, 66, 0]], vb.device())?;
     let model = ClipModel::new(vb, &config)?;
-    let (per_text, per_image) = model.forward(&images, &ids)?;
+    let (per_text, per_image) = passes::once(&images, || model.forward(&images, &ids))?;
     let features = model.get_image_features(&images)?;
     Ok(vec![
         model.get_text_features(&ids)?,
@@ -70,7 +71,7 @@ fn clip(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
 fn vit(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     let config = vit::Config {
         hidden_size: 64,
-        num_hidden_layers: 2,
+        num_hidden_layers: passes::layers(),
         num_attention_heads: 4,
         intermediate_size: 96,
         hidden_act: Activation::Gelu,
@@ -82,14 +83,14 @@ fn vit(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     };
     let images = input("images", (2, 3, 32, 32), &vb)?;
     let model = vit::Model::new(&config, 10, vb)?;
-    Ok(vec![model.forward(&images)?])
+    Ok(vec![passes::once(&images, || model.forward(&images))?])
 }
 
 /// The smallest configuration of this code, as in the next two.
 fn convnext(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     let images = input("images", (1, 3, 64, 64), &vb)?;
     let model = convnext::convnext(&convnext::Config::atto(), 10, vb)?;
-    Ok(vec![model.forward(&images)?])
+    Ok(vec![passes::once(&images, || model.forward(&images))?])
 }
 
 fn resnet(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
@@ -110,7 +111,8 @@ fn tiny_vit(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     let images = input("images", (1, 3, 1024, 1024), &vb)?;
     let (dims, heads) = ([16, 16, 16, 320], [2, 2, 2, 10]);
     let model = TinyViT::new(&dims, &[1, 1, 1, 1], &heads, &[7, 7, 14, 7], 10, vb)?;
-    Ok(vec![model.forward(&images)?.to_dtype(DType::F32)?])
+    let features = passes::once(&images, || model.forward(&images))?;
+    Ok(vec![features.to_dtype(DType::F32)?])
 }
 
 fn siglip(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
@@ -119,14 +121,14 @@ fn siglip(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
             "vocab_size": 67,
             "hidden_size": 64,
             "intermediate_size": 96,
-            "num_hidden_layers": 2,
+            "num_hidden_layers": passes::layers(),
             "num_attention_heads": 4,
             "max_position_embeddings": 16,
         },
         "vision_config": {
             "hidden_size": 64,
             "intermediate_size": 96,
-            "num_hidden_layers": 2,
+            "num_hidden_layers": passes::layers(),
             "num_attention_heads": 4,
             "image_size": 32,
             "patch_size": 8,
@@ -142,8 +144,8 @@ fn siglip(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
 /// Its code only supports images of 518 x 518, or 37 x 37 patches.
 fn dinov2(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     let images = input("images", (1, 3, 518, 518), &vb)?;
-    let model = dinov2::DinoVisionTransformer::new(vb, 2, 64, 4)?;
-    Ok(vec![model.forward(&images)?])
+    let model = dinov2::DinoVisionTransformer::new(vb, passes::layers(), 64, 4)?;
+    Ok(vec![passes::once(&images, || model.forward(&images))?])
 }
 
 fn segformer(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
