@@ -1,10 +1,12 @@
 //! Times candle-transformers' LLaMA on a device, with random weights of a named shape.
 
+mod beside;
 mod measure;
 mod model;
 mod report;
 
 use anyhow::Context as _;
+use beside::Program;
 use candle_core::{DType, Device};
 use candle_examples::device::{describe, fired, DeviceArgs, Fired, Precision};
 use candle_examples::exit;
@@ -98,6 +100,15 @@ struct Args {
     /// Print one line of JSON per measurement instead of the table
     #[arg(long)]
     json: bool,
+
+    /// Run this program with its other options and COMMAND in turn, and print the ratios of their speeds; may be repeated. COMMAND is a
+    /// llama-bench with --json, such as an older or a CUDA build of this one, or llama.cpp's with `-o jsonl`
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["explain", "profile", "trace", "startup"])]
+    beside: Vec<String>,
+
+    /// How often --beside runs each program
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..), requires = "beside")]
+    rounds: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -138,6 +149,13 @@ fn main() -> ExitCode {
 const QUANTIZED_CONTEXT: usize = 4096;
 
 fn run(args: &Args) -> anyhow::Result<()> {
+    if !args.beside.is_empty() {
+        let mut programs = vec![Program::this()?];
+        for line in &args.beside {
+            programs.push(Program::parse(line)?);
+        }
+        return beside::run(&programs, args.rounds, args.json);
+    }
     let context = args.context.iter().max().copied().unwrap_or(0);
     let longest = args.prefill.max(context + args.decode);
     let sequences = args.batch.iter().max().copied().unwrap_or(1);

@@ -184,3 +184,33 @@ fn trace() {
         assert!(event["ts"].as_f64().unwrap() >= 0. && event["dur"].as_f64().unwrap() >= 0.);
     }
 }
+
+/// This program beside itself, and beside programs that cannot be compared.
+#[test]
+fn beside() {
+    let few = ["--shape", "tiny", "--device", "cpu", "--prefill", "8"];
+    let this = env!("CARGO_BIN_EXE_llama-bench");
+    let other = format!("'{this}' {} --reps 1 --decode 4 --json", few.join(" "));
+    let output = bench(&[&few[..], &["--beside", &other, "--rounds", "2"]].concat());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = text.lines().map(|l| serde_json::from_str(l).unwrap());
+    let lines: Vec<Value> = lines.collect();
+    let of = |key: &str| lines.iter().map(|l| l[key].clone()).collect::<Vec<_>>();
+    let tests = ["prefill", "prefill", "decode", "decode"];
+    assert_eq!(of("test"), tests.map(Value::from));
+    let programs = ["this", &other, "this", &other];
+    assert_eq!(of("program"), programs.map(Value::from));
+    let ratios = lines.iter().map(|line| line["ratio"]["median"].as_f64());
+    let ratios: Vec<_> = ratios.collect();
+    assert_eq!((ratios[0], ratios[2]), (Some(1.), Some(1.)));
+    assert!([ratios[1], ratios[3]]
+        .iter()
+        .all(|r| r.is_some_and(|r| r > 0.)));
+    refused(&["--beside", "no-such-program"], "no-such-program");
+    refused(&["--beside", "'open"], "'open");
+    let table = format!("'{this}' {} --reps 1 --decode 4", few.join(" "));
+    refused(&["--beside", &table], "no line of JSON");
+    refused(&["--rounds", "2"], "--beside");
+}
