@@ -12,13 +12,13 @@ use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
 use crate::shader::{params, Access, Kernel, Specialization, Text};
 
-const WORKGROUP: u32 = 256;
-/// Lines of quantized matrices have few pieces: with 256 threads, prefill in q4_k took 13.8 ms instead of 13.3 (TinyLlama-1.1B, NVIDIA H100).
-const WORKGROUP_QUANTIZED: u32 = 128;
+/// With 256 threads, which is more than a line of a K-quant has pieces, prefill in q4_k took 13.8 ms instead of 13.3 (TinyLlama-1.1B, NVIDIA
+/// H100).
+const WORKGROUP: u32 = 128;
 
 pub static SCALE_LINES: Kernel = Kernel {
     workgroup: WORKGROUP,
-    shared: |spec| spec.workgroup * 16,
+    shared: |_| WORKGROUP * 16,
     slots,
     ..kernel!("matmul", "scale_lines", Params::LAYOUT; read x, write y, write line_scales)
 };
@@ -54,11 +54,7 @@ pub(crate) struct Lines {
 fn spec(along: bool, x: (DType, Access)) -> Specialization {
     let op = if along { ALONG } else { ACROSS };
     let operands = [x, (DType::F16, Access::Put), (DType::F32, Access::Raw)];
-    let spec = Specialization::new(&SCALE_LINES, op, &operands);
-    match x.1 {
-        Access::Quant(_) => spec.workgroup(WORKGROUP_QUANTIZED),
-        _ => spec,
-    }
+    Specialization::new(&SCALE_LINES, op, &operands)
 }
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {

@@ -1,7 +1,7 @@
 // y[l, k] = x[l, k] / s[l] in f16, where the power of two s[l] scales the largest magnitude of line l to at least 2^14. Also
 // stores s. A workgroup owns TEAMS adjacent groups of WIDE lines; its threads stride along k.
 
-override WORKGROUP: u32 = 256u;
+override WORKGROUP: u32 = 128u;
 
 // slots: as it stands this file is the f32 case of lines along k, to f32.
 alias X = vec4<f32>;
