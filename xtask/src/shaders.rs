@@ -14,6 +14,7 @@ Compile every linked shader for GPUs that need not be present, and report regist
 
   cargo xtask shaders                            a sample of each kernel by naga, DXC and RADV
   cargo xtask shaders --all --compiler naga      all shaders, as SPIR-V, HLSL and MSL
+  cargo xtask shaders --all --compiler dxc -- --resume   go on where such a run was interrupted
   cargo xtask shaders --compiler radv --mesa trixie -- --families navi31 --subgroups 32,64
   cargo xtask shaders -- --help                  more options
 

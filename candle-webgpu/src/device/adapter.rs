@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use crate::device::env::{set, ADAPTER_VAR, BACKEND_VAR};
 use crate::device::rank::{kind_name, ranked as rank, Facts};
 use crate::error::{Error, Result};
+use crate::recorder::gpu::WIDE_SUBGROUP;
 use crate::util::block::{block_on, may_block, Call};
 
 const ADVICE: &str =
@@ -74,10 +75,6 @@ pub(crate) const SOFTWARE: &str = "software";
 
 /// PCI ids of vendors whose GPUs have a `dot4` instruction: NVIDIA, AMD, Intel.
 const DOT4_VENDORS: [u32; 3] = [0x10de, 0x1002, 0x8086];
-
-/// Subgroups from which `dot4` is not used: those of AMD's GCN, which has no such instruction before Vega 20, and on which `gemv_dot`
-/// takes so many registers that it runs at one or two waves a SIMD (docs/compilers.md).
-const WIDE_SUBGROUP: u32 = 64;
 
 /// The same vendors as browsers name them.
 #[cfg(target_arch = "wasm32")]
@@ -156,7 +153,7 @@ impl AdapterReport {
                 self.features.push(SOFTWARE);
             }
         }
-        if DOT4_BROWSER.contains(&facts.vendor.as_str()) {
+        if suits_dot4(self.subgroup) && DOT4_BROWSER.contains(&facts.vendor.as_str()) {
             self.features.push(DOT4);
         }
     }
@@ -184,13 +181,18 @@ fn compiler(backend: wgpu::Backend, features: wgpu::Features) -> Option<&'static
     })
 }
 
+/// With wide subgroups, as on AMD's GCN, `dot4` is not used: GCN has no such instruction before Vega 20, and `gemv_dot` runs at one or two
+/// waves a SIMD there (docs/compilers.md).
+fn suits_dot4(subgroup: Option<(u32, u32)>) -> bool {
+    subgroup.is_none_or(|(least, _)| least < WIDE_SUBGROUP)
+}
+
 fn report(adapter: &wgpu::Adapter) -> AdapterReport {
     let (info, limits, features) = (adapter.get_info(), adapter.limits(), adapter.features());
     let subgroup = features
         .contains(wgpu::Features::SUBGROUP)
         .then_some((info.subgroup_min_size, info.subgroup_max_size));
-    let narrow = subgroup.is_none_or(|(least, _)| least < WIDE_SUBGROUP);
-    let dot4 = narrow && DOT4_VENDORS.contains(&info.vendor);
+    let dot4 = suits_dot4(subgroup) && DOT4_VENDORS.contains(&info.vendor);
     AdapterReport {
         ordinal: 0,
         same_gpu_as: None,

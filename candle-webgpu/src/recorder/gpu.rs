@@ -12,6 +12,9 @@ use crate::recorder::op::{Grid, Op};
 use crate::shader::{Kernel, Specialization};
 use crate::util::lock;
 
+/// Invocations of a subgroup from which on it is wide.
+pub(crate) const WIDE_SUBGROUP: u32 = 64;
+
 /// Limits, features, memory and fault record of a GPU. Kernel selection depends on nothing else.
 pub struct Gpu {
     /// The adapter's name, for errors.
@@ -48,6 +51,13 @@ impl Gpu {
     /// Whether `dot4I8Packed` is fast on this adapter and not disabled.
     pub fn dot4(&self) -> bool {
         self.dot4
+    }
+
+    /// Whether every subgroup is wide, as on AMD's GCN. A SIMD then has few registers for each thread, and large tiles leave it only one
+    /// or two subgroups to hide latency with (docs/compilers.md).
+    pub(crate) fn wide_subgroups(&self) -> bool {
+        self.subgroup
+            .is_some_and(|(least, _)| least >= WIDE_SUBGROUP)
     }
 
     /// Maximum bytes of one binding. Ops on larger tensors are split.

@@ -18,6 +18,9 @@ const RDNA_SIDE: u32 = 16;
 /// Invocations of the subgroups that RADV prefers.
 const RADV_LANES: u32 = 64;
 
+/// Families of GPUs on which every subgroup has 64 invocations.
+const GCN: [&str; 2] = ["polaris10", "vega10"];
+
 /// A compiler and its target, by its name on the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Target {
@@ -62,9 +65,15 @@ impl Target {
             Target::Naga => true,
             Target::Dxc { .. } => shader.cooperative.is_none() && shader.shared <= DX12_SHARED,
             // RADV compiles workgroups of 128, which all kernels with cooperative matrices have, for subgroups of 64 unless told otherwise.
-            Target::Radv { subgroup, .. } => shader
-                .cooperative
-                .is_none_or(|m| m.side == RDNA_SIDE && m.lanes == subgroup.unwrap_or(RADV_LANES)),
+            Target::Radv {
+                family, subgroup, ..
+            } => {
+                let lanes = subgroup.unwrap_or(RADV_LANES);
+                let cooperative = shader.cooperative;
+                let wide = GCN.contains(&family.as_str());
+                cooperative.is_none_or(|m| m.side == RDNA_SIDE && m.lanes == lanes)
+                    && (!wide || shader.suits_wide_subgroups())
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod compiler;
 mod dxc;
+mod found;
 mod known;
 mod radv;
 mod report;
@@ -16,6 +17,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 
 use compiler::Target;
+use found::Found;
 use known::{Known, KNOWN};
 use report::Run;
 
@@ -61,6 +63,15 @@ struct Args {
     /// Only shaders whose names contain this
     #[arg(long, default_value = "")]
     filter: String,
+    /// Where outcomes are kept as they come
+    #[arg(long, default_value = "target/compilers/found")]
+    found: PathBuf,
+    /// Do not compile again what an earlier run of the same compilers found
+    #[arg(long)]
+    resume: bool,
+    /// Stop each target after so many seconds, and report the shaders compiled by then
+    #[arg(long)]
+    seconds: Option<u64>,
     /// Write the tables between the markers of this file
     #[arg(long)]
     write: Option<PathBuf>,
@@ -141,7 +152,9 @@ impl Target {
                         root.join("radv.json")
                     }
                 };
-                command.arg(dir).args(["--worker", "radv"]);
+                command
+                    .arg(dir)
+                    .args(["--worker", "radv", "--families", family]);
                 let size = subgroup.map(|size| size.to_string());
                 command.args(size.iter().flat_map(|size| ["--subgroups", size]));
                 command
@@ -175,7 +188,7 @@ fn run() -> Result<bool> {
             Name::Naga => Target::Naga,
             Name::Dxc => args.dxc()?,
             Name::Radv => Target::Radv {
-                family: String::new(),
+                family: args.families.first().cloned().unwrap_or_default(),
                 subgroup: args.subgroups.first().copied(),
                 mesa: None,
             },
@@ -203,18 +216,25 @@ fn run() -> Result<bool> {
             true => chosen.collect(),
             false => shader::sample(chosen, args.sample as usize, |shader| target.suits(shader)),
         };
+        let found = Found::open(&args.found, &target, args.resume)?;
         let (compiler, outcomes) =
-            worker::compile_all(&target, &args.dir, &chosen).with_context(|| target.to_string())?;
+            worker::compile_all(&target, &args.dir, &chosen, found, args.seconds)
+                .with_context(|| target.to_string())?;
         let shaders = chosen.into_iter().map(|(_, shader)| shader);
+        let outcomes: Vec<_> = shaders
+            .zip(outcomes)
+            .filter_map(|(shader, outcome)| Some((shader, outcome?)))
+            .collect();
         runs.push(Run {
             target,
             compiler,
-            outcomes: shaders.zip(outcomes).collect(),
+            outcomes,
         });
     }
     let mut verdict = report::judge(&runs, KNOWN);
-    // A small sample need not meet a known fault.
-    if !(args.filter.is_empty() && (args.all || args.sample >= SAMPLE)) {
+    // A small sample, or part of one, need not meet a known fault.
+    let whole = args.filter.is_empty() && args.seconds.is_none();
+    if !(whole && (args.all || args.sample >= SAMPLE)) {
         verdict.stale.clear();
     }
     if args.tests {

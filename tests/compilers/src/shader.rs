@@ -49,6 +49,26 @@ impl Shader {
         text.with_context(|| self.path.display().to_string())
     }
 
+    /// Whether it is chosen where every subgroup has 64 invocations (`Gpu::wide_subgroups` of candle-webgpu): no `dot4`, smaller tiles of a
+    /// quantized matrix, and a subgroup for one row at most.
+    pub fn suits_wide_subgroups(&self) -> bool {
+        let op = self.name[self.kernel.len()..].trim_start_matches('.');
+        let is = |tiles: &[&str]| tiles.iter().any(|tile| op.starts_with(tile));
+        let is_dense = !self.name.split('.').any(|part| {
+            let rest = part.strip_prefix('q');
+            rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        });
+        match self.kernel.as_str() {
+            kernel if kernel.starts_with("gemv_dot") => false,
+            kernel if kernel.starts_with("gemv") && kernel.ends_with(".sub32") => false,
+            kernel if kernel.starts_with("gemv") && kernel.ends_with(".sub128") => is(&["1x"]),
+            "gemv_k" => is_dense || is(&["1x2", "2x2", "4x2"]),
+            "gemm" => is_dense || is(&["32x64"]),
+            "flash" => is(&["32x"]),
+            _ => true,
+        }
+    }
+
     fn parse(dir: &Path, line: &str) -> Option<Shader> {
         let mut fields = line.split('\t');
         let mut next = || fields.next();
@@ -122,6 +142,23 @@ mod tests {
         assert_eq!(of("gemm_coop.64x64.quads.16x64.f16:raw"), (16, 64));
         assert_eq!(of("gemm_coop.128x128.f16:raw"), (16, 32));
         assert_eq!(of("conv_coop.64x64.steps.8x8.f16:raw"), (8, 8));
+    }
+
+    #[test]
+    fn wide_subgroups_have_tiles_of_their_own() {
+        let suits = |kernel: &str, rest: &str| {
+            let line = format!("{kernel}.{rest}\t{kernel}\tSPAN=64\t0\t");
+            let shader = Shader::parse(Path::new("dir"), &line).expect("a shader");
+            shader.suits_wide_subgroups()
+        };
+        assert!(suits("gemv_k", "4x4.f16:raw.f16:raw.f16:set.SPAN=64"));
+        assert!(suits("gemv_k", "4x2.f16:raw.q4_0.f16:set.SPAN=64"));
+        assert!(!suits("gemv_k", "4x4.f16:raw.q4_0.f16:set.SPAN=64"));
+        assert!(!suits("gemv_k.sub32", "1x2.f16:raw.f16:raw.f16:set"));
+        assert!(!suits("gemv_k.sub128", "2x4.f16:raw.f16:raw.f16:set"));
+        assert!(suits("gemm", "128x128.f16:quads.f16:quads.f16:put"));
+        assert!(!suits("gemm", "128x128.f16:quads.q8_0.f16:put"));
+        assert!(!suits("flash", "64x64.f16:quads") && suits("flash", "32x64.f16:quads"));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, Context, Result};
 
 use crate::compiler::{Compiler, Outcome, Target};
+use crate::found::Found;
 use crate::shader::Shader;
 
 /// A compiler that takes longer has not returned.
@@ -112,45 +113,60 @@ impl Worker {
 /// What the threads of [`compile_all`] have done.
 struct Progress {
     compiler: String,
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<Option<Outcome>>,
+    found: Found,
     /// When progress was last printed.
     said: Instant,
 }
 
-/// Compiles all shaders on all cores. Returns the compiler's name and the outcomes, in order.
+/// Compiles all shaders on all cores, for `seconds` at most. Returns the compiler's name and the outcomes, in order.
 pub fn compile_all(
     target: &Target,
     dir: &Path,
     shaders: &[(usize, Shader)],
-) -> Result<(String, Vec<Outcome>)> {
+    found: Found,
+    seconds: Option<u64>,
+) -> Result<(String, Vec<Option<Outcome>>)> {
     let next = AtomicUsize::new(0);
     let start = Instant::now();
     let progress = Mutex::new(Progress {
         compiler: String::new(),
-        outcomes: vec![Outcome::NotApplicable; shaders.len()],
+        outcomes: vec![None; shaders.len()],
+        found,
         said: start,
     });
+    let late = || seconds.is_some_and(|most| start.elapsed().as_secs() >= most);
     let run = || -> Result<()> {
         let mut idle = None;
         loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some((number, _)) = shaders.get(at) else {
-                return Ok(());
-            };
             let mut worker = match idle.take() {
                 Some(worker) => worker,
                 None => Worker::start(&mut target.command(dir)?)?,
             };
-            let answer = worker.compile(*number)?;
-            let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some((number, shader)) = shaders.get(at).filter(|_| !late()) else {
+                return Ok(());
+            };
+            let lock = || progress.lock().unwrap_or_else(PoisonError::into_inner);
+            let earlier = lock().found.get(shader, &worker.name)?;
+            let answer = match &earlier {
+                Some(_) => earlier.clone(),
+                None => worker.compile(*number)?,
+            };
+            let mut progress = lock();
             progress.compiler.clone_from(&worker.name);
-            progress.outcomes[at] = match answer {
+            let outcome = match answer {
                 Some(outcome) => {
                     idle = Some(worker);
                     outcome
                 }
                 None => Outcome::Crashed(worker.end()),
             };
+            if earlier.is_none() {
+                let compiler = progress.compiler.clone();
+                progress.found.add(shader, &compiler, &outcome)?;
+            }
+            progress.outcomes[at] = Some(outcome);
             if progress.said.elapsed() > Duration::from_secs(10) {
                 progress.said = Instant::now();
                 let seconds = start.elapsed().as_secs();
@@ -170,5 +186,13 @@ pub fn compile_all(
     let done = progress
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);
+    let seconds = start.elapsed().as_secs();
+    let reached = done.outcomes.iter().flatten().count();
+    if seconds > 10 {
+        eprintln!(
+            "  {target}: ended at {reached} of {} in {seconds} s",
+            shaders.len()
+        );
+    }
     Ok((done.compiler, done.outcomes))
 }

@@ -43,6 +43,15 @@ pub(crate) const TILES: &[Tile] = &[
     Tile { name: "64x128", rows: 4, quads: 4 },
 ];
 
+/// The tile for rows of `v_dim` columns. With `wide` subgroups ([`Gpu::wide_subgroups`](crate::recorder::gpu::Gpu::wide_subgroups)), tiles of
+/// 64 rows run at one or two waves a SIMD, and those of 32 at two or three.
+pub(super) fn tile_for(v_dim: u32, rows: u32, wide: bool) -> &'static Tile {
+    let fits = |t: &&Tile| t.quads * 32 >= v_dim && (rows > 32 && !wide || t.rows == 2);
+    let tiles = TILES.iter().filter(fits);
+    let tile = tiles.min_by_key(|t| (t.quads, std::cmp::Reverse(t.rows)));
+    tile.unwrap_or(&TILES[0])
+}
+
 fn tile(spec: &Specialization) -> &'static Tile {
     let found = TILES.iter().find(|t| t.name == spec.op);
     found.unwrap_or(&TILES[0])
@@ -89,4 +98,23 @@ pub(super) fn score_slots(spec: &Specialization, text: &mut Text) {
     text.part(wgsl!("kernel/attention/params.wgsl"));
     text.ops(Compute::F32);
     text.file(wgsl!("kernel/attention/scores.wgsl"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wide_subgroups_take_tiles_of_few_rows() {
+        let name = |v_dim, rows, wide| tile_for(v_dim, rows, wide).name;
+        for (v_dim, usual, wide) in [
+            (64, "64x64", "32x64"),
+            (128, "64x128", "32x128"),
+            (256, "32x256", "32x256"),
+        ] {
+            assert_eq!(name(v_dim, 512, false), usual);
+            assert_eq!(name(v_dim, 512, true), wide);
+            assert_eq!(name(v_dim, 32, false), wide);
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! How the rows and keys of an attention are divided among workgroups.
 
-use crate::kernel::attention::flash::{Tile, KEYS, KEY_TILES, TILES};
+use crate::kernel::attention::flash::{self, Tile, KEYS, KEY_TILES};
 use crate::kernel::attention::flash_coop;
 use crate::kernel::attention::flash_decode::{
     thread_group, Block, BLOCKS, DECODE_KEYS, SUBGROUP_KEYS,
@@ -115,9 +115,6 @@ fn strategy(device: &Gpu, coop: bool, params: &Params) -> (Strategy, u32) {
     if let Some(tile) = flash_coop::tile_for(device, params).filter(|_| coop) {
         return (Strategy::Coop(tile), flash_coop::ROWS);
     }
-    let fits = |t: &&Tile| t.quads * 32 >= params.v_dim && (rows > 32 || t.rows == 2);
-    let tiles = TILES.iter().filter(fits);
-    let tile = tiles.min_by_key(|t| (t.quads, std::cmp::Reverse(t.rows)));
-    let tile = tile.unwrap_or(&TILES[0]);
+    let tile = flash::tile_for(params.v_dim, rows, device.wide_subgroups());
     (Strategy::Flash(tile), 16 * tile.rows)
 }

@@ -60,6 +60,15 @@ impl Tile {
     }
 }
 
+/// The largest of [`TILES`] to choose. With wide subgroups ([`Gpu::wide_subgroups`](crate::recorder::gpu::Gpu::wide_subgroups)), all but the last run
+/// at one wave a SIMD on a quantized b, and the last at four.
+pub(crate) fn largest(b: Access, wide: bool) -> usize {
+    match b {
+        Access::Quant(_) if wide => TILES.len() - 1,
+        _ => 0,
+    }
+}
+
 fn tile(spec: &Specialization) -> &'static Tile {
     TILES
         .iter()

@@ -36,6 +36,8 @@ pub(crate) enum Reduction {
     /// In workgroup memory.
     Memory,
     Subgroups,
+    /// By subgroups of 64 or more, where registers are few.
+    WideSubgroups,
     /// Not at all: each thread computes its own columns, for software adapters, which run the threads of a workgroup in turn.
     Alone,
 }
@@ -133,6 +135,9 @@ const MORE_TILES: &[Tile] = &[
     Tile { name: "4x2", rows: 4, cols: 2 },
 ];
 
+/// The tiles of [`GEMV_K`] for a quantized b where registers are few: they need half as many as [`TILES`].
+const NARROW_TILES: [&Tile; 3] = [&TILES[0], &MORE_TILES[2], &MORE_TILES[3]];
+
 pub(crate) fn tile(spec: &Specialization) -> &'static Tile {
     let mut all = TILES.iter().chain(MORE_TILES);
     all.find(|t| t.name == spec.op).unwrap_or(&TILES[0])
@@ -186,19 +191,23 @@ pub(crate) fn partition(
     batch: u64,
     reduction: Reduction,
 ) -> Partition {
-    let tile = match m {
-        1 => &TILES[0],
-        2 => &TILES[1],
-        _ => &TILES[2],
+    let wide = reduction == Reduction::WideSubgroups;
+    let size = m.clamp(1, 3) as usize - 1;
+    let tile = match wide && quant.is_some() {
+        true => NARROW_TILES[size],
+        false => &TILES[size],
     };
     let steps = k.div_ceil(if quant.is_some() { 32 } else { 8 });
+    let many = u64::from(n) * batch >= MANY && (k < LONG || m > 4);
     let variant = match reduction {
         // A single accumulator of many terms is less accurate than a tree.
         Reduction::Alone if steps <= MOST_ALONE => ALONE,
-        Reduction::Subgroups if steps < 64 => MEMORY,
-        Reduction::Subgroups if u64::from(n) * batch >= MANY && (k < LONG || m > 4) => SUB32,
-        Reduction::Subgroups => SUB128,
         Reduction::Alone | Reduction::Memory => MEMORY,
+        _ if steps < 64 => MEMORY,
+        // A workgroup of SUB32 would leave half of a subgroup idle, and subgroupAdd takes registers.
+        _ if wide && (many || m > 1) => MEMORY,
+        _ if many => SUB32,
+        _ => SUB128,
     };
     let span = match variant.reduction {
         Reduction::Memory => steps.next_power_of_two().min(variant.workgroup),
@@ -369,6 +378,8 @@ pub fn catalogue() -> Vec<Specialization> {
                 for tile in TILES {
                     all.extend(VARIANTS.map(|v| v.spec(tile, (dtype, dtype), access, v.span())));
                 }
+                let narrow = NARROW_TILES[1..].iter();
+                all.extend(narrow.map(|tile| MEMORY.spec(tile, (dtype, dtype), access, 64)));
                 for reduction in [Reduction::Memory, Reduction::Subgroups] {
                     all.push(partition_experts(dtype, row.quant, 2048, x, reduction).spec);
                 }

@@ -85,6 +85,7 @@ pub(crate) fn parts([k, step]: [u32; 2], tiles: u64, outputs: u64, limit: u64) -
 /// The fastest reduction of a GPU.
 fn best_reduction(device: &Recorder) -> Reduction {
     match device.subgroup {
+        Some(_) if device.wide_subgroups() => Reduction::WideSubgroups,
         Some(_) => Reduction::Subgroups,
         None => Reduction::Memory,
     }
@@ -119,8 +120,9 @@ impl Problem {
         let count = |t: &gemm::Tile| self.tiles(t.m(), t.n());
         let depth = gemm::Tile::depth(readings[1].access);
         let parts = |t: &gemm::Tile| self.parts(count(t), depth, device.binding_limit());
-        let last = TILES.len() - 1;
-        let tile = TILES[..last]
+        let tiles = &TILES[gemm::largest(readings[1].access, device.wide_subgroups())..];
+        let last = tiles.len() - 1;
+        let tile = tiles[..last]
             .iter()
             .find(|t| {
                 self.m > t.m() / 2
@@ -128,7 +130,7 @@ impl Problem {
                     && count(t) * u64::from(parts(t)) >= t.least
                     && t.shared(readings[1].access, 0) <= limit
             })
-            .unwrap_or(&TILES[last]);
+            .unwrap_or(&tiles[last]);
         self.tiled([tile.m(), tile.n()], depth, parts(tile), |whole_k, y| {
             gemm::spec(self.dtype, tile, readings, whole_k, y, limit)
         })
@@ -331,6 +333,33 @@ mod tests {
 
     /// Workgroup memory, in bytes, of DX12 and of most other adapters.
     const COMMON: u32 = 32 << 10;
+
+    /// With wide subgroups, the choice falls on tiles that run at four waves a SIMD on AMD's GCN, as far as there are such tiles.
+    #[test]
+    fn wide_subgroups_take_smaller_tiles() {
+        let gemv = |quant: Option<Quant>, m, n, by| {
+            let dtypes = (DType::F16, DType::F16);
+            let spec = gemv::partition(dtypes, quant, (m, n, 2048), [true; 2], 1, by).spec;
+            (spec.op, spec.variant)
+        };
+        let wide = Reduction::WideSubgroups;
+        let quant = Some(Quant::Q4_0);
+        assert_eq!(gemv(None, 1, 1024, wide), ("1x2", "sub128"));
+        assert_eq!(gemv(None, 1, 8192, wide), ("1x2", ""));
+        assert_eq!(gemv(None, 4, 1024, wide), ("4x4", ""));
+        assert_eq!(gemv(quant, 2, 8192, wide), ("2x2", ""));
+        assert_eq!(gemv(quant, 8, 8192, wide), ("4x2", ""));
+        let usual = Reduction::Subgroups;
+        assert_eq!(gemv(None, 4, 1024, usual), ("4x4", "sub128"));
+        assert_eq!(gemv(quant, 2, 8192, usual), ("2x4", "sub32"));
+        let names = |b, wide| {
+            let tiles = TILES[gemm::largest(b, wide)..].iter();
+            tiles.map(|t| t.name).collect::<Vec<_>>()
+        };
+        let blocks = Access::Quant(Quant::Q4_0);
+        assert_eq!(names(blocks, true), ["32x64"]);
+        assert_eq!(names(Access::Quads, true), names(blocks, false));
+    }
 
     /// Every kernel fits, except the padded tiles of gemm, which lose their padding under this limit, and kernels with cooperative
     /// matrices, which are chosen by the adapter's limit and which DX12 does not have.
