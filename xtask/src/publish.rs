@@ -71,7 +71,10 @@ pub fn main(args: Args) -> Result<bool> {
         times.push(format!("{:>5} s  {name}", start.elapsed().as_secs()));
         anyhow::Ok(())
     };
-    time("contents", &|| manifest.check(&root))?;
+    time("contents", &|| {
+        manifest.check(&root)?;
+        check_requirements(&root)
+    })?;
     time("crates", &|| write(&target))?;
     for step in Step::value_variants() {
         if args.steps.is_empty() || args.steps.contains(step) {
@@ -141,6 +144,34 @@ fn in_crates(mut cargo: Command, target: &Path, words: &str) -> Result<()> {
     cargo.env("CARGO_PROFILE_DEV_DEBUG", "0");
     cargo.env("RUSTDOCFLAGS", "-D warnings");
     ensure!(run::status(&mut cargo)?.success(), "cargo {words} failed");
+    Ok(())
+}
+
+/// Checks that candle-webgpu requires no newer crates for browsers than wgpu does. With newer ones, cargo refuses to add it to a
+/// project whose Cargo.lock has versions between the two.
+fn check_requirements(root: &Path) -> Result<()> {
+    let mut cargo = run::cargo();
+    cargo.args(["metadata", "--format-version=1", "--manifest-path"]);
+    let metadata = run::stdout(cargo.arg(root.join("Cargo.toml")))?;
+    let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
+    let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
+    let packages = list(&metadata["packages"]);
+    let required = |package: &str, name: &str| {
+        packages
+            .iter()
+            .filter(|found| found["name"] == package)
+            .flat_map(|found| list(&found["dependencies"]))
+            .find(|found| found["name"] == name)
+            .and_then(|found| Some(found["req"].as_str()?.to_owned()))
+            .with_context(|| format!("{package} does not depend on {name}"))
+    };
+    for name in ["js-sys", "wasm-bindgen"] {
+        let (ours, theirs) = (required("candle-webgpu", name)?, required("wgpu", name)?);
+        ensure!(
+            ours == theirs,
+            "candle-webgpu requires {name} {ours}, but wgpu requires {theirs}; require the same"
+        );
+    }
     Ok(())
 }
 

@@ -73,10 +73,10 @@ impl WebGpuStorage {
         fn unary_impl<B: UnaryOpT>(l: &Layout) reads (l) shows () as B::KERNEL;
         fn binary_impl<B: BinaryOpT>(rhs: &Self, l: &Layout, rhs_l: &Layout) reads (l, rhs rhs_l) shows () as B::KERNEL;
         fn where_cond(l: &Layout, t: &Self, t_l: &Layout, f: &Self, f_l: &Layout) reads (l, t t_l, f f_l) shows ();
-        fn conv1d(l: &Layout, k: &Self, k_l: &Layout, p: &ParamsConv1D) reads (l, k k_l) shows (p);
+        fn conv1d(l: &Layout, k: &Self, k_l: &Layout, p: &ParamsConv1D) reads (l, k k_l) shows (p), by reference::conv1d;
         fn conv_transpose1d(l: &Layout, k: &Self, k_l: &Layout, p: &ParamsConvTranspose1D)
             reads (l, k k_l) shows (p), by reference::conv_transpose1d;
-        fn conv2d(l: &Layout, k: &Self, k_l: &Layout, p: &ParamsConv2D) reads (l, k k_l) shows (p);
+        fn conv2d(l: &Layout, k: &Self, k_l: &Layout, p: &ParamsConv2D) reads (l, k k_l) shows (p), by reference::conv2d;
         fn conv_transpose2d(l: &Layout, k: &Self, k_l: &Layout, p: &ParamsConvTranspose2D) reads (l, k k_l) shows (p);
         fn avg_pool2d(l: &Layout, k: (usize, usize), stride: (usize, usize)) reads (l) shows (k, stride);
         fn max_pool2d(l: &Layout, k: (usize, usize), stride: (usize, usize)) reads (l) shows (k, stride);
@@ -89,7 +89,7 @@ impl WebGpuStorage {
         fn index_add(l: &Layout, ids: &Self, ids_l: &Layout, src: &Self, src_l: &Layout, dim: usize)
             reads (l, ids ids_l, src src_l) shows (dim);
         fn matmul(rhs: &Self, bmnk: (usize, usize, usize, usize), l: &Layout, rhs_l: &Layout)
-            reads (l, rhs rhs_l) shows (bmnk);
+            reads (l, rhs rhs_l) shows (bmnk), by reference::matmul;
     }
 
     forward_in_place! {
