@@ -1,6 +1,8 @@
 //! `CANDLE_WEBGPU_VERIFY=1`: runs each op of `BackendStorage` on the CPU, too. The methods have the names of the trait's. Inherent
 //! methods come first, so candle-core's `Storage` calls these.
 
+use std::fmt::Debug;
+
 use super::{before, reference, Call};
 use crate::backend::BackendStorage;
 use crate::conv::{ParamsConv1D, ParamsConv2D, ParamsConvTranspose1D, ParamsConvTranspose2D};
@@ -14,19 +16,21 @@ use crate::{DType, Layout, Result};
 ///
 /// - `reads`: the layout of `self`, then each other storage with its layout;
 /// - `shows`: the other arguments;
+/// - `in f32`: the CPU computes f16 in f32 ([`Call::in_f32`]);
 /// - `as`: the name in messages, if it is not the method's;
 /// - `by`: the function that runs on the CPU, if it is not the trait's method.
 macro_rules! forward {
     ($(
         fn $name:ident $(<$of:ident: $bound:ident>)? ($($arg:ident: $ty:ty),*)
             reads ($l:ident $(, $other:ident $other_l:ident)*) shows ($($shown:ident),*)
-            $(as $op:expr)? $(, by $cpu:path)?;
+            $(in $wide:ident)? $(as $op:expr)? $(, by $cpu:path)?;
     )*) => {$(
         pub(crate) fn $name $(<$of: $bound>)? (&self, $($arg: $ty),*) -> Result<Self> {
             let operands = [("self", self, $l) $(, (stringify!($other), $other, $other_l))*];
             let result = BackendStorage::$name $(::<$of>)? (self, $($arg),*)?;
-            Call::new(forward!(@op $name $($op)?), &operands)
-                .with(&[$((stringify!($shown), &$shown)),*])
+            let shown: &[(&'static str, &dyn Debug)] = &[$((stringify!($shown), &$shown)),*];
+            let call = Call::new(forward!(@op $name $($op)?), &operands).with(shown);
+            forward!(@call call $($wide)?)
                 .check(&result, |copies| match copies {
                     [(this, $l) $(, ($other, $other_l))*] => {
                         forward!(@cpu $name $(<$of>)? $($cpu)?)(this, $($arg),*)
@@ -36,6 +40,8 @@ macro_rules! forward {
             Ok(result)
         }
     )*};
+    (@call $call:ident) => { $call };
+    (@call $call:ident f32) => { $call.in_f32() };
     (@op $name:ident) => { stringify!($name) };
     (@op $name:ident $op:expr) => { $op };
     (@cpu $name:ident $(<$of:ident>)?) => { BackendStorage::$name $(::<$of>)? };
@@ -73,10 +79,10 @@ impl WebGpuStorage {
         fn unary_impl<B: UnaryOpT>(l: &Layout) reads (l) shows () as B::KERNEL;
         fn binary_impl<B: BinaryOpT>(rhs: &Self, l: &Layout, rhs_l: &Layout) reads (l, rhs rhs_l) shows () as B::KERNEL;
         fn where_cond(l: &Layout, t: &Self, t_l: &Layout, f: &Self, f_l: &Layout) reads (l, t t_l, f f_l) shows ();
-        fn conv1d(l: &Layout, k: &Self, k_l: &Layout, p: &ParamsConv1D) reads (l, k k_l) shows (p), by reference::conv1d;
+        fn conv1d(l: &Layout, k: &Self, k_l: &Layout, p: &ParamsConv1D) reads (l, k k_l) shows (p) in f32;
         fn conv_transpose1d(l: &Layout, k: &Self, k_l: &Layout, p: &ParamsConvTranspose1D)
             reads (l, k k_l) shows (p), by reference::conv_transpose1d;
-        fn conv2d(l: &Layout, k: &Self, k_l: &Layout, p: &ParamsConv2D) reads (l, k k_l) shows (p), by reference::conv2d;
+        fn conv2d(l: &Layout, k: &Self, k_l: &Layout, p: &ParamsConv2D) reads (l, k k_l) shows (p) in f32;
         fn conv_transpose2d(l: &Layout, k: &Self, k_l: &Layout, p: &ParamsConvTranspose2D) reads (l, k k_l) shows (p);
         fn avg_pool2d(l: &Layout, k: (usize, usize), stride: (usize, usize)) reads (l) shows (k, stride);
         fn max_pool2d(l: &Layout, k: (usize, usize), stride: (usize, usize)) reads (l) shows (k, stride);
@@ -89,7 +95,7 @@ impl WebGpuStorage {
         fn index_add(l: &Layout, ids: &Self, ids_l: &Layout, src: &Self, src_l: &Layout, dim: usize)
             reads (l, ids ids_l, src src_l) shows (dim);
         fn matmul(rhs: &Self, bmnk: (usize, usize, usize, usize), l: &Layout, rhs_l: &Layout)
-            reads (l, rhs rhs_l) shows (bmnk), by reference::matmul;
+            reads (l, rhs rhs_l) shows (bmnk) in f32;
     }
 
     forward_in_place! {

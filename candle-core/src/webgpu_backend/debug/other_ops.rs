@@ -50,6 +50,7 @@ pub(crate) fn grouped_conv(
     let Some(y) = y else { return Ok(()) };
     Call::new("grouped_conv", &[("self", x, l), ("k", k, k_l)])
         .with(&[("groups", &groups), ("moves", &moves)])
+        .in_f32()
         .check(y, |copies| reference::grouped_conv(copies, groups, moves))
 }
 

@@ -4,7 +4,7 @@
 use candle_webgpu::kernel::attention::Attention;
 
 use crate::backend::{BackendDevice, BackendStorage};
-use crate::conv::{ParamsConv1D, ParamsConv2D, ParamsConvTranspose1D};
+use crate::conv::ParamsConvTranspose1D;
 use crate::cpu_backend::CpuDevice;
 use crate::op::{BackpropOp, ReduceOp};
 use crate::quantized::webgpu::QWebGpuStorage;
@@ -55,60 +55,6 @@ pub(crate) fn reduce_op(
         }
         _ => x.reduce_op(op, l, dims),
     }
-}
-
-/// Computes f16 in f32. The CPU rounds each partial sum of a matmul to f16, and its convolutions are matmuls.
-fn f16_in_f32(
-    (x, l): (&CpuStorage, &Layout),
-    (y, y_l): (&CpuStorage, &Layout),
-    result: impl Into<Shape>,
-    op: impl FnOnce(&CpuStorage, &CpuStorage) -> Result<CpuStorage>,
-) -> Result<CpuStorage> {
-    if x.dtype() != DType::F16 {
-        return op(x, y);
-    }
-    let (x, y) = (x.to_dtype(l, DType::F32)?, y.to_dtype(y_l, DType::F32)?);
-    op(&x, &y)?.to_dtype(&Layout::contiguous(result), DType::F16)
-}
-
-/// See [`f16_in_f32`].
-pub(crate) fn matmul(
-    x: &CpuStorage,
-    y: &CpuStorage,
-    bmnk: (usize, usize, usize, usize),
-    l: &Layout,
-    y_l: &Layout,
-) -> Result<CpuStorage> {
-    let (b, m, n, _) = bmnk;
-    f16_in_f32((x, l), (y, y_l), (b, m, n), |x, y| {
-        x.matmul(y, bmnk, l, y_l)
-    })
-}
-
-/// See [`f16_in_f32`].
-pub(crate) fn conv1d(
-    x: &CpuStorage,
-    l: &Layout,
-    k: &CpuStorage,
-    k_l: &Layout,
-    p: &ParamsConv1D,
-) -> Result<CpuStorage> {
-    f16_in_f32((x, l), (k, k_l), p.out_dims(), |x, k| {
-        x.conv1d(l, k, k_l, p)
-    })
-}
-
-/// See [`f16_in_f32`].
-pub(crate) fn conv2d(
-    x: &CpuStorage,
-    l: &Layout,
-    k: &CpuStorage,
-    k_l: &Layout,
-    p: &ParamsConv2D,
-) -> Result<CpuStorage> {
-    f16_in_f32((x, l), (k, k_l), p.out_dims(), |x, k| {
-        x.conv2d(l, k, k_l, p)
-    })
 }
 
 /// Casts f8e4m3 to f64 through f32, which is exact. The CPU's direct cast is an endless recursion.
@@ -162,17 +108,12 @@ pub(crate) fn grouped_conv(
     [padding, stride, dilation]: [usize; 3],
 ) -> Result<CpuStorage> {
     let (x, k) = (tensor(operands, 0)?, tensor(operands, 1)?);
-    let dtype = x.dtype();
-    let (x, k) = match dtype {
-        DType::F16 => (x.to_dtype(DType::F32)?, k.to_dtype(DType::F32)?),
-        _ => (x, k),
-    };
     let y = if x.rank() == 3 {
         x.conv1d(&k, padding, stride, dilation, groups)?
     } else {
         x.conv2d(&k, padding, stride, dilation, groups)?
     };
-    elements(y, dtype)
+    elements(y, x.dtype())
 }
 
 /// Attention of q, k, v and an optional mask, in f32.

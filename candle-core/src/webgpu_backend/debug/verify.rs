@@ -21,6 +21,7 @@ pub(crate) struct Call<'a> {
     operands: &'a [Operand<'a>],
     arguments: &'a [(&'static str, &'a dyn Debug)],
     tolerance: Option<f64>,
+    in_f32: bool,
 }
 
 /// The content of `storage` before an op writes to it; `None` if verification is off.
@@ -36,6 +37,7 @@ impl<'a> Call<'a> {
             operands,
             arguments: &[],
             tolerance: None,
+            in_f32: false,
         }
     }
 
@@ -50,6 +52,14 @@ impl<'a> Call<'a> {
         Self { tolerance, ..self }
     }
 
+    /// Computes f16 in f32 on the CPU, which rounds each partial sum of a matmul to f16; its convolutions are matmuls.
+    pub fn in_f32(self) -> Self {
+        Self {
+            in_f32: true,
+            ..self
+        }
+    }
+
     /// Compares the result with what `cpu` computes from contiguous copies of the operands.
     pub fn check(
         self,
@@ -61,7 +71,11 @@ impl<'a> Call<'a> {
         }
         let contents = read(self.operands)?;
         let copies = || contiguous_copies(self.operands, &contents);
-        match on_cpu(|| cpu(&copies()?)) {
+        let cpu = || match self.in_f32 {
+            true => f16_in_f32(copies()?, cpu),
+            false => cpu(&copies()?),
+        };
+        match on_cpu(cpu) {
             Some(expected) => self.compare(result, &expected, contents),
             None => Ok(()),
         }
@@ -149,6 +163,21 @@ fn contiguous_copies(operands: &[Operand<'_>], contents: &[CpuStorage]) -> Resul
     let layouts = operands.iter().map(|(_, _, l)| l);
     let all = contents.iter().zip(layouts);
     all.map(|(content, l)| contiguous(content, l)).collect()
+}
+
+/// The result of `cpu` for f16 operands, computed in f32; of others as they are.
+fn f16_in_f32(
+    operands: Vec<OnCpu>,
+    cpu: impl FnOnce(&[OnCpu]) -> Result<CpuStorage>,
+) -> Result<CpuStorage> {
+    if operands.iter().any(|(x, _)| x.dtype() != DType::F16) {
+        return cpu(&operands);
+    }
+    let wide = operands.into_iter();
+    let wide = wide.map(|(x, l)| Ok((x.to_dtype(&l, DType::F32)?, l)));
+    let y = cpu(&wide.collect::<Result<Vec<_>>>()?)?;
+    let count = y.as_slice::<f32>()?.len();
+    y.to_dtype(&Layout::contiguous(count), DType::F16)
 }
 
 /// The CPU's result, or `None` if the CPU returns an error or panics (integer overflow, division by zero).
