@@ -52,8 +52,7 @@ impl Compute {
             Compute::F32 => "vec4<f32>",
             Compute::U32 => "vec4<u32>",
             Compute::I32 => "vec4<i32>",
-            Compute::I64 => "I64x4",
-            Compute::F64 => "F64x4",
+            Compute::I64 | Compute::F64 => "PairX4",
         }
     }
 

@@ -125,7 +125,7 @@ pub fn link_for(spec: &Specialization, target: Target, traits: Traits) -> Result
     let kernel = spec.kernel;
     let mut text = Text {
         slots: String::new(),
-        files: Vec::new(),
+        files: vec![wgsl!("dtype/pair.wgsl")],
         renamed: Vec::new(),
     };
     for (binding, (dtype, access)) in spec.bindings().zip(&spec.operands) {
@@ -177,26 +177,16 @@ pub fn link_for(spec: &Specialization, target: Target, traits: Traits) -> Result
         out.push_str(file);
     }
     let unrolled = unroll(&reachable(&out));
-    let out = one_alias(unrolled.map_err(|message| Error::Shader {
+    let out = unrolled.map_err(|message| Error::Shader {
         name: spec.name(),
         message,
-    })?);
+    })?;
     if crashes_drivers(&out) {
         let message = "cooperative matrices and subgroup arithmetic cannot be in one module".into();
         let name = spec.name();
         return Err(Error::Shader { name, message });
     }
     Ok(out)
-}
-
-/// Leaves one alias for the arrays of i64 and f64. naga's HLSL writer makes a constructor for each alias, and names both after the elements, so
-/// DXC refuses them.
-fn one_alias(text: String) -> String {
-    let [i64, f64] = ["I64x4", "F64x4"].map(|name| format!("alias {name} = array<vec2<u32>, 4>;"));
-    match text.contains(&i64) {
-        true => text.replace(&f64, "alias F64x4 = I64x4;"),
-        false => text,
-    }
 }
 
 /// Whether a shader has both cooperative matrices and subgroup arithmetic. NVIDIA's driver 595.58 ends the process when it compiles one
