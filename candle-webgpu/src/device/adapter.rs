@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use crate::device::env::{set, ADAPTER_VAR, BACKEND_VAR};
 use crate::device::rank::{kind_name, ranked as rank, Facts};
 use crate::error::{Error, Result};
-use crate::recorder::gpu::WIDE_SUBGROUP;
+use crate::recorder::gpu::wide;
 use crate::util::block::{block_on, may_block, Call};
 
 const ADVICE: &str =
@@ -73,7 +73,8 @@ pub(crate) const PACK16: &str = "pack16";
 /// barrier.
 pub(crate) const SOFTWARE: &str = "software";
 
-/// PCI ids of vendors whose GPUs have a `dot4` instruction: NVIDIA, AMD, Intel.
+/// PCI ids of vendors whose GPUs have a `dot4` instruction: NVIDIA, AMD, Intel. It is not used with [`wide`] subgroups: AMD's GCN has none
+/// before Vega 20, and `gemv_dot` runs at one or two waves a SIMD there (docs/compilers.md).
 const DOT4_VENDORS: [u32; 3] = [0x10de, 0x1002, 0x8086];
 
 /// The same vendors as browsers name them.
@@ -153,7 +154,7 @@ impl AdapterReport {
                 self.features.push(SOFTWARE);
             }
         }
-        if suits_dot4(self.subgroup) && DOT4_BROWSER.contains(&facts.vendor.as_str()) {
+        if !wide(self.subgroup) && DOT4_BROWSER.contains(&facts.vendor.as_str()) {
             self.features.push(DOT4);
         }
     }
@@ -181,18 +182,12 @@ fn compiler(backend: wgpu::Backend, features: wgpu::Features) -> Option<&'static
     })
 }
 
-/// With wide subgroups, as on AMD's GCN, `dot4` is not used: GCN has no such instruction before Vega 20, and `gemv_dot` runs at one or two
-/// waves a SIMD there (docs/compilers.md).
-fn suits_dot4(subgroup: Option<(u32, u32)>) -> bool {
-    subgroup.is_none_or(|(least, _)| least < WIDE_SUBGROUP)
-}
-
 fn report(adapter: &wgpu::Adapter) -> AdapterReport {
     let (info, limits, features) = (adapter.get_info(), adapter.limits(), adapter.features());
     let subgroup = features
         .contains(wgpu::Features::SUBGROUP)
         .then_some((info.subgroup_min_size, info.subgroup_max_size));
-    let dot4 = suits_dot4(subgroup) && DOT4_VENDORS.contains(&info.vendor);
+    let dot4 = !wide(subgroup) && DOT4_VENDORS.contains(&info.vendor);
     AdapterReport {
         ordinal: 0,
         same_gpu_as: None,

@@ -12,8 +12,10 @@ use crate::recorder::op::{Grid, Op};
 use crate::shader::{Kernel, Specialization};
 use crate::util::lock;
 
-/// Invocations of a subgroup from which on it is wide.
-pub(crate) const WIDE_SUBGROUP: u32 = 64;
+/// Whether every subgroup has at least 64 invocations, given the fewest and the most of the adapter's. So it is on AMD's GCN.
+pub(crate) fn wide(subgroup: Option<(u32, u32)>) -> bool {
+    subgroup.is_some_and(|(least, _)| least >= 64)
+}
 
 /// Limits, features, memory and fault record of a GPU. Kernel selection depends on nothing else.
 pub struct Gpu {
@@ -53,11 +55,10 @@ impl Gpu {
         self.dot4
     }
 
-    /// Whether every subgroup is wide, as on AMD's GCN. A SIMD then has few registers for each thread, and large tiles leave it only one
-    /// or two subgroups to hide latency with (docs/compilers.md).
+    /// Whether every subgroup is [`wide`]. A SIMD then has few registers for each thread, and large tiles leave it only one or two
+    /// subgroups to hide latency with (docs/compilers.md).
     pub(crate) fn wide_subgroups(&self) -> bool {
-        self.subgroup
-            .is_some_and(|(least, _)| least >= WIDE_SUBGROUP)
+        wide(self.subgroup)
     }
 
     /// Maximum bytes of one binding. Ops on larger tensors are split.

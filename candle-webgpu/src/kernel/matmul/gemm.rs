@@ -60,12 +60,12 @@ impl Tile {
     }
 }
 
-/// The largest of [`TILES`] to choose. With wide subgroups ([`Gpu::wide_subgroups`](crate::recorder::gpu::Gpu::wide_subgroups)), all but the last run
-/// at one wave a SIMD on a quantized b, and the last at four.
-pub(crate) fn largest(b: Access, wide: bool) -> usize {
+/// The [`TILES`] to choose from. With wide subgroups ([`Gpu::wide_subgroups`](crate::recorder::gpu::Gpu::wide_subgroups)), all but the last run at one
+/// wave a SIMD on a quantized b, and the last at four.
+pub(crate) fn candidates(b: Access, wide: bool) -> &'static [Tile] {
     match b {
-        Access::Quant(_) if wide => TILES.len() - 1,
-        _ => 0,
+        Access::Quant(_) if wide => &TILES[TILES.len() - 1..],
+        _ => TILES,
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::dtype::quant::Quant;
 use crate::dtype::DType;
 use crate::kernel::matmul::epilogue::is_bare;
-use crate::kernel::matmul::gemm::{self, Reading, GEMM, TILES};
+use crate::kernel::matmul::gemm::{self, Reading, GEMM};
 use crate::kernel::matmul::gemm_coop::{self, GEMM_COOP};
 use crate::kernel::matmul::gemv::{
     self, Partition, Reduction, GEMV_K, GEMV_N, GEMV_N_COLS, MAX_ROWS,
@@ -120,7 +120,7 @@ impl Problem {
         let count = |t: &gemm::Tile| self.tiles(t.m(), t.n());
         let depth = gemm::Tile::depth(readings[1].access);
         let parts = |t: &gemm::Tile| self.parts(count(t), depth, device.binding_limit());
-        let tiles = &TILES[gemm::largest(readings[1].access, device.wide_subgroups())..];
+        let tiles = gemm::candidates(readings[1].access, device.wide_subgroups());
         let last = tiles.len() - 1;
         let tile = tiles[..last]
             .iter()
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(gemv(None, 4, 1024, usual), ("4x4", "sub128"));
         assert_eq!(gemv(quant, 2, 8192, usual), ("2x4", "sub32"));
         let names = |b, wide| {
-            let tiles = TILES[gemm::largest(b, wide)..].iter();
+            let tiles = gemm::candidates(b, wide).iter();
             tiles.map(|t| t.name).collect::<Vec<_>>()
         };
         let blocks = Access::Quant(Quant::Q4_0);
@@ -374,7 +374,7 @@ mod tests {
             assert!(fits, "{}", spec.name());
         }
         let y = (DType::F32, Access::Put);
-        for tile in TILES {
+        for tile in gemm::TILES {
             for access in [Access::Quads, Access::Quant(Quant::Q4_0)] {
                 let reading = |access| Reading {
                     access,
