@@ -4,7 +4,7 @@ use anyhow::{ensure, Context, Result};
 use candle_examples::progress;
 use candle_examples::spread::Spread;
 use serde::{Deserialize, Serialize};
-use serde_json::{json, Value};
+use serde_json::Value;
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
 
@@ -59,8 +59,8 @@ impl Program {
             .output()
             .with_context(|| self.name.clone())?;
         let errors = String::from_utf8_lossy(&output.stderr);
-        let last: Vec<&str> = errors.lines().rev().take(3).collect();
-        let last: Vec<&str> = last.into_iter().rev().collect();
+        let lines: Vec<&str> = errors.lines().collect();
+        let last = &lines[lines.len().saturating_sub(3)..];
         ensure!(
             output.status.success(),
             "`{}` ended with {}:\n{}",
@@ -120,19 +120,29 @@ impl Row {
     }
 }
 
-/// The speeds of one program, and in each round its own relative to that of the same round of the first program.
-struct Column {
+/// The speeds of one program in a pass, and its ratios: in each round, its speed relative to the first program's.
+#[derive(Serialize)]
+struct Line<'a> {
+    program: &'a str,
+    #[serde(flatten)]
+    pass: &'a Pass,
     tok_s: Option<Spread>,
     ratio: Option<Spread>,
 }
 
-fn column(pass: &Pass, first: &[Vec<Row>], other: &[Vec<Row>]) -> Column {
+fn line<'a>(
+    (program, pass): (&'a str, &'a Pass),
+    first: &[Vec<Row>],
+    other: &[Vec<Row>],
+) -> Line<'a> {
     let of = |rows: &[Row]| {
         let row = rows.iter().find(|row| row.pass == *pass);
         row.map(|row| row.tok_s)
     };
     let rounds = first.iter().zip(other);
-    Column {
+    Line {
+        program,
+        pass,
         tok_s: Spread::of(other.iter().filter_map(|rows| of(rows))),
         ratio: Spread::of(rounds.filter_map(|(a, b)| Some(of(b)? / of(a)?))),
     }
@@ -170,27 +180,21 @@ pub fn run(programs: &[Program], rounds: u32, as_json: bool) -> Result<()> {
         );
     }
     for pass in passes {
-        let columns = runs.iter().map(|other| column(pass, first, other));
-        for (program, column) in programs.iter().zip(columns) {
-            let Pass {
-                test,
-                batch,
-                context,
-                tokens,
-            } = pass;
+        for (program, other) in programs.iter().zip(&runs) {
+            let line = line((&program.name, pass), first, other);
             if as_json {
-                let mut line = json!({ "program": program.name, "tok_s": column.tok_s, "ratio": column.ratio });
-                for (key, value) in json!(pass).as_object().into_iter().flatten() {
-                    line[key] = value.clone();
-                }
-                println!("{line}");
+                println!("{}", serde_json::to_string(&line)?);
                 continue;
             }
             println!(
-                "{test:<8} {batch:>5} {context:>7} {tokens:>7}  {:<32} {:<24} {}",
-                words(column.tok_s, 1),
-                words(column.ratio, 3),
-                program.name
+                "{:<8} {:>5} {:>7} {:>7}  {:<32} {:<24} {}",
+                pass.test,
+                pass.batch,
+                pass.context,
+                pass.tokens,
+                words(line.tok_s, 1),
+                words(line.ratio, 3),
+                line.program
             );
         }
     }
@@ -215,12 +219,12 @@ mod tests {
             tok_s: 1000.,
             ..ours.clone()
         };
-        let column = column(
-            &ours.pass,
+        let line = line(
+            ("other", &ours.pass),
             &[vec![ours.clone()], vec![ours.clone()]],
             &[vec![theirs], vec![other]],
         );
-        let ratio = column.ratio.expect("two rounds");
+        let ratio = line.ratio.expect("two rounds");
         assert_eq!((ratio.min, ratio.median, ratio.max), (0.8, 1.4, 2.));
     }
 

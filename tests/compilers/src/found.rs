@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -18,13 +19,11 @@ pub struct Found {
     outcomes: HashMap<String, Outcome>,
 }
 
-/// The shader's name, and a hash (FNV-1a) of its text and constants: a changed shader is compiled again.
+/// The shader's name, and a hash of its text and constants: a changed shader is compiled again.
 fn key(shader: &Shader) -> Result<String> {
-    let text = format!("{:?}{}", shader.constants, shader.text()?);
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    Ok(format!("{}\t{hash:016x}", shader.name))
+    let mut hasher = DefaultHasher::new();
+    format!("{:?}{}", shader.constants, shader.text()?).hash(&mut hasher);
+    Ok(format!("{}\t{:016x}", shader.name, hasher.finish()))
 }
 
 impl Found {
