@@ -17,6 +17,7 @@ pub static FLASH: Kernel = Kernel {
         ((rows + 32) * 5 + rows * 8) * 16
     },
     slots: |spec, text| {
+        text.file(wgsl!("lib/tile_place.wgsl"));
         text.line(format!("const TM = {}u;", tile(spec).rows));
         text.line(format!("const TQ = {}u;", tile(spec).quads));
         row_slots(spec, text)

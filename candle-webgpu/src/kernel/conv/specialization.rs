@@ -87,6 +87,7 @@ pub(crate) fn direct(dtype: DType, transposed: bool) -> Specialization {
 
 fn gemm_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let tile = tile(spec);
+    text.file(wgsl!("lib/tile_place.wgsl"));
     text.constants(&[("TM", tile.rows), ("TQ", tile.quads)]);
     if spec.op == tile.name(false) {
         text.line("fn origin(i: vec4<u32>, stride: u32, padding: u32) -> vec4<u32> { return i * stride - padding; }");

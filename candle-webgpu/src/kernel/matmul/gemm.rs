@@ -113,6 +113,7 @@ pub(crate) fn spec(
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.file(wgsl!("lib/batch.wgsl"));
+    text.file(wgsl!("lib/tile_place.wgsl"));
     let tile = tile(spec);
     let b = spec.operands[1].1;
     let depth = Tile::depth(b);

@@ -11,6 +11,7 @@ alias MASK = f32;
 alias Y = vec4<f32>;
 const TM = 4u;
 const TQ = 4u;
+fn tile_place(thread: u32, across: u32) -> vec2<u32> { return vec2<u32>(thread / across, thread % across); }
 fn q_four(base: u32, c: u32) -> vec4<f32> { return q[(base + c) / 4u]; }
 fn k_four(base: u32, c: u32) -> vec4<f32> { return k[(base + c) / 4u]; }
 fn v_four(base: u32, c: u32) -> vec4<f32> { return v[(base + c) / 4u]; }
@@ -73,8 +74,9 @@ fn main(
             + row / p.queries * p.q_strides.z + row % p.queries * p.q_strides.w;
     }
     // then the rows that it computes: where their masks lie, and how many keys they see.
-    let thread_row = thread / 8u;
-    let thread_column = thread % 8u;
+    let thread_at = tile_place(thread, 8u);
+    let thread_row = thread_at.x;
+    let thread_column = thread_at.y;
     var mask_at: array<u32, TM>;
     var visible: array<u32, TM>;
     for (var i = 0u; i < TM; i++) {
@@ -113,7 +115,11 @@ fn main(
                 let f = tile[right + 24u * PITCH];
                 for (var i = 0u; i < TM; i++) {
                     let left = tile[(thread_row * TM + i) * PITCH + quad];
-                    s[i] += vec4<f32>(dot(left, a), dot(left, b), dot(left, e), dot(left, f));
+                    // Not dot(): a product is added to the sum of the one before in one instruction.
+                    s[i] += left.x * vec4<f32>(a.x, b.x, e.x, f.x);
+                    s[i] += left.y * vec4<f32>(a.y, b.y, e.y, f.y);
+                    s[i] += left.z * vec4<f32>(a.z, b.z, e.z, f.z);
+                    s[i] += left.w * vec4<f32>(a.w, b.w, e.w, f.w);
                 }
             }
             workgroupBarrier();
@@ -156,7 +162,10 @@ fn main(
                     let f = tile[start + 24u * TQ];
                     for (var i = 0u; i < TM; i++) {
                         let w = weight[(thread_row * TM + i) * 8u + j / 4u + quad];
-                        acc[i * TQ + t] += w.x * a + w.y * b + w.z * e + w.w * f;
+                        acc[i * TQ + t] += w.x * a;
+                        acc[i * TQ + t] += w.y * b;
+                        acc[i * TQ + t] += w.z * e;
+                        acc[i * TQ + t] += w.w * f;
                     }
                 }
             }

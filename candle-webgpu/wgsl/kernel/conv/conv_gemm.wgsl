@@ -7,6 +7,7 @@ alias X = f32;
 alias Y = vec4<f32>;
 const TM = 4u;
 const TQ = 1u;
+fn tile_place(thread: u32, across: u32) -> vec2<u32> { return vec2<u32>(thread / across, thread % across); }
 fn x_get(at: u32) -> f32 { return x[at]; }
 // origin: what a position contributes to a place in x; source: where a tap reads x, past the end if nowhere.
 fn origin(i: vec4<u32>, stride: u32, padding: u32) -> vec4<u32> { return i * stride - padding; }
@@ -154,8 +155,9 @@ fn main(
     if column0 >= p.columns { return; }
     locate(column0 + thread % (BN / 4u) * 4u);
 
-    let row = thread / 16u * TM;
-    let col = thread % 16u * 4u;
+    let thread_at = tile_place(thread, 16u);
+    let row = thread_at.x * TM;
+    let col = thread_at.y * 4u;
     var acc: array<vec4<f32>, TM * TQ>;
     fetch(thread, o0, 0u);
     for (var k0 = 0u; k0 < p.k; k0 += BK) {

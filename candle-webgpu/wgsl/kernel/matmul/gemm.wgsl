@@ -18,6 +18,7 @@ const TM = 4u;
 const TQ = 1u;
 const BK = 16u;
 const A_UNIT = 4u; // elements per unit of a_from
+fn tile_place(thread: u32, across: u32) -> vec2<u32> { return vec2<u32>(thread / across, thread % across); }
 fn a_four(start: u32, at: vec2<u32>) -> vec4<f32> { return a[start]; } // at: row, k
 var<private> b_from: vec2<u32>;
 fn b_start(thread: u32, n0: u32, base: u32) { b_from = vec2<u32>(n0, base); }
@@ -129,8 +130,9 @@ fn main(
     let n0 = tile / p.rows * BN;
     let base = bases(batch);
 
-    let row = thread / ACROSS * TM;
-    let col = thread % ACROSS * 4u;
+    let thread_at = tile_place(thread, ACROSS);
+    let row = thread_at.x * TM;
+    let col = thread_at.y * 4u;
     a_start(thread, m0, base.x);
     b_start(thread, n0, base.y);
     a_fetch(thread, m0, 0u);
