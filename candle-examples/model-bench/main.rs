@@ -1,6 +1,7 @@
 //! Times models of candle-transformers of many families, with random weights.
 
 mod models;
+mod training;
 
 use anyhow::ensure;
 use candle_core::Device;
@@ -14,7 +15,7 @@ use serde_json::json;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Times a forward pass of models of many families, with random weights of published sizes.
+/// Times a forward pass, or a step of training, of models of many families, with random weights of published sizes.
 ///
 /// A pass ends when its result is there: an id on the host of a model that decodes, else the device's last op. Weights are generated on
 /// the device; nothing is downloaded.

@@ -1,5 +1,6 @@
 //! Models of candle-transformers at the sizes of published checkpoints.
 
+use crate::training;
 use anyhow::Result;
 use candle_core::{DType, Device, Tensor, D};
 use candle_nn::VarBuilder;
@@ -11,7 +12,7 @@ use candle_transformers::models::whisper::model::Whisper;
 use candle_transformers::models::{bert, clip, gemma3, phi3, qwen2, qwen3, vit, whisper};
 use serde_json::json;
 
-/// One forward pass. A decoding model continues its text by a token per pass.
+/// One forward pass, or one step of training. A decoding model continues its text by a token per pass.
 pub type Pass = Box<dyn FnMut() -> Result<Tensor>>;
 
 /// A model and the input of its pass.
@@ -35,6 +36,9 @@ pub const MODELS: &[Model] = &[
     Model { name: "qwen3-1.7b",               dtype: DType::F16, pass: "a token after 128",                 load: qwen3_1b7 },
     Model { name: "sd-1.5-unet",              dtype: DType::F16, pass: "a guided step at 64 x 64 latents",  load: sd15_unet },
     Model { name: "sd-1.5-vae",               dtype: DType::F16, pass: "decodes an image of 512 x 512",     load: sd15_vae },
+    Model { name: "train-llama",              dtype: DType::F32, pass: "a step of 8 x 64 letters",          load: training::llama },
+    Model { name: "train-llama-26m",          dtype: DType::F32, pass: "a step of 8 x 256 letters",         load: training::llama_26m },
+    Model { name: "train-resnet-20",          dtype: DType::F32, pass: "a step of 128 images of 32 x 32",   load: training::resnet20 },
     Model { name: "vit-large-patch16",        dtype: DType::F16, pass: "an image of 224 x 224",             load: vit_large },
     Model { name: "whisper-large-v3-encoder", dtype: DType::F32, pass: "30 s of speech",                    load: whisper_encoder },
     Model { name: "whisper-large-v3-decoder", dtype: DType::F32, pass: "128 tokens of 30 s of speech",      load: whisper_decoder },
@@ -51,7 +55,7 @@ fn randn(shape: &[usize], vb: &VarBuilder) -> Result<Tensor> {
 }
 
 /// Token ids (rows, tokens), below every model's vocabulary.
-fn ids(rows: usize, tokens: usize, device: &Device) -> Result<Tensor> {
+pub fn ids(rows: usize, tokens: usize, device: &Device) -> Result<Tensor> {
     let ids = Tensor::arange(0, (rows * tokens) as u32, device)?;
     let ids = (ids.to_dtype(DType::F32)? / 1e3)?.to_dtype(DType::U32)?;
     Ok(ids.reshape((rows, tokens))?)

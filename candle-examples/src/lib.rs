@@ -47,6 +47,8 @@ pub mod spread;
 #[cfg(feature = "chat")]
 pub mod template;
 pub mod tokenizer;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod trainable;
 
 /// One thread allocates recorded ops and other threads free them. With glibc's allocator, this took a seventh of the caller's time per
 /// decoded token (NVIDIA H200); with mimalloc, a tenth.

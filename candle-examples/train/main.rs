@@ -1,7 +1,6 @@
 //! Trains a small character-level LLaMA on any device.
 
 mod data;
-mod model;
 mod plot;
 mod training;
 

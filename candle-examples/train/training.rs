@@ -1,8 +1,8 @@
 //! The training loop: batch, loss, gradients, AdamW step.
 
 use crate::data::{Random, Text};
-use crate::model::{Config, Llama};
 use candle_core::{DType, Device, IndexOp, Result, Tensor, D};
+use candle_examples::trainable::llama::{Config, Llama};
 use candle_nn::{loss, AdamW, Optimizer, ParamsAdamW, VarBuilder, VarMap};
 
 pub struct Options {
@@ -25,14 +25,7 @@ pub struct Training<'a> {
 
 impl<'a> Training<'a> {
     pub fn new(text: &'a Text, options: &'a Options, device: &'a Device) -> Result<Self> {
-        let config = Config {
-            vocab: text.vocab(),
-            hidden: 64,
-            inner: 176,
-            layers: 2,
-            heads: 4,
-            context: options.context,
-        };
+        let config = Config::small(text.vocab(), options.context);
         let variables = VarMap::new();
         let vb = VarBuilder::from_varmap(&variables, DType::F32, device);
         let model = Llama::new(&config, vb)?;

@@ -46,6 +46,9 @@ const PLANES: &[Plane] = &[
     [1, 8, 48, 16, 14, 2, 0, 3, 1, 1],
     [2, 64, 64, 8, 8, 2, 1, 1, 1, 1],
     [1, 8, 1024, 32, 64, 3, 1, 1, 1, 1],
+    // Long sums of few outputs, in parts: a last part that is shorter, and a kernel as large as an image, as in gradients.
+    [2, 70, 9, 9, 7, 3, 1, 1, 1, 1],
+    [3, 24, 6, 10, 10, 8, 0, 1, 1, 1],
 ];
 
 /// Views of the same shape with other strides.

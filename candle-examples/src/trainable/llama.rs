@@ -14,6 +14,20 @@ pub struct Config {
     pub context: usize,
 }
 
+impl Config {
+    /// The model of the example `train`: 0.1 million parameters.
+    pub fn small(vocab: usize, context: usize) -> Self {
+        Self {
+            vocab,
+            hidden: 64,
+            inner: 176,
+            layers: 2,
+            heads: 4,
+            context,
+        }
+    }
+}
+
 pub struct Llama {
     embedding: Embedding,
     layers: Vec<Layer>,

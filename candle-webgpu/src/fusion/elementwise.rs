@@ -6,6 +6,7 @@ use crate::dtype::DType;
 use crate::fusion::expr::{Expr, Read};
 use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
+use crate::kernel::copy::is_zeros;
 use crate::kernel::elementwise::fused::{MAX_READS, MAX_SCALARS, MAX_VIEWS};
 use crate::recorder::gpu::Gpu;
 use crate::shader::Arg;
@@ -15,24 +16,30 @@ const MAX_STEPS: usize = 12;
 
 pub(crate) const RULE: Rule = Rule {
     name: "elementwise",
-    about: "elementwise ops, the results of which only the next one reads: one kernel",
+    about: "elementwise ops, the results of which only the next one reads: one kernel; zeros that are added: left out",
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[],
     apply: Apply::Batch(Scan::All, find),
 };
 
-/// Fuses an op with the producer of one of its operands.
+/// Fuses an op with the producer of one of its operands. Candle adds the first gradient of each tensor to zeros.
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let last = graph.op(at).filter(|op| Expr::is(op))?;
     let (_, reads) = last.operands.split_last()?;
     reads.iter().find_map(|read| {
         let producer = graph.sole_producer(Some(read), at)?;
-        let first = graph.op(producer).filter(|op| Expr::is(op))?;
+        let first = graph.op(producer)?;
         if !graph.due().contains(&producer) || !graph.can_move(&[producer, at], at) {
             return None;
         }
-        let joined = join(Expr::lift(first)?, &Expr::lift(last)?)?;
+        let expr = Expr::lift(last)?;
+        let joined = if is_zeros(first) {
+            let zeros = expr.reads.iter().position(|r| r.value.same(&read.0))?;
+            expr.without_zeros(zeros).filter(fits)?
+        } else {
+            join(Expr::lift(first)?, &expr)?
+        };
         Some(Rewrite::new(&[producer, at], at, [joined.op(device)?]))
     })
 }

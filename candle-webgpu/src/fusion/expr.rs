@@ -3,7 +3,7 @@
 use bytemuck::Zeroable;
 use smallvec::SmallVec;
 
-use crate::dtype::DType;
+use crate::dtype::{Compute, DType};
 use crate::kernel::elementwise::binary::BINARY;
 use crate::kernel::elementwise::fused::{
     self, Params, FUSED_ELEMENTWISE, MAX_READS, VIEW_RANK, WHERE_COND_OP,
@@ -231,6 +231,27 @@ impl Expr {
         let others = (0..self.reads.len()).filter(|i| !order.contains(i));
         let order: SmallVec<[usize; MAX_READS]> = order.iter().copied().chain(others).collect();
         self.keep(&order);
+        Some(self)
+    }
+
+    /// The same without operand `at`, whose elements are all zero. None unless exactly one step reads it, to add it to a float.
+    pub fn without_zeros(mut self, at: usize) -> Option<Expr> {
+        let read = Arg::Read(at as u8);
+        let reads = |step: &Step| step.args.iter().any(|(arg, _)| *arg == read);
+        let mut readers = (0..self.steps.len()).filter(|i| reads(&self.steps[*i]));
+        let i = readers.next().filter(|_| readers.next().is_none())?;
+        let step = &mut self.steps[i];
+        step.args.retain(|(arg, _)| *arg != read);
+        let [(_, dtype)] = step.args[..] else {
+            return None;
+        };
+        if step.op != "badd" || dtype.info().compute != Compute::F32 {
+            return None;
+        }
+        // x * 1 + 0, since -0 + 0 is 0.
+        step.op = "affine";
+        self.scalars[i] = [1f32.to_bits(), 0, 0, 0];
+        self.drop_unread();
         Some(self)
     }
 

@@ -2,7 +2,7 @@
 
 use candle_webgpu::DType;
 
-use crate::bench::{saves, takes, FLOATS, T};
+use crate::bench::{saves, takes, Bench, FLOATS, T};
 
 #[test]
 fn silu_and_multiply() {
@@ -25,6 +25,40 @@ fn rounds_in_between() {
             vec![b.binary("bmul", &z, &z)]
         });
     }
+}
+
+#[test]
+fn zeros_that_are_added() {
+    let zeros = |b: &Bench, dtype: DType, dims: &[usize]| {
+        let value = b.device.fill(dims.iter().product(), dtype, 0);
+        T::new(value.expect("a fill"), dtype, dims)
+    };
+    for dtype in FLOATS {
+        takes((5, 9), dtype, |b| {
+            let (x, y) = (b.of(dtype, &[3, 50]), b.of(dtype, &[3, 50]));
+            let sum = b.binary("badd", &zeros(b, dtype, &[3, 50]), &x);
+            // -0 becomes 0.
+            let low = b.binary(
+                "badd",
+                &b.unary("uneg", &zeros(b, dtype, &[9])),
+                &zeros(b, dtype, &[9]),
+            );
+            vec![b.binary("bmul", &sum, &y), low]
+        });
+    }
+    saves(4, "an expression has four scalars", |b| {
+        let x = b.floats(&[64]);
+        let four = (0..4).fold(x, |x, _| b.unary("affine", &x));
+        vec![b.binary("badd", &four, &zeros(b, DType::F32, &[64]))]
+    });
+    takes((2, 2), "another op", |b| {
+        let x = b.floats(&[64]);
+        vec![b.binary("bmul", &zeros(b, DType::F32, &[64]), &x)]
+    });
+    takes((3, 3), "integers", |b| {
+        let x = b.of(DType::U32, &[64]);
+        vec![b.binary("badd", &zeros(b, DType::U32, &[64]), &x)]
+    });
 }
 
 #[test]

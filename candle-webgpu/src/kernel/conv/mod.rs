@@ -3,24 +3,21 @@
 
 pub(crate) mod coop;
 pub(crate) mod image;
+mod plan;
 pub(crate) mod specialization;
 mod split;
 
 use crate::dtype::{DType, MATMUL, MATMUL_F32, NUMBERS};
 use crate::error::{Error, Result};
 use crate::kernel::conv::image::{count, Ends, Image};
-use crate::kernel::conv::specialization::{Tile, TILES};
-use crate::kernel::{reads, threads, writes, ROUNDS};
+use crate::kernel::conv::plan::Plan;
+use crate::kernel::ROUNDS;
 use crate::memory::buffer::Value;
 use crate::memory::merge::{merge, to_u32};
 use crate::memory::view::View;
-use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
-use crate::shader::{params, Access, Specialization};
+use crate::shader::params;
 
-/// Tiles of 64 columns that keep a large adapter busy; with fewer, smaller tiles are faster. (320 channels of 64 x 64 are 96 of the
-/// largest tiles: 16 TFLOP/s on an NVIDIA H200, against 32 TFLOP/s for 2048 of them.)
-const BUSY: u64 = 96;
 /// Output channels from which most of the smallest tile is used.
 const GEMM_CHANNELS: usize = 5;
 /// Output channels of a group from which tiles per group are faster than a thread per output.
@@ -66,6 +63,8 @@ params! {
         n: u32,
         /// Output channels of a group.
         group: u32,
+        parts: u32,
+        part: u32,
     }
 }
 
@@ -257,7 +256,13 @@ impl<'a> Problem<'a> {
         }
         let (x_range, (x_offset, x_strides)) = self.x.bind(device, self.op)?;
         let (w_range, (w_offset, w_strides)) = self.w.bind(device, self.op)?;
-        let (spec, rows, grid) = self.plan(device, n)?;
+        let Plan {
+            spec,
+            rows,
+            part,
+            parts,
+            grid,
+        } = self.plan(device, n)?;
         let params = Params {
             c_in: self.w.dims[1] as u32,
             c_out: c_out as u32,
@@ -271,11 +276,13 @@ impl<'a> Problem<'a> {
             rows,
             n: n as u32,
             group: (c_out / self.groups) as u32,
+            parts: parts as u32,
+            part,
         };
-        let y = device.output(self.op, n, self.dtype)?;
+        let y = device.output(self.op, parts * n, spec.dtype(2))?;
         let ranges = [w_range, x_range, (&y).into()];
         device.record(spec, &ranges, &params, grid)?;
-        Ok(y)
+        device.add_up(y, parts, self.dtype)
     }
 
     /// A convolution with one tap is a matmul, if the positions have a single stride.
@@ -315,50 +322,5 @@ impl<'a> Problem<'a> {
             )
         };
         y.map(Some)
-    }
-
-    /// The kernel, its number of tiles along the output channels, and its grid.
-    fn plan(&self, device: &Recorder, n: usize) -> Result<(Specialization, u32, Grid)> {
-        let c_out = self.w.dims[0];
-        if self.is_direct() {
-            let spec = specialization::direct(self.dtype, self.transposed);
-            return Ok((spec, 0, threads(n.div_ceil(4))));
-        }
-        let columns = self.columns();
-        let limit = device.limits().max_compute_workgroup_storage_size;
-        let tiles = |t: &Tile| {
-            let across = columns.div_ceil(t.columns() as usize) as u64;
-            across * c_out.div_ceil(t.channels() as usize) as u64
-        };
-        let last = TILES.len() - 1;
-        let tile = TILES[..last]
-            .iter()
-            .find(|t| {
-                c_out > t.channels() as usize / 2
-                    && tiles(t) >= BUSY * u64::from(t.columns() / 64)
-                    && t.shared(0) <= limit
-            })
-            .unwrap_or(&TILES[last]);
-        let y = writes(self.positions().is_multiple_of(4));
-        let spec = specialization::gemm(
-            self.dtype,
-            tile.name(self.transposed),
-            [self.kernel_access(), y],
-            if tile.shared(4) <= limit { 4 } else { 0 },
-        );
-        let rows = c_out.div_ceil(tile.channels() as usize) as u32;
-        Ok((spec, rows, Grid::Linear(tiles(tile))))
-    }
-
-    /// `Quads` if each channel's weights are contiguous and begin at a multiple of 4.
-    fn kernel_access(&self) -> Access {
-        let [_, c, h, w] = self.w.dims;
-        let line = merge(self.op, &[c, h, w], [&self.w.strides[1..]]);
-        let dense = line.is_ok_and(|l| l.rank == 1 && l.strides[0][0] == 1);
-        let row = match self.w.dims[0] {
-            1 => 0,
-            _ => self.w.strides[0],
-        };
-        reads(dense && (self.k() | row | self.w.offset).is_multiple_of(4))
     }
 }

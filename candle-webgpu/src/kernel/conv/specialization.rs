@@ -37,7 +37,7 @@ pub(crate) const TILES: &[Tile] = &[
 ];
 
 /// Depth of a tile along k; `BK` in the shader.
-const BK: u32 = 16;
+pub(super) const BK: u32 = 16;
 
 impl Tile {
     pub fn channels(&self) -> u32 {
@@ -67,12 +67,12 @@ fn tile(spec: &Specialization) -> &'static Tile {
 
 /// The GEMM kernel with a tile's name as `op`, w as `Quads` or `Words`, y as `Put` or `Set`.
 pub(crate) fn gemm(
-    dtype: DType,
     op: &'static str,
-    [w, y]: [Access; 2],
+    w: (DType, Access),
+    y: (DType, Access),
     pad: u32,
 ) -> Specialization {
-    let operands = [(dtype, w), (dtype, Access::Words), (dtype, y)];
+    let operands = [w, (w.0, Access::Words), y];
     Specialization::new(&CONV_GEMM, op, &operands).with("PAD", pad)
 }
 
@@ -130,10 +130,13 @@ pub fn catalogue() -> Vec<Specialization> {
     let mut all: Vec<Specialization> = MATMUL.iter().map(|e| direct(*e, false)).collect();
     all.extend(NUMBERS.iter().map(|e| direct(*e, true)));
     for dtype in MATMUL_F32 {
+        // Split-K parts are f32.
+        let partial = (dtype != DType::F32).then_some(DType::F32);
         for name in TILES.iter().flat_map(|t| t.names) {
             for w in [Access::Quads, Access::Words] {
                 for y in [Access::Put, Access::Set] {
-                    all.push(gemm(dtype, name, [w, y], 4));
+                    let ys = [dtype].into_iter().chain(partial);
+                    all.extend(ys.map(|out| gemm(name, (dtype, w), (out, y), 4)));
                 }
             }
         }

@@ -82,6 +82,11 @@ pub(crate) fn zeros(bytes: u64) -> (Specialization, FillParams, Grid) {
     (fill_spec(DType::U32), params, quads(params.n as usize))
 }
 
+/// Whether an op writes zeros, whatever the dtype.
+pub(crate) fn is_zeros(op: &Op) -> bool {
+    op.is_of(&FILL) && op.params::<FillParams>().value == [0; 2]
+}
+
 const OP: &str = "copy";
 
 /// The dispatch of a run of copies.

@@ -74,9 +74,9 @@ fn main(
             + row / p.queries * p.q_strides.z + row % p.queries * p.q_strides.w;
     }
     // then the rows that it computes: where their masks lie, and how many keys they see.
-    let thread_at = tile_place(thread, 8u);
-    let thread_row = thread_at.x;
-    let thread_column = thread_at.y;
+    let place = tile_place(thread, 8u);
+    let thread_row = place.x;
+    let thread_column = place.y;
     var mask_at: array<u32, TM>;
     var visible: array<u32, TM>;
     for (var i = 0u; i < TM; i++) {

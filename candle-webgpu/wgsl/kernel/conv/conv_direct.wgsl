@@ -33,6 +33,8 @@ struct Params {
     rows: u32,
     n: u32,
     group: u32, // channels o of a group
+    parts: u32, // these two are conv_gemm's
+    part: u32,
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> w: array<W>;

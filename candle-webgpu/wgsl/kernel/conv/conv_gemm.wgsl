@@ -41,6 +41,8 @@ struct Params {
     rows: u32, // tiles along o
     n: u32,
     group: u32, // channels o of a group
+    parts: u32, // split-K parts, whose results follow each other in y
+    part: u32,  // terms of a part, a multiple of BK
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> w: array<W>;
@@ -62,6 +64,7 @@ var<private> x_hold: array<vec4<f32>, X_HOLD>;
 var<private> image: u32;
 var<private> place_h: vec4<u32>;
 var<private> place_w: vec4<u32>;
+var<private> y_start: u32; // of the part's results
 
 // The channel and the tap of k.
 fn tap_of(k: u32) -> vec3<u32> {
@@ -140,7 +143,7 @@ fn stage(thread: u32) {
 fn store(o: u32, column: u32, v: vec4<f32>) {
     let at = position(column);
     let area = p.out.x * p.out.y;
-    if o < p.c_out && column < p.columns { y_put((at.x * p.c_out + o) * area + at.y, min(4u, area - at.y), v); }
+    if o < p.c_out && column < p.columns { y_put(y_start + (at.x * p.c_out + o) * area + at.y, min(4u, area - at.y), v); }
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -150,32 +153,33 @@ fn main(
     @builtin(num_workgroups) count: vec3<u32>,
 ) {
     let group = id.y * count.x + id.x;
-    let o0 = group % p.rows * BM;
-    let column0 = group / p.rows * BN;
+    let part = group % p.parts;
+    let o0 = group / p.parts % p.rows * BM;
+    let column0 = group / p.parts / p.rows * BN;
     if column0 >= p.columns { return; }
     locate(column0 + thread % (BN / 4u) * 4u);
+    y_start = part * p.n;
 
-    let thread_at = tile_place(thread, 16u);
-    let row = thread_at.x * TM;
-    let col = thread_at.y * 4u;
+    let own = tile_place(thread, 16u) * vec2<u32>(TM, 4u);
     var acc: array<vec4<f32>, TM * TQ>;
-    fetch(thread, o0, 0u);
-    for (var k0 = 0u; k0 < p.k; k0 += BK) {
+    let end = min((part + 1u) * p.part, p.k);
+    fetch(thread, o0, part * p.part);
+    for (var k0 = part * p.part; k0 < end; k0 += BK) {
         stage(thread);
         workgroupBarrier();
-        if k0 + BK < p.k { fetch(thread, o0, k0 + BK); }
+        if k0 + BK < end { fetch(thread, o0, k0 + BK); }
         for (var k = 0u; k < BK; k++) {
             var right: array<vec4<f32>, TQ>;
             for (var j = 0u; j < TQ; j++) {
-                let at = k * BN + j * 64u + col;
+                let at = k * BN + j * 64u + own.y;
                 right[j] = vec4<f32>(x_tile[at], x_tile[at + 1u], x_tile[at + 2u], x_tile[at + 3u]);
             }
             for (var i = 0u; i < TM; i++) {
-                let left = w_tile[k * (BM + PAD) + row + i];
+                let left = w_tile[k * (BM + PAD) + own.x + i];
                 for (var j = 0u; j < TQ; j++) { acc[i * TQ + j] += left * right[j]; }
             }
         }
         workgroupBarrier();
     }
-    finish(acc, o0 + row, column0 + col);
+    finish(acc, o0 + own.x, column0 + own.y);
 }

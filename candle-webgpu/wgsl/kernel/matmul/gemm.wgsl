@@ -130,9 +130,7 @@ fn main(
     let n0 = tile / p.rows * BN;
     let base = bases(batch);
 
-    let thread_at = tile_place(thread, ACROSS);
-    let row = thread_at.x * TM;
-    let col = thread_at.y * 4u;
+    let own = tile_place(thread, ACROSS) * vec2<u32>(TM, 4u);
     a_start(thread, m0, base.x);
     b_start(thread, n0, base.y);
     a_fetch(thread, m0, 0u);
@@ -145,8 +143,8 @@ fn main(
             a_fetch(thread, m0, k0 + BK);
             b_fetch(thread, n0, k0 + BK);
         }
-        multiply(row, col);
+        multiply(own.x, own.y);
         workgroupBarrier();
     }
-    keep(m0 + row, n0 + col, batch * p.m);
+    keep(m0 + own.x, n0 + own.y, batch * p.m);
 }
