@@ -2,7 +2,6 @@
 
 mod beside;
 mod measure;
-mod model;
 mod report;
 
 use anyhow::Context as _;
@@ -13,7 +12,7 @@ use candle_examples::exit;
 use candle_examples::gguf::Gguf;
 use candle_examples::memory::usage;
 use candle_examples::profile;
-use candle_examples::random::{Preset, Quant, PRESETS, QUANTS};
+use candle_examples::random::{llama, Preset, Quant, PRESETS, QUANTS};
 use clap::{Parser, ValueEnum};
 use measure::{Bench, Pass};
 use report::Report;
@@ -193,9 +192,12 @@ fn run(args: &Args) -> anyhow::Result<()> {
     };
     let vocab = file.as_ref().and_then(Gguf::vocabulary);
     let model = match (file, args.quant) {
-        (Some(file), _) => model::file(file, longest, &device)?,
-        (None, Some(quant)) => model::quantized(&shape, quant, longest, &device)?,
-        (None, None) => model::dense(&shape, dtype, longest * sequences, &device)?,
+        (Some(file), _) => {
+            file.needs().check(file.path.display(), longest, &device)?;
+            file.forward(&device)?
+        }
+        (None, Some(quant)) => llama::quantized(&shape, quant, longest, &device)?,
+        (None, None) => llama::dense(&shape, dtype, longest * sequences, &device)?,
     };
     device.synchronize()?;
     let made = start.elapsed();

@@ -104,6 +104,9 @@ pub fn describe(a: &AdapterReport, features: &[FeatureState]) -> Result<String, 
     for (name, why) in off(features) {
         row("not in use", format!("{name}: {why}"))?;
     }
+    for (name, value) in runtime::tuned(a) {
+        row("tuned", format!("{name}={value}"))?;
+    }
     Ok(text)
 }
 

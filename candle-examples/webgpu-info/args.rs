@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::{adapters, probe, report};
+use crate::{adapters, probe, report, tune};
 use candle_examples::device::{DeviceArgs, DeviceKind};
 use clap::Parser;
 use std::path::PathBuf;
@@ -26,14 +26,27 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["json", "report"])]
     probe: bool,
 
+    /// Measure which tiles, parts of sums, kernels and submits are fast, on whole passes of a LLaMA in processes of their own;
+    /// later programs use what is found. Takes minutes
+    #[arg(long, conflicts_with_all = ["json", "report", "probe"])]
+    tune: bool,
+
+    /// The LLaMA of --tune [default: tinyllama-1.1b; tiny on software adapters]
+    #[arg(long, value_name = "NAME")]
+    shape: Option<String>,
+
     /// Seconds for the checks of --report, and again for its timings [default: 60]; for each feature of --probe
-    /// [default: 10]
+    /// [default: 10]; after which --tune tries nothing more [default: 1200]
     #[arg(long)]
     seconds: Option<u64>,
 
     /// Check the device as a part of --probe
     #[arg(long, hide = true)]
     probe_child: bool,
+
+    /// Measure as a part of --tune
+    #[arg(long, hide = true)]
+    tune_child: bool,
 }
 
 pub fn run() -> anyhow::Result<()> {
@@ -46,7 +59,9 @@ pub fn run() -> anyhow::Result<()> {
     match args.report {
         Some(file) => report::run(&wanted, file.as_deref(), seconds(60)),
         None if args.probe => probe::run(&wanted, seconds(10)),
-        None if args.probe_child => probe::child(&wanted, seconds(10)),
+        None if args.probe_child => probe::as_child(&wanted, seconds(10)),
+        None if args.tune => tune::run(&wanted, args.shape.as_deref(), seconds(1200)),
+        None if args.tune_child => tune::as_child(&wanted, args.shape.as_deref()),
         None => adapters::run(&wanted, args.json),
     }
 }

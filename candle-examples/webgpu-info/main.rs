@@ -5,6 +5,8 @@ mod adapters;
 #[cfg(feature = "webgpu")]
 mod args;
 #[cfg(feature = "webgpu")]
+mod child;
+#[cfg(feature = "webgpu")]
 mod conformance;
 #[cfg(feature = "webgpu")]
 #[path = "../../tests/known.rs"]
@@ -20,6 +22,8 @@ mod report;
     reason = "the report's sample is not set by the environment"
 )]
 mod sample;
+#[cfg(feature = "webgpu")]
+mod tune;
 // The conformance suite names its modules as `crate::case`.
 #[cfg(feature = "webgpu")]
 #[path = "../../tests/conformance/mod.rs"]

@@ -1,13 +1,13 @@
 //! Tries each optional feature in a process of its own, since a fault inside a driver's compiler ends the process.
 
-use crate::conformance;
-use anyhow::{bail, Context, Result};
+use crate::{child, conformance};
+use anyhow::{Context, Result};
 use candle_core::webgpu_backend::runtime::{self, CACHE_VAR, DISABLE_VAR, ENABLE_VAR};
 use candle_examples::device::DeviceArgs;
 use candle_examples::exit;
 use serde::{Deserialize, Serialize};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The features that are tried, with those that each needs.
 const TRIED: &[(&str, &[&str])] = &[
@@ -80,47 +80,18 @@ fn attempt(wanted: &DeviceArgs, features: &[&str], limit: Duration) -> Result<Fo
     let cache = tempfile::tempdir()?;
     let others = TRIED.iter().map(|(name, _)| *name);
     let others: Vec<_> = others.filter(|name| !features.contains(name)).collect();
-    // Not a pipe, which a driver with much to say would fill.
-    let said = cache.path().join("said");
-    let mut command = Command::new(std::env::current_exe()?);
-    command
-        .args(["--probe-child", "--seconds", &limit.as_secs().to_string()])
-        .args(wanted.adapter.iter().flat_map(|name| ["--adapter", name]))
-        .env(DISABLE_VAR, others.join(","))
-        .env(ENABLE_VAR, features.join(","))
-        .env(CACHE_VAR, cache.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(std::fs::File::create(&said)?);
-    let mut child = command.spawn()?;
-    let in_time = ends(&mut child, limit + GRACE)?;
-    let output = child.wait_with_output()?;
-    if !in_time {
-        bail!("did not end within {} s", (limit + GRACE).as_secs());
-    }
-    if !output.status.success() {
-        let said = std::fs::read(said)?;
-        let said = String::from_utf8_lossy(&said);
-        let last = said.lines().last().unwrap_or_default();
-        bail!("ended with {}: {last}", output.status);
-    }
-    Ok(serde_json::from_slice(&output.stdout)?)
+    let (disabled, enabled) = (others.join(","), features.join(","));
+    let vars = BTreeMap::from([
+        (DISABLE_VAR, disabled.as_str()),
+        (ENABLE_VAR, &enabled),
+        (CACHE_VAR, cache.path().to_str().context("a folder's name")?),
+    ]);
+    let seconds = limit.as_secs().to_string();
+    let args = ["--probe-child", "--seconds", &seconds];
+    child::run(wanted, &args, &vars, limit + GRACE)
 }
 
-/// Waits for a process; ends it if it takes longer than `limit`.
-fn ends(child: &mut Child, limit: Duration) -> Result<bool> {
-    let start = Instant::now();
-    while child.try_wait()?.is_none() {
-        if start.elapsed() >= limit {
-            child.kill()?;
-            return Ok(false);
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    Ok(true)
-}
-
-pub fn child(wanted: &DeviceArgs, limit: Duration) -> Result<()> {
+pub fn as_child(wanted: &DeviceArgs, limit: Duration) -> Result<()> {
     let device = wanted.open()?;
     let adapter = device.as_webgpu_device()?.adapter();
     let mut found = Found {

@@ -1,6 +1,8 @@
 //! Random weights of a given architecture, for measurements without a checkpoint.
 
 mod dense;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod llama;
 mod quantized;
 
 pub use dense::weights;

@@ -32,9 +32,16 @@ pub const QUANTS: &[Quant] = &[
 /// Number of random blocks, which repeat: quantizing 1.1e9 numbers takes minutes. A prime, so that the rows of a matrix differ.
 const BLOCKS: usize = 257;
 
-/// `bytes` bytes of random blocks.
+/// `bytes` bytes of random blocks, the same in each process.
 fn blocks(dtype: GgmlDType, bytes: usize) -> Result<Vec<u8>> {
-    let values = Tensor::randn(0f32, 0.02, BLOCKS * dtype.block_size(), &Device::Cpu)?;
+    // A linear congruential generator (Numerical Recipes); the standard deviation is that of the dense weights.
+    let mut state = 1u32;
+    let values = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        0.02 * 12f32.sqrt() * (state as f32 / u32::MAX as f32 - 0.5)
+    });
+    let values: Vec<f32> = values.take(BLOCKS * dtype.block_size()).collect();
+    let values = Tensor::new(values, &Device::Cpu)?;
     let blocks = QTensor::quantize(&values, dtype)?;
     let blocks = blocks.data()?;
     Ok(blocks.iter().copied().cycle().take(bytes).collect())

@@ -3,12 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
 use serde_json::Value;
-use std::process::Command;
+use std::process::{Command, Output};
 
-fn stdout(program: &str, args: &[&str], vars: &[(&str, &str)]) -> String {
+fn output(program: &str, args: &[&str], vars: &[(&str, &str)]) -> Output {
     let mut command = Command::new(program);
     command.args(args).envs(vars.iter().copied());
-    let output = command.output().unwrap();
+    command.output().unwrap()
+}
+
+fn stdout(program: &str, args: &[&str], vars: &[(&str, &str)]) -> String {
+    let output = output(program, args, vars);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
     String::from_utf8(output.stdout).unwrap()
@@ -53,6 +57,40 @@ fn a_report_can_be_compared() {
     }
     let text = stdout(env!("CARGO_BIN_EXE_bench"), &["compare", file, file], &[]);
     assert!(text.contains("gemm 192x192x192 f32 "), "{text}");
+}
+
+/// What was tuned for an adapter is used by later devices, unless the environment says something else.
+#[test]
+fn a_tuning_is_remembered() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = ("CANDLE_WEBGPU_CACHE", dir.path().to_str().unwrap());
+    let text = stdout(
+        INFO,
+        &["--tune", "--shape", "tiny", "--seconds", "0"],
+        &[cache],
+    );
+    assert!(
+        text.contains("f16 decode") && text.contains("stopped after 0 s"),
+        "{text}"
+    );
+    assert!(!stdout(INFO, &[], &[cache]).contains("tuned"));
+
+    let info: Value = serde_json::from_str(&stdout(INFO, &["--json"], &[cache])).unwrap();
+    let field = |name: &str| info["chosen"][name].as_str().unwrap();
+    let remember = |value: &str| {
+        let [backend, name, driver] = ["backend", "name", "driver"].map(field);
+        let version = env!("CARGO_PKG_VERSION");
+        let line =
+            format!("{version}\t{backend}\t{name}\t{driver}\tCANDLE_WEBGPU_SUBMIT\t{value}\n");
+        std::fs::write(dir.path().join("tune.tsv"), line).unwrap();
+    };
+    remember("24");
+    assert!(stdout(INFO, &[], &[cache]).contains("CANDLE_WEBGPU_SUBMIT=24"));
+    // A value out of range shows that it is used.
+    remember("1");
+    let said = output(INFO, &[], &[cache]).stderr;
+    assert!(String::from_utf8_lossy(&said).contains("CANDLE_WEBGPU_SUBMIT=\"1\" is not"));
+    stdout(INFO, &[], &[cache, ("CANDLE_WEBGPU_SUBMIT", "80")]);
 }
 
 /// A feature that fails in the probe is off in later programs, until a probe finds no fault.

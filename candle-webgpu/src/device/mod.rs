@@ -6,8 +6,8 @@ pub(crate) mod facade;
 pub(crate) mod features;
 #[doc(hidden)]
 pub mod inject_fault;
+pub(crate) mod kept;
 mod open;
-pub(crate) mod probe;
 pub(crate) mod profile;
 mod rank;
 pub(crate) mod settings;

@@ -8,7 +8,7 @@ use crate::device::adapter::{choose, AdapterReport, DOT4, OPTIONAL, SOFTWARE};
 use crate::device::env::{set, DISABLE_VAR, ENABLE_VAR, REWRITE_VAR};
 use crate::device::facade::{Core, Handle};
 use crate::device::features::{states, tested, Refused};
-use crate::device::probe::faults;
+use crate::device::kept::faults;
 use crate::device::settings::{named, Settings};
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -101,11 +101,11 @@ impl Device {
         report: &AdapterReport,
         rules: &str,
     ) -> Result<Self> {
-        let settings = Settings::from_env(report.features.contains(&SOFTWARE))?;
+        let settings = Settings::from_env(report)?;
         let enabled = named(ENABLE_VAR)?;
         let disabled = named(DISABLE_VAR)?.into_iter();
         let disabled = disabled.map(|name| (name, DISABLE_VAR.to_string()));
-        let faults = faults(settings.cache.as_deref(), report).into_iter();
+        let faults = faults(report).into_iter();
         let faults = faults.filter(|(name, _)| !enabled.contains(name));
         let refused: Refused = disabled.chain(faults).collect();
         let without = |name: &str| refused.iter().any(|(refused, _)| *refused == name);
@@ -174,6 +174,7 @@ impl Device {
                 .filter(|_| features.contains(wgpu::Features::SUBGROUP)),
             dot4: has(DOT4),
             software,
+            workgroups: settings.workgroups,
             denied: settings.denied,
             cooperative: OnceLock::new(),
             pool,
@@ -196,7 +197,12 @@ impl Device {
         let core = Core {
             id: Self::next_id(report.ordinal),
             report: report.clone(),
-            recorder: Recorder::new(gpu, executor.clone(), executor.options.check_nan),
+            recorder: Recorder::new(
+                gpu,
+                executor.clone(),
+                executor.options.check_nan,
+                settings.longest_batch,
+            ),
             executor,
             verify: settings.verify,
             cpu_fallback: settings.cpu_fallback,

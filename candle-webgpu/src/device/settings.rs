@@ -4,15 +4,19 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::device::adapter::{DOT4, OPTIONAL, PACK16, SOFTWARE};
+use crate::device::adapter::{AdapterReport, DOT4, OPTIONAL, PACK16, SOFTWARE};
 use crate::device::env::{
     cache_folder, set, BINDING_VAR, CHECKED_VAR, CHECK_NAN_VAR, CPU_FALLBACK_VAR, DENY_VAR, ENV,
-    EXECUTOR_VAR, LIMITS_VAR, LOG_VAR, MEMORY_VAR, TIMEOUT_VAR, VERIFY_VAR,
+    EXECUTOR_VAR, LIMITS_VAR, LOG_VAR, MEMORY_VAR, SUBMIT_VAR, TIMEOUT_VAR, VERIFY_VAR,
+    WORKGROUPS_VAR,
 };
+use crate::device::kept;
 use crate::error::{Error, Result};
 use crate::executor::Options;
 use crate::kernel::catalogue;
 use crate::memory::binding_range::LEAST as LEAST_BINDING;
+use crate::recorder::batch::{DEFAULT_BATCH, MAX_BATCH, MIN_BATCH};
+use crate::recorder::gpu::WORKGROUPS;
 
 /// Seconds of [`TIMEOUT_VAR`] where it is not set; software adapters, which are slow, have no timeout.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -24,6 +28,10 @@ pub(crate) struct Settings {
     pub verify: bool,
     /// Custom ops without an implementation for the device may run on the CPU.
     pub cpu_fallback: bool,
+    /// How many workgroups fill the GPU.
+    pub workgroups: u64,
+    /// The most ops of a batch.
+    pub longest_batch: usize,
     /// Names of kernels, or of their variants.
     pub denied: Vec<String>,
     pub checked: bool,
@@ -36,8 +44,11 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// `software`: the adapter computes on the CPU.
-    pub fn from_env(software: bool) -> Result<Self> {
+    /// The environment's, else what `webgpu-info --tune` found for the adapter, else the defaults.
+    pub fn from_env(report: &AdapterReport) -> Result<Self> {
+        let software = report.features.contains(&SOFTWARE);
+        let tuned = kept::tuned(report);
+        let value = |variable| set(variable).or_else(|| tuned.get(variable).cloned());
         Ok(Settings {
             memory: parsed(MEMORY_VAR, bytes)?,
             executor: Options {
@@ -52,7 +63,10 @@ impl Settings {
             },
             verify: parsed(VERIFY_VAR, switch)?.unwrap_or(false),
             cpu_fallback: parsed(CPU_FALLBACK_VAR, switch)?.unwrap_or(false),
-            denied: denied()?,
+            workgroups: parse(WORKGROUPS_VAR, value(WORKGROUPS_VAR), workgroups)?
+                .unwrap_or(WORKGROUPS),
+            longest_batch: parse(SUBMIT_VAR, value(SUBMIT_VAR), batch)?.unwrap_or(DEFAULT_BATCH),
+            denied: denied(value(DENY_VAR).unwrap_or_default())?,
             checked: parsed(CHECKED_VAR, switch)?.unwrap_or(false),
             cache: cache_folder(),
             binding: parsed(BINDING_VAR, binding)?,
@@ -60,6 +74,15 @@ impl Settings {
                 .unwrap_or(false),
         })
     }
+}
+
+fn workgroups(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|n| (8..=4096).contains(n))
+}
+
+fn batch(text: &str) -> Option<usize> {
+    let sizes = MIN_BATCH..=MAX_BATCH;
+    text.parse().ok().filter(|n| sizes.contains(n))
 }
 
 fn binding(text: &str) -> Option<u64> {
@@ -101,11 +124,20 @@ fn features_of(variable: &'static str, list: &str) -> Result<Vec<&'static str>> 
 }
 
 /// The parsed value of a variable that is set and not empty. The error says what the variable takes.
-fn parsed<T>(variable: &'static str, parse: fn(&str) -> Option<T>) -> Result<Option<T>> {
-    let Some(value) = set(variable) else {
+fn parsed<T>(variable: &'static str, by: fn(&str) -> Option<T>) -> Result<Option<T>> {
+    parse(variable, set(variable), by)
+}
+
+/// The same for the `value` of a variable.
+fn parse<T>(
+    variable: &'static str,
+    value: Option<String>,
+    by: fn(&str) -> Option<T>,
+) -> Result<Option<T>> {
+    let Some(value) = value else {
         return Ok(None);
     };
-    if let Some(parsed) = parse(value.trim()) {
+    if let Some(parsed) = by(value.trim()) {
         return Ok(Some(parsed));
     }
     let row = ENV.iter().find(|row| row.name == variable);
@@ -136,12 +168,13 @@ fn switch(text: &str) -> Option<bool> {
     either(text, "0", "1")
 }
 
-fn denied() -> Result<Vec<String>> {
-    let Some(value) = set(DENY_VAR) else {
-        return Ok(Vec::new());
-    };
+/// The kernels of a list, which is the value of [`DENY_VAR`].
+fn denied(value: String) -> Result<Vec<String>> {
     let names = value.split(',').map(str::trim).filter(|n| !n.is_empty());
     let names: Vec<&str> = names.collect();
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut known = BTreeSet::new();
     for spec in catalogue() {
         known.insert(spec.kernel.name.to_string());
@@ -202,6 +235,17 @@ mod tests {
         ] {
             assert_eq!(bytes(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn ranges() {
+        assert_eq!([workgroups("8"), workgroups("4096")], [Some(8), Some(4096)]);
+        assert_eq!(
+            [workgroups("7"), workgroups("4097"), workgroups("x")],
+            [None; 3]
+        );
+        assert_eq!([batch("16"), batch("160")], [Some(16), Some(160)]);
+        assert_eq!([batch("15"), batch("161"), batch("")], [None; 3]);
     }
 
     #[test]

@@ -10,10 +10,12 @@ use crate::recorder::op::{NewOp, Op, Ops};
 const IN_BROWSER: bool = cfg!(target_arch = "wasm32");
 /// Ops in the first batch after a readback: few, so that the GPU starts early.
 const FIRST_BATCH: usize = if IN_BROWSER { 24 } else { 8 };
-/// How many times as long each batch is as the one before, up to `MAX_BATCH`. A GPU idles for some 20 us between two submits (NVIDIA H200),
+/// How many times as long each batch is as the one before, up to [`Pending::longest`]. A GPU idles for some 20 us between two submits (NVIDIA H200),
 /// but a longer batch delays the readback that waits for it.
 const GROWTH: (usize, usize) = if IN_BROWSER { (2, 1) } else { (3, 2) };
-const MAX_BATCH: usize = if IN_BROWSER { 160 } else { 80 };
+pub(crate) const DEFAULT_BATCH: usize = if IN_BROWSER { MAX_BATCH } else { 80 };
+pub(crate) const MIN_BATCH: usize = 16;
+pub(crate) const MAX_BATCH: usize = 160;
 /// Ops in the last batch before a readback: few, since the caller waits for them. The position of the readback is predicted from the
 /// previous two.
 const LAST_BATCH: usize = 16;
@@ -48,6 +50,8 @@ pub(crate) struct Pending {
     ops: Ops,
     /// Finished ops for reuse.
     recycled: Ops,
+    /// Ops of the longest batches.
+    longest: usize,
     /// Ops in the next batch, without deferred ones.
     next_batch: usize,
     /// Ops recorded since the last readback.
@@ -58,9 +62,11 @@ pub(crate) struct Pending {
     pub faults: bool,
 }
 
-impl Default for Pending {
-    fn default() -> Self {
+impl Pending {
+    /// `longest`: the most ops of a batch, without deferred ones, from [`MIN_BATCH`] to [`MAX_BATCH`].
+    pub fn new(longest: usize) -> Self {
         Pending {
+            longest,
             ops: Vec::with_capacity(MOST_OPS),
             recycled: Ops::new(),
             next_batch: FIRST_BATCH,
@@ -69,9 +75,7 @@ impl Default for Pending {
             faults: false,
         }
     }
-}
 
-impl Pending {
     pub fn push(&mut self, new: NewOp<'_>) {
         self.ops.push(new.into_op(&mut self.recycled));
         self.since_readback += 1;
@@ -106,7 +110,7 @@ impl Pending {
         if !self.is_full() {
             return None;
         }
-        self.next_batch = (self.next_batch * GROWTH.0 / GROWTH.1).min(MAX_BATCH);
+        self.next_batch = (self.next_batch * GROWTH.0 / GROWTH.1).min(self.longest);
         Some(self.batch(pool, None))
     }
 

@@ -17,6 +17,9 @@ pub(crate) fn wide(subgroup: Option<(u32, u32)>) -> bool {
     subgroup.is_some_and(|(least, _)| least >= 64)
 }
 
+/// [`Gpu::workgroups`] of an NVIDIA H200, and of adapters that were not tuned.
+pub(crate) const WORKGROUPS: u64 = 256;
+
 /// Limits, features, memory and fault record of a GPU. Kernel selection depends on nothing else.
 pub struct Gpu {
     /// The adapter's name, for errors.
@@ -29,6 +32,8 @@ pub struct Gpu {
     /// Whether this is a software adapter. Software adapters run the threads of a workgroup one after the other, so a barrier costs more
     /// than the work between two barriers.
     pub(crate) software: bool,
+    /// How many workgroups fill the GPU, of which no adapter reports how many it runs at once.
+    pub(crate) workgroups: u64,
     /// Kernels and kernel variants named in `CANDLE_WEBGPU_DENY`.
     pub(crate) denied: Vec<String>,
     /// The cooperative matrix configuration that passed its self-test: an index into `gemm_coop::TILES`.
@@ -59,6 +64,11 @@ impl Gpu {
     /// subgroups to hide latency with (docs/compilers.md).
     pub(crate) fn wide_subgroups(&self) -> bool {
         wide(self.subgroup)
+    }
+
+    /// A number of workgroups or tiles that was measured on a GPU that [`WORKGROUPS`] fill, for this one.
+    pub(crate) fn scaled(&self, measured: u64) -> u64 {
+        measured * self.workgroups / WORKGROUPS
     }
 
     /// Maximum bytes of one binding. Ops on larger tensors are split.

@@ -70,11 +70,16 @@ impl Deref for Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn new(gpu: Arc<Gpu>, executor: Arc<dyn Execute>, check_nan: bool) -> Self {
+    pub(crate) fn new(
+        gpu: Arc<Gpu>,
+        executor: Arc<dyn Execute>,
+        check_nan: bool,
+        longest_batch: usize,
+    ) -> Self {
         Recorder {
             gpu,
             executor,
-            pending: CachePadded::default(),
+            pending: CachePadded::new(Mutex::new(Pending::new(longest_batch))),
             joins_copies: AtomicBool::new(true),
             check_nan,
             rng: Mutex::new(Rng {

@@ -32,7 +32,7 @@ struct Limits {
     /// The most keys of a split: llvmpipe stops after 65,535 rounds of all loops (see [`ROUNDS`](crate::kernel::ROUNDS)).
     most: u32,
     /// Workgroups that fill an adapter: keys are split until there are so many.
-    groups: u32,
+    groups: u64,
     /// Up to so many keys are not split: the second kernel costs as much as some hundred keys.
     whole: u32,
 }
@@ -78,7 +78,7 @@ pub(crate) fn partition(device: &Gpu, coop: bool, params: &Params) -> Partition 
     };
     let (matrices, rows, keys) = (u64::from(params.matrices), params.rows, params.keys);
     let groups = matrices * u64::from(rows.div_ceil(tile_rows));
-    let useful = (u64::from(limits.groups) / groups.max(1)) as u32;
+    let useful = (device.scaled(limits.groups) / groups.max(1)) as u32;
     // The partial results of all splits must fit in one binding.
     let bytes = matrices * u64::from(rows) * u64::from(params.v_dim + 4) * 4;
     let room = (device.binding_limit() / bytes.max(1)).min(u32::MAX.into()) as u32;

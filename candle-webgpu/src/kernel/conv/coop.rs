@@ -122,13 +122,12 @@ impl Problem<'_> {
             (across * images) as u64
         };
         // Gathering costs small tiles more: 96 large ones take 88 us, 320 small ones 101 us (NVIDIA H200).
-        let fitting = |t: &&Tile| tiles(t) >= t.least * 3 / 4 && t.shared() <= limit;
+        let fitting = |t: &&Tile| tiles(t) >= device.scaled(t.least) * 3 / 4 && t.shared() <= limit;
         let Some(tile) = all.iter().find(fitting) else {
             return Ok(None);
         };
         let outputs = self.outputs();
-        let most = device.binding_limit();
-        let parts = plan::parts([k, ROUND], tiles(tile), outputs as u64, most);
+        let parts = plan::parts(device, [k, ROUND], tiles(tile), outputs as u64);
         let access = writes(self.out[1].is_multiple_of(4));
         let dtype = if parts == 1 { self.dtype } else { DType::F32 };
         let whole_k = k.is_multiple_of(ROUND * parts);

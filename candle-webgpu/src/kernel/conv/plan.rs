@@ -51,7 +51,7 @@ impl Problem<'_> {
             .iter()
             .find(|t| {
                 c_out > t.channels() as usize / 2
-                    && tiles(t) >= BUSY * u64::from(t.columns() / 64)
+                    && tiles(t) >= device.scaled(BUSY) * u64::from(t.columns() / 64)
                     && t.shared(0) <= limit
             })
             .unwrap_or(&TILES[last]);
@@ -78,7 +78,9 @@ impl Problem<'_> {
     fn split_k(&self, device: &Recorder, tiles: u64, n: usize) -> (u32, usize) {
         let k = self.k();
         let room = device.binding_limit() / (4 * n as u64);
-        let parts = (SPLIT_BUSY / tiles).min((k / MIN_PART) as u64).min(room);
+        let parts = (device.scaled(SPLIT_BUSY) / tiles)
+            .min((k / MIN_PART) as u64)
+            .min(room);
         if parts < 2 {
             return (k as u32, 1);
         }

@@ -13,6 +13,7 @@ use crate::kernel::matmul::gemv_dot::{self, Request};
 use crate::kernel::matmul::problem::{Problem, Side};
 use crate::kernel::matmul::scaled::{Lines, SCALE_LINES};
 use crate::kernel::{reads, writes};
+use crate::recorder::gpu::Gpu;
 use crate::recorder::Recorder;
 use crate::shader::{Access, Specialization};
 
@@ -67,13 +68,14 @@ impl Plan {
 }
 
 /// The number of split-K parts, each a multiple of `step` long: the most for which `tiles` per part do not overfill the adapter
-/// and the partial results, of `outputs` f32 elements each, stay within `limit` bytes.
-pub(crate) fn parts([k, step]: [u32; 2], tiles: u64, outputs: u64, limit: u64) -> u32 {
+/// and the partial results, of `outputs` f32 elements each, fit in a binding.
+pub(crate) fn parts(device: &Gpu, [k, step]: [u32; 2], tiles: u64, outputs: u64) -> u32 {
+    let busy = device.scaled(BUSY);
     let fits = |parts: u32| {
         k.is_multiple_of(step * parts)
             && k / parts >= MIN_PART
-            && tiles * u64::from(parts) <= BUSY
-            && u64::from(parts) * outputs * 4 <= limit
+            && tiles * u64::from(parts) <= busy
+            && u64::from(parts) * outputs * 4 <= device.binding_limit()
     };
     let mut parts = MAX_PARTS;
     while parts > 1 && !fits(parts) {
@@ -119,7 +121,7 @@ impl Problem {
         let limit = device.limits().max_compute_workgroup_storage_size;
         let count = |t: &gemm::Tile| self.tiles(t.m(), t.n());
         let depth = gemm::Tile::depth(readings[1].access);
-        let parts = |t: &gemm::Tile| self.parts(count(t), depth, device.binding_limit());
+        let parts = |t: &gemm::Tile| self.parts(device, count(t), depth);
         let tiles = gemm::candidates(readings[1].access, device.wide_subgroups());
         let last = tiles.len() - 1;
         let tile = tiles[..last]
@@ -127,7 +129,7 @@ impl Problem {
             .find(|t| {
                 self.m > t.m() / 2
                     && self.n > t.n() / 2
-                    && count(t) * u64::from(parts(t)) >= t.least
+                    && count(t) * u64::from(parts(t)) >= device.scaled(t.least)
                     && t.shared(readings[1].access, 0) <= limit
             })
             .unwrap_or(&tiles[last]);
@@ -206,17 +208,18 @@ impl Problem {
         let limit = device.limits().max_compute_workgroup_storage_size;
         let count = |t: &gemm_coop::Tile| self.tiles(t.m, t.n);
         let round = gemm_coop::ROUND;
-        let parts = |t: &gemm_coop::Tile| self.parts(count(t), round, device.binding_limit());
+        let parts = |t: &gemm_coop::Tile| self.parts(device, count(t), round);
         let mut tiles = device.coop_tiles()?.iter();
+        let busy = SPLIT_BUSY.map(|busy| device.scaled(busy));
         let tile = tiles.find(|t| {
             let rows = u64::from(self.m.div_ceil(t.m)) * u64::from(t.m);
             let nearly_full = rows * 8 <= u64::from(self.m) * 9;
             // Tiles of a quarter of the size need no second kernel if they fill the adapter.
-            let [few, short] = [count(t) * 4 < SPLIT_BUSY[1], self.k / parts(t) < SPLIT_LONG];
+            let [few, short] = [count(t) * 4 < busy[1], self.k / parts(t) < SPLIT_LONG];
             let split = nearly_full
                 && (few || !short || parts(t) == 1)
-                && count(t) * u64::from(parts(t)) >= SPLIT_BUSY[usize::from(parts(t) > 2)];
-            (count(t) >= t.least || split) && t.shared() <= limit
+                && count(t) * u64::from(parts(t)) >= busy[usize::from(parts(t) > 2)];
+            (count(t) >= device.scaled(t.least) || split) && t.shared() <= limit
         })?;
         let along_k = readings.map(|r| r.along_k);
         let octets = [(&self.a, along_k[0]), (&self.b, along_k[1])];
@@ -317,10 +320,10 @@ impl Problem {
     }
 
     /// [`parts`] of a single matmul; a batch is not split.
-    fn parts(&self, tiles: u64, step: u32, limit: u64) -> u32 {
+    fn parts(&self, device: &Gpu, tiles: u64, step: u32) -> u32 {
         let outputs = u64::from(self.m) * u64::from(self.n);
         if self.batch == 1 {
-            parts([self.k, step], tiles, outputs, limit)
+            parts(device, [self.k, step], tiles, outputs)
         } else {
             1
         }
