@@ -63,7 +63,7 @@ them.
 ";
 
 /// The models: the title in the table, and the name in the zoo.
-const NAMES: [(&str, &str); 23] = [
+const NAMES: [(&str, &str); 24] = [
     ("llama", "llama"),
     ("mistral", "mistral"),
     ("qwen2", "qwen2"),
@@ -80,6 +80,7 @@ const NAMES: [(&str, &str); 23] = [
     ("bert", "bert"),
     ("whisper, encoder", "whisper_encoder"),
     ("whisper, decoder", "whisper"),
+    ("mimi, decoder", "mimi"),
     ("clip", "clip"),
     ("vit", "vit"),
     ("dinov2", "dinov2"),

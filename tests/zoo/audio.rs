@@ -3,7 +3,7 @@
 use anyhow::Result;
 use candle_core::{Tensor, D};
 use candle_nn::VarBuilder;
-use candle_transformers::models::{encodec, whisper};
+use candle_transformers::models::{encodec, mimi, whisper};
 
 use crate::model::{Model, F32};
 use crate::passes;
@@ -14,6 +14,7 @@ pub const MODELS: &[Model] = &[
     Model { name: "whisper",         dtypes: F32, run: whisper },
     Model { name: "whisper_encoder", dtypes: F32, run: whisper_encoder },
     Model { name: "encodec",         dtypes: F32, run: encodec },
+    Model { name: "mimi",            dtypes: F32, run: mimi },
 ];
 
 fn whisper_config() -> whisper::Config {
@@ -74,4 +75,42 @@ fn encodec(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
     let codes = Tensor::new(&codes, vb.device())?;
     let model = encodec::Model::new(&config, vb)?;
     Ok(vec![model.encode(&sound)?, model.decode(&codes)?])
+}
+
+/// Moshi's codec.
+fn mimi(vb: VarBuilder<'static>) -> Result<Vec<Tensor>> {
+    let usual = mimi::Config::v0_1(Some(4));
+    let config = mimi::Config {
+        sample_rate: 800.,
+        frame_rate: 50.,
+        seanet: mimi::seanet::Config {
+            dimension: 32,
+            n_filters: 4,
+            ratios: vec![4, 2],
+            ..usual.seanet
+        },
+        transformer: mimi::transformer::Config {
+            d_model: 32,
+            num_heads: 4,
+            num_layers: passes::layers(),
+            dim_feedforward: 64,
+            max_seq_len: 64,
+            ..usual.transformer
+        },
+        quantizer_bins: 16,
+        quantizer_dim: 16,
+        ..usual
+    };
+    let sound = input("sound", (1, 1, 192), &vb)?;
+    let codes = [
+        [3u32, 15, 0, 7, 9, 1],
+        [11, 2, 2, 8, 4, 13],
+        [0, 5, 10, 15, 6, 2],
+        [1, 1, 7, 3, 12, 14],
+    ];
+    let codes = Tensor::new(&codes, vb.device())?.unsqueeze(0)?;
+    let mut model = mimi::Model::new(config, vb)?;
+    let heard = model.encode_pre_quantize(&sound)?;
+    let spoken = passes::once(&codes, || model.decode(&codes))?;
+    Ok(vec![heard, spoken])
 }

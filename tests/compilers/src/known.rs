@@ -20,6 +20,8 @@ pub struct Known {
     /// At least one of them occurs.
     pub faults: &'static [Fault],
     pub why: &'static str,
+    /// Too rare for a sample of the shaders to meet it.
+    pub rare: bool,
 }
 
 const GCN: &[&str] = &["radv polaris10", "radv vega10"];
@@ -32,6 +34,7 @@ const fn gcn(kernel: &'static str, why: &'static str) -> Known {
         kernel,
         faults: &[Fault::FewWaves],
         why,
+        rare: false,
     }
 }
 
@@ -43,12 +46,14 @@ const fn wave32(kernel: &'static str, why: &'static str) -> Known {
         kernel,
         faults: &[Fault::Spills],
         why,
+        rare: false,
     }
 }
 
 const FLASH: &str = "32 rows: 84 registers and 3 waves up to a head_dim of 64, 128 and 2 above; 16 rows would read K and V twice as often";
 const GEMM: &str = "dense tiles of 128 x 128 and 128 x 64: 124 to 128 registers and 2 waves, as in vendors' GEMMs; smaller tiles are bound by workgroup memory";
 const GEMV: &str = "q2k, q3k and rows that are not read by 16-byte loads: 72 to 96 registers and 2 or 3 waves; one column instead of two would read the rows twice as often";
+const DECODE: &str = "two and four rows of a KV head, or a head_dim above 128: up to 128 registers and 2 or 3 waves; one row would read K and V as many times as often";
 const PROJECTIONS: &str = "84 registers and 3 waves for four rows; later Mesas need 64";
 
 const LARGE: &str = "tiles of 128 x 128, not used there: Mesa compiles these workgroups for subgroups of 64, and wgpu asks for no size";
@@ -59,6 +64,14 @@ pub const KNOWN: &[Known] = &[
     gcn("flash", FLASH),
     gcn("gemm", GEMM),
     gcn("gemv_k", GEMV),
+    Known {
+        rare: true,
+        ..gcn("flash_decode_sub", DECODE)
+    },
+    Known {
+        rare: true,
+        ..gcn("gemv_k.sub128", GEMV)
+    },
     Known {
         compiler: "Mesa 22.",
         ..gcn("gemv_projections", PROJECTIONS)
