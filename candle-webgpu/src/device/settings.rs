@@ -49,6 +49,11 @@ impl Settings {
         let software = report.features.contains(&SOFTWARE);
         let tuned = kept::tuned(report);
         let value = |variable| set(variable).or_else(|| tuned.get(variable).cloned());
+        // Browsers have neither, and so need not have a list of all kernels.
+        let denied = match cfg!(target_arch = "wasm32") {
+            true => Vec::new(),
+            false => denied(value(DENY_VAR))?,
+        };
         Ok(Settings {
             memory: parsed(MEMORY_VAR, bytes)?,
             executor: Options {
@@ -66,7 +71,7 @@ impl Settings {
             workgroups: parse(WORKGROUPS_VAR, value(WORKGROUPS_VAR), workgroups)?
                 .unwrap_or(WORKGROUPS),
             longest_batch: parse(SUBMIT_VAR, value(SUBMIT_VAR), batch)?.unwrap_or(DEFAULT_BATCH),
-            denied: denied(value(DENY_VAR).unwrap_or_default())?,
+            denied,
             checked: parsed(CHECKED_VAR, switch)?.unwrap_or(false),
             cache: cache_folder(),
             binding: parsed(BINDING_VAR, binding)?,
@@ -169,12 +174,12 @@ fn switch(text: &str) -> Option<bool> {
 }
 
 /// The kernels of a list, which is the value of [`DENY_VAR`].
-fn denied(value: String) -> Result<Vec<String>> {
+fn denied(value: Option<String>) -> Result<Vec<String>> {
+    let Some(value) = value else {
+        return Ok(Vec::new());
+    };
     let names = value.split(',').map(str::trim).filter(|n| !n.is_empty());
     let names: Vec<&str> = names.collect();
-    if names.is_empty() {
-        return Ok(Vec::new());
-    }
     let mut known = BTreeSet::new();
     for spec in catalogue() {
         known.insert(spec.kernel.name.to_string());
