@@ -128,7 +128,10 @@ fn asked_for(args: &Args) -> Vec<Part> {
 }
 
 fn check_fork() -> Result<Counts> {
-    let ((patches, broken), (commits, incomplete)) = (fork::check_all()?, upstream::check_all()?);
+    let (patches, broken) = fork::check_all()?;
+    // The series is compared with the trees, which a new clone does not have.
+    fork::materialise_all(false)?;
+    let (commits, incomplete) = upstream::check_all()?;
     Ok(Counts {
         passed: patches + commits,
         failed: broken + incomplete,
