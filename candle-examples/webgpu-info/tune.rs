@@ -89,18 +89,16 @@ impl Measured {
         }
     }
 
+    /// The largest difference of a model's logits in relation to the largest logit.
     fn difference(&self, other: &Measured) -> f32 {
-        let model = |(a, b): (&Vec<f32>, &Vec<f32>)| {
+        // NaN counts as wrong.
+        let larger = |most: f32, v: f32| if v <= most { most } else { v };
+        let models = self.logits.iter().zip(&other.logits).map(|(a, b)| {
             let largest = b.iter().fold(0f32, |most, v| most.max(v.abs()));
             let off = a.iter().zip(b).map(|(a, b)| (a - b).abs());
-            // NaN counts as wrong.
-            off.fold(0f32, |most, v| if v <= most { most } else { v }) / largest
-        };
-        self.logits
-            .iter()
-            .zip(&other.logits)
-            .map(model)
-            .fold(0f32, |most, v| if v <= most { most } else { v })
+            off.fold(0., larger) / largest
+        });
+        models.fold(0., larger)
     }
 }
 
