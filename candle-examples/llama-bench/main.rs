@@ -196,8 +196,12 @@ fn run(args: &Args) -> anyhow::Result<()> {
             file.needs().check(file.path.display(), longest, &device)?;
             file.forward(&device)?
         }
-        (None, Some(quant)) => llama::quantized(&shape, quant, longest, &device)?,
-        (None, None) => llama::dense(&shape, dtype, longest * sequences, &device)?,
+        (None, Some(quant)) => llama::quantized(&shape, quant, &device, |needs| {
+            needs.check(shape.name, longest, &device)
+        })?,
+        (None, None) => llama::dense(&shape, dtype, &device, |needs| {
+            needs.check(shape.name, longest * sequences, &device)
+        })?,
     };
     device.synchronize()?;
     let made = start.elapsed();

@@ -3,6 +3,7 @@
 use candle_core::{Device, Tensor, D};
 use candle_examples::device::{counters, on_gpu, profiled, Counters, Profile};
 use candle_examples::gguf::Forward;
+use candle_examples::random::ids;
 use std::time::{Duration, Instant};
 
 pub struct Bench {
@@ -63,7 +64,7 @@ impl Bench {
     /// The times to the first and the second token after a prompt.
     pub fn first_tokens(&mut self, prompt: usize) -> anyhow::Result<(Duration, Duration)> {
         let start = Instant::now();
-        let first = self.step(&self.prompt(prompt), 1, 0)?;
+        let first = self.step(&ids(prompt, self.vocab), 1, 0)?;
         let to_first = start.elapsed();
         self.step(&first, 1, prompt)?;
         Ok((to_first, start.elapsed() - to_first))
@@ -92,7 +93,7 @@ impl Bench {
     /// The input of the first step: the tokens after the prompt, or the prompt if no tokens are decoded.
     fn ready(&mut self, pass: Pass) -> anyhow::Result<Vec<u32>> {
         match pass.tokens {
-            0 => Ok(self.prompt(pass.prompt).repeat(pass.batch)),
+            0 => Ok(ids(pass.prompt, self.vocab).repeat(pass.batch)),
             _ => self.fill(pass),
         }
     }
@@ -113,7 +114,7 @@ impl Bench {
 
     /// Fills the KV cache with the prompt; what exceeds one pass runs token by token.
     fn fill(&mut self, pass: Pass) -> anyhow::Result<Vec<u32>> {
-        let ids = self.prompt(pass.prompt);
+        let ids = ids(pass.prompt, self.vocab);
         let longest = (PASS * PASS / pass.batch).isqrt();
         let (first, rest) = ids.split_at(pass.prompt.min(longest));
         let mut next = self.step(&first.repeat(pass.batch), pass.batch, 0)?;
@@ -135,12 +136,5 @@ impl Bench {
             best.map_or(0, |(id, _)| id)
         };
         Ok(logits.to_vec2()?.into_iter().map(best).collect())
-    }
-
-    /// Ids spread over the vocabulary, the same in each run.
-    fn prompt(&self, tokens: usize) -> Vec<u32> {
-        (0..tokens)
-            .map(|i| (i * 7919 % self.vocab) as u32)
-            .collect()
     }
 }

@@ -58,7 +58,7 @@ pub fn run(wanted: &DeviceArgs, limit: Duration) -> Result<()> {
         println!("  {feature:<22} {}", fault.as_deref().unwrap_or("works"));
         faults.extend(fault.map(|fault| (*feature, fault)));
     }
-    let path = runtime::remember_probe(adapter, &faults).context("the result is not kept")?;
+    let path = runtime::remember_probe(adapter, faults).context("the result is not kept")?;
     println!("written: {}", path.display());
     Ok(())
 }

@@ -9,7 +9,8 @@ use candle_core::{DType, Device, Tensor};
 use candle_examples::device::{is_software, profiled, DeviceArgs};
 use candle_examples::exit;
 use candle_examples::gguf::Forward;
-use candle_examples::random::{llama, Preset, PRESETS, QUANTS};
+use candle_examples::needs::Needs;
+use candle_examples::random::{self, llama, Preset, PRESETS, QUANTS};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -119,12 +120,7 @@ pub fn run(wanted: &DeviceArgs, shape: Option<&str>, limit: Duration) -> Result<
     let adapters = runtime::adapters()?;
     let adapter = adapters.get(first.ordinal).context("the adapter is gone")?;
     // Better now than after minutes.
-    let old: Vec<_> = tuned(adapter).into_iter().collect();
-    let old: Vec<_> = old
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.clone()))
-        .collect();
-    remember_tuning(adapter, &old).context("no result could be kept")?;
+    remember_tuning(adapter, tuned(adapter)).context("no result could be kept")?;
     println!(
         "{} ({}, {}), {}",
         adapter.name, adapter.backend, adapter.driver, first.shape
@@ -179,8 +175,7 @@ pub fn run(wanted: &DeviceArgs, shape: Option<&str>, limit: Duration) -> Result<
         }
     }
     println!("{:+.1} % in all", (all - 1.) * 100.);
-    let values: Vec<_> = values.into_iter().collect();
-    let path = remember_tuning(adapter, &values).context("the result is not kept")?;
+    let path = remember_tuning(adapter, values).context("the result is not kept")?;
     println!("written: {}", path.display());
     Ok(())
 }
@@ -211,17 +206,17 @@ pub fn as_child(wanted: &DeviceArgs, shape: Option<&str>) -> Result<()> {
     let sizes = if software { [128, 16] } else { [512, 48] };
     let q4_0 = QUANTS.iter().find(|quant| quant.name == "q4_0");
     let q4_0 = q4_0.context("no q4_0")?;
-    let tokens = sizes.iter().sum();
+    let fits = |needs: Needs| needs.check(name, sizes.iter().sum(), &device);
     measured.passes(
         dtype.as_str(),
-        llama::dense(preset, dtype, tokens, &device)?,
+        llama::dense(preset, dtype, &device, fits)?,
         preset,
         sizes,
         &device,
     )?;
     measured.passes(
         q4_0.name,
-        llama::quantized(preset, q4_0, tokens, &device)?,
+        llama::quantized(preset, q4_0, &device, fits)?,
         preset,
         sizes,
         &device,
@@ -241,9 +236,7 @@ impl Measured {
         device: &Device,
     ) -> Result<()> {
         let vocab = preset.config().vocab_size;
-        let ids: Vec<_> = (0..prompt + tokens)
-            .map(|i| (i * 7919 % vocab) as u32)
-            .collect();
+        let ids = random::ids(prompt + tokens, vocab);
         let mut step = |from: usize, to: usize| -> Result<Vec<f32>> {
             let input = Tensor::new(&ids[from..to], device)?.unsqueeze(0)?;
             let logits = model(&input, from)?.to_dtype(DType::F32)?;

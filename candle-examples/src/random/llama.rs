@@ -1,18 +1,23 @@
-//! The LLaMA implementations of candle-transformers with random weights. Each function checks first that the model fits on the device with
-//! a KV cache of `tokens` tokens.
+//! The LLaMA implementations of candle-transformers with random weights. `check` gets what a model needs before its weights are made.
 
 use super::{gguf, weights, Preset, Quant};
 use crate::checkpoint;
-use crate::error::Result;
+use crate::error::Error;
 use crate::gguf::{needs, Forward};
+use crate::needs::Needs;
 use candle_core::{DType, Device};
 use candle_transformers::models::llama::{Cache, Llama};
 use candle_transformers::models::quantized_llama::ModelWeights;
 
 /// `models::llama`, which starts anew at position 0.
-pub fn dense(preset: &Preset, dtype: DType, tokens: usize, device: &Device) -> Result<Forward> {
+pub fn dense<E: From<Error> + From<candle_core::Error>>(
+    preset: &Preset,
+    dtype: DType,
+    device: &Device,
+    check: impl FnOnce(Needs) -> Result<(), E>,
+) -> Result<Forward, E> {
     let config = preset.config();
-    checkpoint::needs(&config, dtype).check(preset.name, tokens, device)?;
+    check(checkpoint::needs(&config, dtype))?;
     let model = Llama::load(weights(dtype, device), &config)?;
     let empty = Cache::new(true, dtype, &config, device)?;
     let mut cache = empty.clone();
@@ -25,14 +30,14 @@ pub fn dense(preset: &Preset, dtype: DType, tokens: usize, device: &Device) -> R
 }
 
 /// `models::quantized_llama`.
-pub fn quantized(
+pub fn quantized<E: From<Error> + From<candle_core::Error>>(
     preset: &Preset,
     quant: &Quant,
-    tokens: usize,
     device: &Device,
-) -> Result<Forward> {
+    check: impl FnOnce(Needs) -> Result<(), E>,
+) -> Result<Forward, E> {
     let (content, mut file) = gguf(preset, quant)?;
-    needs(&content).check(preset.name, tokens, device)?;
+    check(needs(&content))?;
     let mut model = ModelWeights::from_gguf(content, &mut file, device)?;
     Ok(Box::new(move |ids, at| model.forward(ids, at)))
 }

@@ -1,7 +1,6 @@
 //! Random weights of a given architecture, for measurements without a checkpoint.
 
 mod dense;
-#[cfg(not(target_arch = "wasm32"))]
 pub mod llama;
 mod quantized;
 
@@ -9,6 +8,11 @@ pub use dense::weights;
 pub use quantized::{gguf, matrix, Quant, QUANTS};
 
 use candle_transformers::models::llama::Config;
+
+/// Ids spread over a vocabulary, the same in each run.
+pub fn ids(tokens: usize, vocab: usize) -> Vec<u32> {
+    (0..tokens).map(|i| (i * 7919 % vocab) as u32).collect()
+}
 
 /// A named architecture.
 #[derive(Debug, Clone, Copy)]

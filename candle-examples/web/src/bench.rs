@@ -1,12 +1,9 @@
 //! The measurements of llama-bench: prefill and decode with random weights.
 
 use candle_core::{DType, Device, Tensor, D};
-use candle_examples::checkpoint;
-use candle_examples::gguf::{needs, Forward};
+use candle_examples::gguf::Forward;
 use candle_examples::needs::Needs;
-use candle_examples::random::{self, Preset, PRESETS, QUANTS};
-use candle_transformers::models::llama::{Cache, Llama};
-use candle_transformers::models::quantized_llama::ModelWeights;
+use candle_examples::random::{self, llama, PRESETS, QUANTS};
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::JsError;
 use web_time::Instant;
@@ -43,9 +40,14 @@ impl Bench {
         let preset = preset.ok_or_else(|| JsError::new(&format!("no shape {shape}")))?;
         let preset = preset.with_room(tokens);
         let dtype = DTYPES.into_iter().find(|dtype| dtype.as_str() == weights);
+        let fits = |needs| check(needs, device);
         let model = match dtype {
-            Some(dtype) => dense(&preset, dtype, device)?,
-            None => quantized(&preset, weights, device)?,
+            Some(dtype) => llama::dense(&preset, dtype, device, fits)?,
+            None => {
+                let quant = QUANTS.iter().find(|q| q.name == weights);
+                let quant = quant.ok_or_else(|| JsError::new(&format!("no weights {weights}")))?;
+                llama::quantized(&preset, quant, device, fits)?
+            }
         };
         Ok(Self {
             model,
@@ -67,8 +69,7 @@ impl Bench {
     /// Runs the prefill of `prompt` tokens, or if `tokens` is not 0, the greedy loop over as many tokens after that prompt. Returns its
     /// time and that of its slowest step, in ms. The prompt of a decode is not timed.
     pub async fn run(&mut self, prompt: usize, tokens: usize) -> Result<Vec<f64>> {
-        let ids = (0..prompt).map(|i| (i * 7919 % self.vocab) as u32);
-        let mut ids: Vec<u32> = ids.collect();
+        let mut ids = random::ids(prompt, self.vocab);
         let mut positions = 0..1;
         if tokens > 0 {
             ids = self.step(&ids, 0).await?;
@@ -100,27 +101,4 @@ fn check(needs: Needs, device: &Device) -> Result<()> {
         needs.largest
     );
     Err(JsError::new(&message))
-}
-
-fn dense(preset: &Preset, dtype: DType, device: &Device) -> Result<Forward> {
-    let config = preset.config();
-    check(checkpoint::needs(&config, dtype), device)?;
-    let model = Llama::load(random::weights(dtype, device), &config)?;
-    let empty = Cache::new(true, dtype, &config, device)?;
-    let mut cache = empty.clone();
-    Ok(Box::new(move |ids, at| {
-        if at == 0 {
-            cache = empty.clone();
-        }
-        model.forward(ids, at, &mut cache)
-    }))
-}
-
-fn quantized(preset: &Preset, quant: &str, device: &Device) -> Result<Forward> {
-    let found = QUANTS.iter().find(|q| q.name == quant);
-    let quant = found.ok_or_else(|| JsError::new(&format!("no weights {quant}")))?;
-    let (content, mut file) = random::gguf(preset, quant)?;
-    check(needs(&content), device)?;
-    let mut model = ModelWeights::from_gguf(content, &mut file, device)?;
-    Ok(Box::new(move |ids, at| model.forward(ids, at)))
 }

@@ -28,24 +28,34 @@ fn one_field(text: &str) -> String {
 }
 
 /// Replaces what is known of an adapter by these faulty features, each with its fault. Returns the file's path.
-pub fn remember_probe(report: &AdapterReport, faults: &[(&str, String)]) -> Result<PathBuf> {
+pub fn remember_probe<N: AsRef<str>>(
+    report: &AdapterReport,
+    faults: impl IntoIterator<Item = (N, String)>,
+) -> Result<PathBuf> {
     remember(PROBE, report, faults)
 }
 
 /// Replaces the values of variables that devices of an adapter take. Returns the file's path.
-pub fn remember_tuning(report: &AdapterReport, values: &[(&str, String)]) -> Result<PathBuf> {
+pub fn remember_tuning<N: AsRef<str>>(
+    report: &AdapterReport,
+    values: impl IntoIterator<Item = (N, String)>,
+) -> Result<PathBuf> {
     remember(TUNE, report, values)
 }
 
-fn remember(file: &str, report: &AdapterReport, found: &[(&str, String)]) -> Result<PathBuf> {
+fn remember<N: AsRef<str>>(
+    file: &str,
+    report: &AdapterReport,
+    found: impl IntoIterator<Item = (N, String)>,
+) -> Result<PathBuf> {
     let missing = || Error::new(ErrorKind::NotFound, format!("{CACHE_VAR} is empty"));
     let folder = cache_folder().ok_or_else(missing)?;
     let (path, key) = (folder.join(file), key(report));
     let old = fs::read_to_string(&path).unwrap_or_default();
     let mut lines: Vec<_> = old.lines().filter(|line| !line.starts_with(&key)).collect();
-    let new = found.iter();
+    let new = found.into_iter();
     let new: Vec<_> = new
-        .map(|(name, value)| format!("{key}{name}\t{}", one_field(value)))
+        .map(|(name, value)| format!("{key}{}\t{}", name.as_ref(), one_field(&value)))
         .collect();
     lines.extend(new.iter().map(String::as_str));
     fs::create_dir_all(folder)?;

@@ -262,7 +262,7 @@ impl<'a> Problem<'a> {
             part,
             parts,
             grid,
-        } = self.plan(device, n)?;
+        } = self.plan(device, n);
         let params = Params {
             c_in: self.w.dims[1] as u32,
             c_out: c_out as u32,

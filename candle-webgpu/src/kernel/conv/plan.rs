@@ -1,7 +1,6 @@
 //! Selects the kernel of a convolution, its tile, and the parts of its sums.
 
 use crate::dtype::DType;
-use crate::error::Result;
 use crate::kernel::conv::specialization::{self, Tile, BK, TILES};
 use crate::kernel::conv::Problem;
 use crate::kernel::{reads, threads, writes};
@@ -29,16 +28,16 @@ pub(super) struct Plan {
 }
 
 impl Problem<'_> {
-    pub(super) fn plan(&self, device: &Recorder, n: usize) -> Result<Plan> {
+    pub(super) fn plan(&self, device: &Recorder, n: usize) -> Plan {
         let c_out = self.w.dims[0];
         if self.is_direct() {
-            return Ok(Plan {
+            return Plan {
                 spec: specialization::direct(self.dtype, self.transposed),
                 rows: 0,
                 part: 0,
                 parts: 1,
                 grid: threads(n.div_ceil(4)),
-            });
+            };
         }
         let columns = self.columns();
         let limit = device.limits().max_compute_workgroup_storage_size;
@@ -64,13 +63,13 @@ impl Problem<'_> {
             (partial, y),
             if tile.shared(4) <= limit { 4 } else { 0 },
         );
-        Ok(Plan {
+        Plan {
             spec,
             rows: c_out.div_ceil(tile.channels() as usize) as u32,
             part,
             parts,
             grid: Grid::Linear(parts as u64 * tiles(tile)),
-        })
+        }
     }
 
     /// The terms of a split-K part and the number of parts: more than one if `tiles` keep only a few workgroups of a GPU busy, as with the
