@@ -179,9 +179,9 @@ pub fn add(cases: &mut Cases) {
                 Ok(())
             });
         }
-        // Many heads share a k and a v, which one workgroup then takes together.
+        // Many heads share a k and a v, and a workgroup then takes one, two or four of them.
         cases.add(format!("attention/{name}/many_heads"), move |d| {
-            for (batch, columns) in [(16, 16), (16, 128), (32, 16), (32, 128)] {
+            for (batch, columns) in [(32, 16), (64, 16), (64, 64), (64, 128), (64, 256)] {
                 let case = Case {
                     batch,
                     heads: [16, 4],

@@ -23,7 +23,7 @@ pub static FLASH_DECODE: Kernel = Kernel {
 /// The same with subgroup shuffles.
 pub static FLASH_DECODE_SUB: Kernel = Kernel {
     workgroup: SUBGROUP_KEYS,
-    shared: |spec| SUBGROUP_KEYS * (16 * block(spec).quads + 8),
+    shared: |spec| block(spec).shared(),
     features: SUB,
     #[rustfmt::skip]
     slots: |spec, text| {
@@ -52,6 +52,15 @@ pub(crate) struct Block {
     pub quads: u32,
 }
 
+impl Block {
+    /// Bytes of workgroup memory of [`FLASH_DECODE_SUB`]: all threads' parts of y, and of each thread group a maximum and a sum of
+    /// weights.
+    const fn shared(&self) -> u32 {
+        let groups = SUBGROUP_KEYS / THREAD_GROUP[0];
+        self.rows * (16 * self.quads * SUBGROUP_KEYS + 8 * groups)
+    }
+}
+
 #[rustfmt::skip]
 pub(crate) const BLOCKS: &[Block] = &[
     Block { name: "1", rows: 1, quads: 1 },
@@ -64,7 +73,6 @@ pub(crate) const BLOCKS: &[Block] = &[
 pub(crate) const WIDE_BLOCKS: &[Block] = &[
     Block { name: "1x2", rows: 1, quads: 2 },
     Block { name: "2x2", rows: 2, quads: 2 },
-    Block { name: "4x2", rows: 4, quads: 2 },
 ];
 
 fn block(spec: &Specialization) -> &'static Block {
@@ -72,13 +80,15 @@ fn block(spec: &Specialization) -> &'static Block {
     all.find(|b| b.name == spec.op).unwrap_or(&BLOCKS[0])
 }
 
-/// The threads of a thread group of [`FLASH_DECODE_SUB`] and the blocks that hold rows of `v_dim` columns, where the adapter's
-/// subgroups allow it.
+/// The threads of a thread group of [`FLASH_DECODE_SUB`] and the blocks that hold rows of `v_dim` columns and fit workgroup memory, where
+/// the adapter's subgroups allow it.
 pub(crate) fn thread_group(device: &Gpu, v_dim: u32) -> Option<(u32, &'static [Block])> {
     let (least, _) = device.subgroup?;
     let [fewest, most] = THREAD_GROUP;
     let threads = least.min(most);
     let fits = |blocks: &&[Block]| v_dim <= 4 * threads * blocks[0].quads;
     let blocks = [BLOCKS, WIDE_BLOCKS].into_iter().find(fits)?;
+    let limit = device.limits.max_compute_workgroup_storage_size;
+    let blocks = &blocks[..blocks.partition_point(|block| block.shared() <= limit)];
     (least >= fewest && !device.denies(&FLASH_DECODE_SUB)).then_some((threads, blocks))
 }

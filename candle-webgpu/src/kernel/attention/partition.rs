@@ -12,8 +12,10 @@ use crate::recorder::gpu::Gpu;
 const DECODE_QUERIES: u32 = 8;
 const DECODE_ROWS: u32 = 32;
 
-/// Workgroups of `flash_decode` from which on a workgroup takes several rows, so that k and v are read less often.
-const DECODE_SHARED: u64 = 128;
+/// A workgroup of `flash_decode` takes several rows, so that k and v are read less often, if this many workgroups are left. Since many keys
+/// are split, a workgroup counts once for each `DECODE_SHARED_KEYS`.
+const DECODE_SHARED: u64 = 512;
+const DECODE_SHARED_KEYS: u32 = 512;
 
 pub(crate) enum Strategy {
     Coop(&'static flash_coop::Tile),
@@ -102,10 +104,12 @@ fn strategy(device: &Gpu, coop: bool, params: &Params) -> (Strategy, u32) {
     let rows = params.rows;
     if params.queries <= DECODE_QUERIES && rows <= DECODE_ROWS {
         let thread_group = thread_group(device, params.v_dim);
+        let splits = u64::from((params.keys / DECODE_SHARED_KEYS).max(1));
         let groups = |b: &&Block| u64::from(params.matrices) * u64::from(rows.div_ceil(b.rows));
-        let full = |b: &&Block| groups(b) >= DECODE_SHARED;
+        // More rows than there are would be computed for nothing.
+        let suits = |b: &&Block| b.rows < 2 * rows && groups(b) * splits >= DECODE_SHARED;
         let blocks = thread_group.map_or(BLOCKS, |(_, blocks)| blocks);
-        let block = blocks.iter().rev().find(full).unwrap_or(&blocks[0]);
+        let block = blocks.iter().rev().find(suits).unwrap_or(&blocks[0]);
         let strategy = match thread_group {
             Some((threads, _)) => Strategy::DecodeSubgroups(block, threads),
             None => Strategy::Decode(block),

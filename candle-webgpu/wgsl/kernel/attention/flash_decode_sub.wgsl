@@ -38,9 +38,9 @@ override THREAD_GROUP: u32 = 8u; // a power of two, at most the subgroup size
 override MASKED: u32 = 0u;
 override PARTIAL: u32 = 0u; // y gets partial results: of each row and split accumulators and a quad (maximum, sum of weights)
 
-var<workgroup> part: array<vec4<f32>, COLUMN_QUADS * WORKGROUP>;
-var<workgroup> group_max: array<f32, WORKGROUP / THREAD_GROUP>;
-var<workgroup> group_sum: array<f32, WORKGROUP / THREAD_GROUP>;
+var<workgroup> part: array<vec4<f32>, ROWS * COLUMN_QUADS * WORKGROUP>;
+var<workgroup> group_max: array<f32, ROWS * WORKGROUP / THREAD_GROUP>;
+var<workgroup> group_sum: array<f32, ROWS * WORKGROUP / THREAD_GROUP>;
 
 @compute @workgroup_size(WORKGROUP)
 fn main(
@@ -149,33 +149,36 @@ fn main(
         }
     }
 
+    // All rows are combined at once, since most of the time passes in waiting for workgroup memory.
+    let groups = WORKGROUP / THREAD_GROUP;
     for (var r = 0u; r < ROWS; r++) {
         var all = weight_sum[r];
         for (var far = THREAD_GROUP / 2u; far > 0u; far /= 2u) { all += shuffle_xor(all, far); }
-        workgroupBarrier();
-        for (var i = 0u; i < COLUMN_QUADS; i++) { part[i * WORKGROUP + thread] = acc[r * COLUMN_QUADS + i]; }
+        for (var i = 0u; i < COLUMN_QUADS; i++) { part[(r * COLUMN_QUADS + i) * WORKGROUP + thread] = acc[r * COLUMN_QUADS + i]; }
         if member == 0u {
-            group_max[thread / THREAD_GROUP] = high[r];
-            group_sum[thread / THREAD_GROUP] = all;
+            group_max[r * groups + thread / THREAD_GROUP] = high[r];
+            group_sum[r * groups + thread / THREAD_GROUP] = all;
         }
-        workgroupBarrier();
-        let row = row0 + r;
-        if row < p.rows && thread < row_quads {
-            var top = p.lowest;
-            for (var t = 0u; t < WORKGROUP / THREAD_GROUP; t++) { top = max(top, group_max[t]); }
-            var sum = vec4<f32>();
-            var weights = 0.0;
-            for (var t = 0u; t < WORKGROUP / THREAD_GROUP; t++) {
-                let rescale = exp(group_max[t] - top);
-                weights += rescale * group_sum[t];
-                for (var u = 0u; u < key_lanes; u++) {
-                    let owner = u * row_quads + thread;
-                    sum += rescale * part[owner / THREAD_GROUP * WORKGROUP + t * THREAD_GROUP + owner % THREAD_GROUP];
-                }
+    }
+    workgroupBarrier();
+    for (var i = thread; i < ROWS * row_quads; i += WORKGROUP) {
+        let r = i / row_quads;
+        let column = i % row_quads;
+        if row0 + r >= p.rows { break; }
+        var top = p.lowest;
+        for (var t = r * groups; t < (r + 1u) * groups; t++) { top = max(top, group_max[t]); }
+        var sum = vec4<f32>();
+        var weights = 0.0;
+        for (var t = 0u; t < groups; t++) {
+            let rescale = exp(group_max[r * groups + t] - top);
+            weights += rescale * group_sum[r * groups + t];
+            for (var u = 0u; u < key_lanes; u++) {
+                let owner = u * row_quads + column;
+                sum += rescale * part[(r * COLUMN_QUADS + owner / THREAD_GROUP) * WORKGROUP + t * THREAD_GROUP + owner % THREAD_GROUP];
             }
-            let to = y_row(matrix, row, split);
-            y_quad_put(to + thread, finish(sum, weights));
-            if PARTIAL == 1u && thread == 0u { y_quad_put(to + row_quads, vec4<f32>(top, weights, 0.0, 0.0)); }
         }
+        let to = y_row(matrix, row0 + r, split);
+        y_quad_put(to + column, finish(sum, weights));
+        if PARTIAL == 1u && column == 0u { y_quad_put(to + row_quads, vec4<f32>(top, weights, 0.0, 0.0)); }
     }
 }
