@@ -84,8 +84,9 @@ fn gate_and_up() {
             (1, 7, 64),
             (2, 40, 512),
             (7, 33, 96),
-            // gemv_coop, which takes whole tiles of columns, has no pair.
             (8, 62, 64),
+            // gemv_coop takes whole tiles of columns.
+            (8, 96, 576),
         ] {
             saves(3, (dtype, m, n, k), |b| {
                 let x = b.of(dtype, &[m, k]);

@@ -20,7 +20,7 @@ use crate::kernel::matmul::gemv_dot::GEMV_DOT;
 use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::{gemm, gemm_coop, gemv, gemv_coop, gemv_dot, gemv_projections, store};
 use crate::kernel::reads;
-use crate::shader::{params, read, Access, Arg, Kernel, Specialization, Step, Text};
+use crate::shader::{params, read, Access, Arg, Binding, Kernel, Specialization, Step, Text};
 
 /// The most operands of the steps besides the matmul, and the most steps with scalars: the room in the parameters.
 pub(crate) const MAX_READS: usize = 2;
@@ -110,7 +110,11 @@ pub(crate) fn spec(
 /// A pair of matmuls with an epilogue that reads both. Half of the columns of a tile of `one` belong to each.
 pub(crate) fn pair_spec(one: &Specialization, steps: Arc<[Step]>, out: DType) -> Specialization {
     let (dtype, access) = one.operands[1];
-    with_steps(one, steps, out).bind(read("c"), dtype, access)
+    let c = Binding {
+        name: "c",
+        ..one.kernel.bindings[1]
+    };
+    with_steps(one, steps, out).bind(c, dtype, access)
 }
 
 fn with_steps(one: &Specialization, steps: Arc<[Step]>, out: DType) -> Specialization {
@@ -128,7 +132,7 @@ pub(crate) fn seen(steps: &[Step], at: u8) -> Option<DType> {
 }
 
 /// `y_put(at, count, v)` of [`store`], which applies the steps first if there are any: those of `field` of the parameters. For a pair, v
-/// has `own` accumulators of the first matmul, followed by those of the second.
+/// has `own` accumulators of the first matmul, followed by those of the second; with four of each, `y_put(at, count, v, w)` takes both.
 pub(crate) fn y_put(spec: &Specialization, own: u32, field: &str, text: &mut Text) -> Result<()> {
     let Some(steps) = &spec.steps else {
         return store::put(spec, 2, text);
@@ -142,10 +146,10 @@ pub(crate) fn y_put(spec: &Specialization, own: u32, field: &str, text: &mut Tex
     let row = made.info();
     text.file(row.source);
     let mut dtypes = SmallVec::<[DType; 4]>::from_slice(&[made]);
-    let rounded = match made {
-        DType::F32 => "kept(v)".to_string(),
+    let rounded = |v: &str| match made {
+        DType::F32 => format!("kept({v})"),
         _ => format!(
-            "{n}_unpack({n}_pack(v) ^ {quad}({place}.zero))",
+            "{n}_unpack({n}_pack({v}) ^ {quad}({place}.zero))",
             n = row.name,
             quad = row.quad
         ),
@@ -153,6 +157,7 @@ pub(crate) fn y_put(spec: &Specialization, own: u32, field: &str, text: &mut Tex
     let mut values = match (is_pair(spec), own) {
         (false, _) => "made".to_string(),
         (true, 1) => "made.xxxx, made.yyyy".to_string(),
+        (true, 4) => format!("made, {}", rounded("w")),
         (true, _) => "made.xyxy, made.zwzw".to_string(),
     };
     if is_pair(spec) {
@@ -169,10 +174,15 @@ pub(crate) fn y_put(spec: &Specialization, own: u32, field: &str, text: &mut Tex
     }
     fused::steps(steps, &dtypes, &place, text)?;
     let body = [
-        format!("let made = {rounded};"),
+        format!("let made = {};", rounded("v")),
         format!("y_keep(at, count, steps(In({values})));"),
     ];
-    text.unrolled("y_put(at: u32, count: u32, v: vec4<f32>)", body);
+    let second = match (is_pair(spec), own) {
+        (true, 4) => ", w: vec4<f32>",
+        _ => "",
+    };
+    let head = format!("y_put(at: u32, count: u32, v: vec4<f32>{second})");
+    text.unrolled(&head, body);
     Ok(())
 }
 

@@ -4,9 +4,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::gemm_coop::{self, FEATURES};
-use crate::kernel::matmul::gemv_projections::{
-    is_projections, matrices, store, Params, PLACE, PUT_OF,
-};
+use crate::kernel::matmul::gemv_projections::{is_projections, matrices, Params, PLACE};
 use crate::kernel::matmul::store::put;
 use crate::kernel::switch;
 use crate::recorder::gpu::Gpu;
@@ -28,8 +26,6 @@ const STEP: u32 = 64;
 /// Those in workgroup memory at a time, and a padded line of them.
 const HALF: u32 = STEP / 2;
 const LINE: u32 = HALF + 8;
-/// Accumulators that are added up at a time.
-const AT_A_TIME: u32 = 2;
 /// Rows, columns and depth of a cooperative matrix.
 pub(crate) const SIDE: u32 = 16;
 
@@ -44,26 +40,40 @@ pub(crate) struct Tile {
     pub cols: u32,
     /// The fewest workgroups for which the tile is faster than a narrower one.
     pub least: u32,
+    /// Accumulators that are added up at a time.
+    at_a_time: u32,
 }
 
 /// By rows, the widest first. On an NVIDIA H200, two workgroups of the first fit a multiprocessor (see `gemm_coop`), and one of the others.
 #[rustfmt::skip]
 pub(crate) const TILES: &[Tile] = &[
-    Tile { name: "16x16", rows: 16, cols: 16, least: 0 },
-    Tile { name: "32x32", rows: 32, cols: 32, least: 128 },
-    Tile { name: "32x16", rows: 32, cols: 16, least: 0 },
+    Tile { name: "16x16", rows: 16, cols: 16, least: 0, at_a_time: 2 },
+    Tile { name: "32x32", rows: 32, cols: 32, least: 128, at_a_time: 8 },
+    Tile { name: "32x16", rows: 32, cols: 16, least: 0, at_a_time: 8 },
 ];
+
+/// Half of the columns belong to each of a pair of matrices. With 32 rows, the pair has the widest tile.
+#[rustfmt::skip]
+const PAIR: Tile = Tile { name: "16x32", rows: 16, cols: 32, least: 0, at_a_time: 8 };
 
 impl Tile {
     /// Bytes of workgroup memory.
     pub(crate) const fn shared(&self) -> u32 {
-        SUBGROUPS * (self.rows + self.cols) * LINE * 2 + AT_A_TIME * SIDE * SIDE * 4
+        SUBGROUPS * (self.rows + self.cols) * LINE * 2 + self.at_a_time * SIDE * SIDE * 4
     }
 }
 
 fn tile(spec: &Specialization) -> &'static Tile {
-    let found = TILES.iter().find(|t| t.name == spec.op);
-    found.unwrap_or(&TILES[TILES.len() - 1])
+    let mut all = TILES.iter().chain([&PAIR]);
+    all.find(|t| t.name == spec.op).unwrap_or(&PAIR)
+}
+
+/// The tile for a pair of matrices with the rows of a specialization's tile, and its columns of y.
+pub(crate) fn pair_tile(spec: &Specialization) -> (&'static Tile, u32) {
+    let rows = tile(spec).rows;
+    let mut tiles = [&PAIR].into_iter().chain(TILES);
+    let tile = tiles.find(|t| t.rows == rows).unwrap_or(&PAIR);
+    (tile, tile.cols / 2)
 }
 
 /// The tile for m rows and n columns of k elements within `limit` bytes of workgroup memory, if there is one.
@@ -82,28 +92,36 @@ pub(crate) fn spec(tile: &Tile, out: DType) -> Specialization {
 }
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
-    let tile = tile(spec);
-    text.constants(&[("ROWS", tile.rows), ("COLS", tile.cols)]);
+    let (tile, pair) = (tile(spec), epilogue::is_pair(spec));
+    text.constants(&[
+        ("ROWS", tile.rows),
+        ("COLS", tile.cols),
+        ("OWN", if pair { tile.cols / 2 } else { tile.cols }),
+        ("AT_A_TIME", tile.at_a_time),
+    ]);
     let projections = is_projections(spec);
+    // Without an alias: `C` is a role of cooperative matrices.
+    let matrix = |at: usize, b: &str| {
+        format!("@group(0) @binding({at}) var<storage, read_write> {b}: array<vec4<u32>>;")
+    };
+    let load = |b: &str, lines: [&str; 2], start: &str| {
+        let [from, to] = lines;
+        let line = format!("(line_of(lane, i) - {from} * 4u) * place.stride");
+        format!("for (var i = {from}; i < {to}; i++) {{ b_held[i] = {b}[({start} + {line} + k) / 8u + lane % 8u]; }}")
+    };
     let (mut loads, mut stores) = (Vec::new(), Vec::new());
     for (which, (b, y)) in matrices(spec).into_iter().enumerate() {
         let at = 2 + 2 * which;
         if which > 0 {
-            // Without an alias: `C` is a role of cooperative matrices.
-            text.line(format!(
-                "@group(0) @binding({at}) var<storage, read_write> {b}: array<vec4<u32>>;"
-            ));
+            text.line(matrix(at, b));
             let result = spec.bindings().nth(at);
             result.into_iter().for_each(|y| text.binding(at + 1, y));
         }
         if projections {
             put(spec, at, text)?;
         }
-        let line = "(place.start + line_of(lane, i) * place.stride + k) / 8u + lane % 8u";
-        loads.push(format!(
-            "for (var i = 0u; i < COLS / 4u; i++) {{ b_held[i] = {b}[{line}]; }}"
-        ));
-        stores.push(store(y));
+        loads.push(load(b, ["0u", "OWN / 4u"], "place.start"));
+        stores.push(format!("{y}_put(at, 4u, v);"));
     }
     if projections {
         loads = switch("place.which", loads, "{}");
@@ -115,8 +133,15 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         );
         epilogue::y_put(spec, 4, "epilogue", text)?;
     }
+    if pair {
+        text.line(matrix(4, "c"));
+        let lines = ["OWN / 4u", "COLS / 4u"];
+        loads.push(load("c", lines, "place.start + p.epilogue.step"));
+        stores = vec!["y_put(at, 4u, v, w);".into()];
+    }
     text.unrolled("load_b(lane: u32, place: Place, k: u32)", loads);
-    text.unrolled(PUT_OF, stores);
+    let head = "put_of(which: u32, at: u32, v: vec4<f32>, w: vec4<f32>)";
+    text.unrolled(head, stores);
     text.part(epilogue::PARAMS_PROJECTIONS);
     Ok(())
 }
@@ -142,7 +167,8 @@ mod tests {
     fn tiles_fit_workgroup_memory() {
         let name = |m, limit| tile_for([m, 4096, 2048], limit).map(|t| t.name);
         assert_eq!(name(32, 48 << 10), Some("32x32"));
-        assert_eq!(name(32, 32 << 10), Some("32x16"));
+        assert_eq!(name(32, 40 << 10), Some("32x16"));
+        assert_eq!(name(32, 32 << 10), None);
         assert_eq!(name(8, 32 << 10), Some("16x16"));
         assert_eq!(name(8, 16 << 10), None);
     }

@@ -150,6 +150,11 @@ pub(crate) fn pair_of(projections: &Specialization) -> Option<(Specialization, u
         return None;
     }
     let mut one = projections.clone().without_added();
+    if one.is_of(&GEMV_COOP) {
+        let (tile, cols) = gemv_coop::pair_tile(&one);
+        one.op = tile.name;
+        return Some((one, cols));
+    }
     let like = tile(&one);
     let (thread_group, tile, own) = if one.is_of(&GEMV_DOT) {
         let tile = tile_of(like.rows, like.cols.max(2))?;

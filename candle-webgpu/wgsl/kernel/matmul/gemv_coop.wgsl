@@ -11,12 +11,14 @@ enable wgpu_cooperative_matrix;
 // slots: as it stands this file is the case of 16 rows and 16 columns of f32.
 alias Y = vec4<f32>;
 const ROWS = 16u;
-const COLS = 16u;
+const COLS = 16u; // lines of b that a workgroup reads
+const OWN = 16u; // columns of y: half as many for a pair of matrices
+const AT_A_TIME = 2u; // accumulators that are added up at a time
 fn place(group: u32) -> Place { return Place(0u, group, p.n, p.b_offset, p.b_n); }
 fn load_b(lane: u32, place: Place, k: u32) {
     for (var i = 0u; i < COLS / 4u; i++) { b_held[i] = b[(place.start + line_of(lane, i) * place.stride + k) / 8u + lane % 8u]; }
 }
-fn put_of(which: u32, at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
+fn put_of(which: u32, at: u32, v: vec4<f32>, w: vec4<f32>) { y[at / 4u] = v; }
 struct Params { m: u32, n: u32, k: u32, a_offset: u32, b_offset: u32, a_m: u32, b_n: u32 }
 // end slots
 
@@ -37,7 +39,6 @@ const ROUND = SUBGROUPS * STEP;
 const HALF = 32u;
 const LINE = HALF + 8u; // padded: puts the rows of a matrix on different banks
 const QUADS = SIDE * SIDE / 4u;
-const AT_A_TIME = 2u; // accumulators that are added up at a time
 var<workgroup> a_tile: array<vec4<f16>, SUBGROUPS * ROWS * LINE / 4u>;
 var<workgroup> b_tile: array<vec4<f16>, SUBGROUPS * COLS * LINE / 4u>;
 var<workgroup> y_tile: array<vec4<f32>, AT_A_TIME * QUADS>;
@@ -85,8 +86,8 @@ fn stage(lane: u32, a_at: u32, b_at: u32, high: bool) {
     for (var i = 0u; i < ROWS / 4u; i++) { a_tile[(a_at + line_of(lane, i) * LINE) / 4u + lane % 8u] = quad(a_held[i], high); }
 }
 
-// Adds up an accumulator of all subgroups, and stores it.
-fn add_up(sum: Sum, place: Place, below: u32, right: u32, thread: u32) {
+// The sum of an accumulator over all subgroups: a quad for each of the first threads.
+fn add_up(sum: Sum, thread: u32) -> vec4<f32> {
     let subgroup = thread / LANES;
     var total = vec4<f32>();
     for (var first = 0u; first < SUBGROUPS; first += AT_A_TIME) {
@@ -97,9 +98,7 @@ fn add_up(sum: Sum, place: Place, below: u32, right: u32, thread: u32) {
         }
         workgroupBarrier();
     }
-    let m = below + thread / (SIDE / 4u);
-    let n = place.group * COLS + right + thread % (SIDE / 4u) * 4u;
-    if thread < QUADS && m < p.m { put_of(place.which, m * place.n + n, 4u, total); }
+    return total;
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -111,8 +110,8 @@ fn main(
 ) {
     var here = place(id.y * count.x + id.x);
     // Subgroups of any other size would not share k.
-    if here.group * COLS >= here.n || lanes != LANES { return; }
-    here.start += here.group * COLS * here.stride;
+    if here.group * OWN >= here.n || lanes != LANES { return; }
+    here.start += here.group * OWN * here.stride;
     let subgroup = thread / LANES;
     let lane = thread % LANES;
     let a_at = subgroup * ROWS * LINE;
@@ -131,6 +130,13 @@ fn main(
         subgroupBarrier();
     }
     for (var m = 0u; m < ROWS; m += SIDE) { // unroll
-        for (var n = 0u; n < COLS; n += SIDE) { add_up(sums[m / SIDE * (COLS / SIDE) + n / SIDE], here, m, n, thread); } // unroll
+        for (var n = 0u; n < OWN; n += SIDE) { // unroll
+            let v = add_up(sums[m / SIDE * (COLS / SIDE) + n / SIDE], thread);
+            var w = vec4<f32>();
+            for (var c = n + OWN; c < COLS; c += OWN) { w = add_up(sums[m / SIDE * (COLS / SIDE) + c / SIDE], thread); } // unroll
+            let row = m + thread / (SIDE / 4u);
+            let column = here.group * OWN + n + thread % (SIDE / 4u) * 4u;
+            if thread < QUADS && row < p.m { put_of(here.which, row * here.n + column, v, w); }
+        }
     }
 }
