@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 use crate::device::env::{set, ADAPTER_VAR, BACKEND_VAR};
 use crate::device::rank::{kind_name, ranked as rank, Facts};
 use crate::error::{Error, Result};
-use crate::recorder::gpu::wide;
 use crate::util::block::{block_on, may_block, Call};
 
 const ADVICE: &str =
@@ -73,7 +72,12 @@ pub(crate) const PACK16: &str = "pack16";
 /// barrier.
 pub(crate) const SOFTWARE: &str = "software";
 
-/// PCI ids of vendors whose GPUs have a `dot4` instruction: NVIDIA, AMD, Intel. It is not used with [`wide`] subgroups: AMD's GCN has none
+/// Whether every subgroup has at least 64 invocations, given the fewest and the most of the adapter's.
+fn is_wide(subgroup: Option<(u32, u32)>) -> bool {
+    subgroup.is_some_and(|(least, _)| least >= 64)
+}
+
+/// PCI ids of vendors whose GPUs have a `dot4` instruction: NVIDIA, AMD, Intel. It is not used with subgroups of 64: AMD's GCN has none
 /// before Vega 20, and `gemv_dot` runs at one or two waves a SIMD there (docs/compilers.md).
 const DOT4_VENDORS: [u32; 3] = [0x10de, 0x1002, 0x8086];
 
@@ -154,7 +158,7 @@ impl AdapterReport {
                 self.features.push(SOFTWARE);
             }
         }
-        if !wide(self.subgroup) && DOT4_BROWSER.contains(&facts.vendor.as_str()) {
+        if !is_wide(self.subgroup) && DOT4_BROWSER.contains(&facts.vendor.as_str()) {
             self.features.push(DOT4);
         }
     }
@@ -187,7 +191,7 @@ fn report(adapter: &wgpu::Adapter) -> AdapterReport {
     let subgroup = features
         .contains(wgpu::Features::SUBGROUP)
         .then_some((info.subgroup_min_size, info.subgroup_max_size));
-    let dot4 = !wide(subgroup) && DOT4_VENDORS.contains(&info.vendor);
+    let dot4 = !is_wide(subgroup) && DOT4_VENDORS.contains(&info.vendor);
     AdapterReport {
         ordinal: 0,
         same_gpu_as: None,

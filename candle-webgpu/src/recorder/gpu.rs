@@ -12,11 +12,6 @@ use crate::recorder::op::{Grid, Op};
 use crate::shader::{Kernel, Specialization};
 use crate::util::lock;
 
-/// Whether every subgroup has at least 64 invocations, given the fewest and the most of the adapter's. So it is on AMD's GCN.
-pub(crate) fn wide(subgroup: Option<(u32, u32)>) -> bool {
-    subgroup.is_some_and(|(least, _)| least >= 64)
-}
-
 /// [`Gpu::workgroups`] of an NVIDIA H200, and of adapters that were not tuned.
 pub(crate) const WORKGROUPS: u64 = 256;
 
@@ -60,10 +55,10 @@ impl Gpu {
         self.dot4
     }
 
-    /// Whether every subgroup is [`wide`]. A SIMD then has few registers for each thread, and large tiles leave it only one or two
-    /// subgroups to hide latency with (docs/compilers.md).
+    /// Whether every subgroup has at least 64 invocations, as on AMD's GCN. A SIMD then has few registers for each thread, and large tiles
+    /// leave it only one or two subgroups to hide latency with (docs/compilers.md).
     pub(crate) fn wide_subgroups(&self) -> bool {
-        wide(self.subgroup)
+        self.subgroup.is_some_and(|(least, _)| least >= 64)
     }
 
     /// A number of workgroups or tiles that was measured on a GPU that [`WORKGROUPS`] fill, for this one.

@@ -22,7 +22,7 @@ pub const HELP: &str = "\
 Run the tests: all parts, or those named.
 
   fork         the patches apply to the pinned release, only insert lines, and export to the same bytes; the series of
-               commits for Candle's repository cover the fork
+               commits for Candle's repository cover the fork, and each compiles without warnings
   wgsl         every shader parses and validates, alone and linked (no GPU needed)
   unit         unit tests of candle-webgpu, its documentation, the examples and xtask
   shaders      a sample of the shaders through naga's SPIR-V, HLSL and MSL, DXC, and AMD's compiler (no GPU needed)

@@ -10,7 +10,7 @@ use super::base::Base;
 use super::series::{folder, Series, NAMES};
 use super::source::Source;
 use super::write::{self, BASE};
-use super::{merge, table};
+use super::{merge, table, verify};
 use crate::run;
 
 /// Returns the number of commits that are right and of series that are not.
@@ -90,7 +90,26 @@ fn complete(dir: &Path, series: &Series) -> Result<()> {
         "the last commit differs from the fork in {}",
         wrong.join(", ")
     );
-    letters(series)
+    letters(series)?;
+    lint(dir, series)
+}
+
+/// Each commit compiles without warnings, with the tests that it has. Only candle-webgpu's: `--verify` checks the other crates, too.
+fn lint(dir: &Path, series: &Series) -> Result<()> {
+    let target = crate::root()?.join("target/upstream");
+    let line = format!(
+        "cargo clippy --package candle-webgpu --tests --target-dir {:?} -- -D warnings",
+        target.display().to_string()
+    );
+    for ((hash, _), step) in table::commits(dir)?.iter().zip(&series.steps) {
+        run::stdout(run::git(dir).args(["checkout", "--quiet", "--detach", hash]))?;
+        if dir.join("candle-webgpu").exists() {
+            println!("{}: {}: cargo clippy", series.name, step.name);
+            let (passed, _) = verify::check(dir, &line)?;
+            ensure!(passed, "the commit {} does not compile", step.name);
+        }
+    }
+    Ok(())
 }
 
 /// Every letter is there, and belongs to a step.

@@ -26,7 +26,7 @@ Write the fork as a git branch of commits for Candle's repository. Nothing is ev
   cargo xtask upstream ../branch --series hooks --repo ../candle --onto main
                                                              onto a commit of a clone of Candle
   cargo xtask upstream ../branch --series hooks --continue   go on after a conflict
-  cargo xtask upstream --check                               the series still cover the fork
+  cargo xtask upstream --check                               the series still cover the fork, and each commit compiles
   cargo xtask upstream --check --repo ../candle --onto main  and a report of what moved and what conflicts
 
 Two series from the same files: `hooks` keeps the kernels in the crate candle-webgpu; `in-tree` brings them into the

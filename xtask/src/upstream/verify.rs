@@ -116,7 +116,7 @@ fn shell(dir: &Path, line: &str) -> Result<Command> {
 }
 
 /// Runs a command line; returns whether it succeeded and how many tests passed.
-fn check(dir: &Path, line: &str) -> Result<(bool, usize)> {
+pub fn check(dir: &Path, line: &str) -> Result<(bool, usize)> {
     let output = shell(dir, line)?.output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let passed = text.lines().filter_map(|line| {
