@@ -3,13 +3,15 @@
 use crate::training;
 use anyhow::Result;
 use candle_core::{DType, Device, Tensor, D};
-use candle_nn::VarBuilder;
+use candle_nn::{Activation, VarBuilder};
 use candle_transformers::models::stable_diffusion::unet_2d::{
     UNet2DConditionModel, UNet2DConditionModelConfig,
 };
 use candle_transformers::models::stable_diffusion::vae::{AutoEncoderKL, AutoEncoderKLConfig};
 use candle_transformers::models::whisper::model::Whisper;
-use candle_transformers::models::{bert, clip, gemma3, phi3, qwen2, qwen3, vit, whisper};
+use candle_transformers::models::{
+    bert, clip, gemma3, phi3, qwen2, qwen3, qwen3_moe, vit, whisper,
+};
 use serde_json::json;
 
 /// One forward pass, or one step of training. A decoding model continues its text by a token per pass.
@@ -34,6 +36,8 @@ pub const MODELS: &[Model] = &[
     Model { name: "phi-3-mini",               dtype: DType::F16, pass: "a token after 128",                 load: phi3_mini },
     Model { name: "qwen2.5-1.5b",             dtype: DType::F16, pass: "a token after 128",                 load: qwen2_1b5 },
     Model { name: "qwen3-1.7b",               dtype: DType::F16, pass: "a token after 128",                 load: qwen3_1b7 },
+    Model { name: "qwen3-8b",                 dtype: DType::F16, pass: "a token after 128",                 load: qwen3_8b },
+    Model { name: "qwen3-30b-a3b",            dtype: DType::F16, pass: "a token after 128, 12 of 48 layers", load: qwen3_30b_a3b },
     Model { name: "sd-1.5-unet",              dtype: DType::F16, pass: "a guided step at 64 x 64 latents",  load: sd15_unet },
     Model { name: "sd-1.5-vae",               dtype: DType::F16, pass: "decodes an image of 512 x 512",     load: sd15_vae },
     Model { name: "train-llama",              dtype: DType::F32, pass: "a step of 8 x 64 letters",          load: training::llama },
@@ -140,15 +144,56 @@ fn qwen2_1b5(vb: VarBuilder<'static>) -> Result<Pass> {
     decoder(&device, move |ids, at| model.forward(ids, at))
 }
 
+fn qwen3_config(layers: usize, hidden: usize, intermediate: usize, heads: usize) -> qwen3::Config {
+    qwen3::Config {
+        vocab_size: 151936,
+        hidden_size: hidden,
+        intermediate_size: intermediate,
+        num_hidden_layers: layers,
+        num_attention_heads: heads,
+        head_dim: 128,
+        attention_bias: false,
+        num_key_value_heads: 8,
+        max_position_embeddings: CONTEXT,
+        sliding_window: None,
+        max_window_layers: layers,
+        tie_word_embeddings: false,
+        rope_theta: 1e6,
+        rms_norm_eps: 1e-6,
+        use_sliding_window: false,
+        hidden_act: Activation::Silu,
+    }
+}
+
+fn qwen3(vb: VarBuilder<'static>, config: &qwen3::Config) -> Result<Pass> {
+    let device = vb.device().clone();
+    let mut model = qwen3::ModelForCausalLM::new(config, vb)?;
+    decoder(&device, move |ids, at| model.forward(ids, at))
+}
+
 fn qwen3_1b7(vb: VarBuilder<'static>) -> Result<Pass> {
-    let config: qwen3::Config = serde_json::from_value(json!({
-        "vocab_size": 151936, "hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 28,
-        "num_attention_heads": 16, "head_dim": 128, "attention_bias": false, "num_key_value_heads": 8,
-        "max_position_embeddings": CONTEXT, "max_window_layers": 28, "tie_word_embeddings": true, "rope_theta": 1e6,
-        "rms_norm_eps": 1e-6, "use_sliding_window": false, "hidden_act": "silu",
+    let config = qwen3::Config {
+        tie_word_embeddings: true,
+        ..qwen3_config(28, 2048, 6144, 16)
+    };
+    qwen3(vb, &config)
+}
+
+fn qwen3_8b(vb: VarBuilder<'static>) -> Result<Pass> {
+    qwen3(vb, &qwen3_config(36, 4096, 12288, 32))
+}
+
+fn qwen3_30b_a3b(vb: VarBuilder<'static>) -> Result<Pass> {
+    let config: qwen3_moe::Config = serde_json::from_value(json!({
+        "vocab_size": 151936, "hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 12,
+        "num_attention_heads": 32, "head_dim": 128, "attention_bias": false, "num_key_value_heads": 4,
+        "max_position_embeddings": CONTEXT, "sliding_window": null, "max_window_layers": 12, "tie_word_embeddings": false,
+        "rope_theta": 1e6, "rms_norm_eps": 1e-6, "use_sliding_window": false, "hidden_act": "silu",
+        "decoder_sparse_step": 1, "moe_intermediate_size": 768, "num_experts_per_tok": 8, "num_experts": 128,
+        "norm_topk_prob": true,
     }))?;
     let device = vb.device().clone();
-    let mut model = qwen3::ModelForCausalLM::new(&config, vb)?;
+    let mut model = qwen3_moe::ModelForCausalLM::new(&config, vb)?;
     decoder(&device, move |ids, at| model.forward(ids, at))
 }
 
