@@ -6,6 +6,7 @@ use crate::device::env::{set, ADAPTER_VAR, BACKEND_VAR};
 use crate::device::rank::{kind_name, ranked as rank, Facts};
 use crate::error::{Error, Result};
 use crate::util::block::{block_on, may_block, Call};
+use crate::util::is_wide;
 
 const ADVICE: &str =
     "Install a Vulkan driver (Debian and Ubuntu without a GPU: mesa-vulkan-drivers; \
@@ -72,12 +73,7 @@ pub(crate) const PACK16: &str = "pack16";
 /// barrier.
 pub(crate) const SOFTWARE: &str = "software";
 
-/// Whether every subgroup has at least 64 invocations, given the fewest and the most of the adapter's.
-fn is_wide(subgroup: Option<(u32, u32)>) -> bool {
-    subgroup.is_some_and(|(least, _)| least >= 64)
-}
-
-/// PCI ids of vendors whose GPUs have a `dot4` instruction: NVIDIA, AMD, Intel. It is not used with subgroups of 64: AMD's GCN has none
+/// PCI ids of vendors whose GPUs have a `dot4` instruction: NVIDIA, AMD, Intel. It is not used with [wide](is_wide) subgroups: AMD's GCN has none
 /// before Vega 20, and `gemv_dot` runs at one or two waves a SIMD there (docs/compilers.md).
 const DOT4_VENDORS: [u32; 3] = [0x10de, 0x1002, 0x8086];
 

@@ -151,9 +151,8 @@ fn of_pair(
     reads: [&(Value, u64); 3],
     expr: &Expr,
 ) -> Option<Op> {
-    let fits = (one.kernel.shared)(&one) <= device.limits.max_compute_workgroup_storage_size;
     let whole = Some(expr.n) == params.matmul.m.checked_mul(params.matmul.n);
-    if !fits || !whole || expr.reads.len() != 2 {
+    if !device.has_room(&one) || !whole || expr.reads.len() != 2 {
         return None;
     }
     scalars(expr, &mut params.epilogue)?;

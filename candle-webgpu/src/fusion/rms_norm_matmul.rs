@@ -61,8 +61,7 @@ fn normed(device: &Gpu, graph: &Graph, at: usize, matmul: usize) -> Option<Op> {
         2 if fused.operands[0].1 == Access::Raw => 8,
         _ => 4,
     };
-    let limit = device.limits.max_compute_workgroup_storage_size;
-    let fits = (fused.kernel.shared)(&fused) <= limit
+    let fits = device.has_room(&fused)
         && (row.rows, row.n) == (of.m, of.k)
         && (of.m, of.batch, of.a_offset) == (1, 1, 0)
         && (a.same(y) && a_start == start && *start == 0)

@@ -30,8 +30,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
         return None;
     };
     let (spec, params, grid) = plan(op.spec.dtype(0), &copy)?;
-    let room = device.limits.max_compute_workgroup_storage_size;
-    if (spec.kernel.shared)(&spec) > room {
+    if !device.has_room(&spec) {
         return None;
     }
     let tiled = device.op(spec, op.operands.clone(), &params, grid).ok()?;

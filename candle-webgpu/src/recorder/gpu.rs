@@ -10,7 +10,7 @@ use crate::memory::pool::Pool;
 use crate::memory::view::View;
 use crate::recorder::op::{Grid, Op};
 use crate::shader::{Kernel, Specialization};
-use crate::util::lock;
+use crate::util::{is_wide, lock};
 
 /// [`Gpu::workgroups`] of an NVIDIA H200, and of adapters that were not tuned.
 pub(crate) const WORKGROUPS: u64 = 256;
@@ -55,10 +55,10 @@ impl Gpu {
         self.dot4
     }
 
-    /// Whether every subgroup has at least 64 invocations, as on AMD's GCN. A SIMD then has few registers for each thread, and large tiles
-    /// leave it only one or two subgroups to hide latency with (docs/compilers.md).
+    /// Whether every subgroup is [wide](is_wide). A SIMD then has few registers for each thread, and large tiles leave it only one or two
+    /// subgroups to hide latency with (docs/compilers.md).
     pub(crate) fn wide_subgroups(&self) -> bool {
-        self.subgroup.is_some_and(|(least, _)| least >= 64)
+        is_wide(self.subgroup)
     }
 
     /// A number of workgroups or tiles that was measured on a GPU that [`WORKGROUPS`] fill, for this one.
@@ -79,6 +79,11 @@ impl Gpu {
     /// Whether `CANDLE_WEBGPU_DENY` forbids a kernel or this variant of it.
     pub(crate) fn denies_variant(&self, spec: &Specialization) -> bool {
         self.denied.iter().any(|name| spec.is_named(name))
+    }
+
+    /// Whether the workgroup memory of a specialization fits.
+    pub(crate) fn has_room(&self, spec: &Specialization) -> bool {
+        (spec.kernel.shared)(spec) <= self.limits.max_compute_workgroup_storage_size
     }
 
     /// Whether a view fits in one binding, wherever it starts.

@@ -17,6 +17,11 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether every subgroup has at least 64 invocations, given the fewest and the most of the adapter's. So it is on AMD's GCN.
+pub(crate) fn is_wide(subgroup: Option<(u32, u32)>) -> bool {
+    subgroup.is_some_and(|(least, _)| least >= 64)
+}
+
 /// Joins threads, except the current one.
 pub(crate) fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     let me = std::thread::current().id();
