@@ -124,7 +124,7 @@ fn check_operand(
     let grid = Grid::Linear(params.groups());
     // Never fails: a binding is smaller than the largest grid.
     let op = gpu.op(nonfinite::spec(), operands, &params, grid);
-    out.extend(op.map(Box::new));
+    out.extend(op);
 }
 
 fn clear(gpu: &Gpu, out: &mut Ops, value: &Value) {
@@ -133,7 +133,7 @@ fn clear(gpu: &Gpu, out: &mut Ops, value: &Value) {
         let bytes = (value.bytes() - start).min(gpu.pool.binding);
         let (spec, params, grid) = zeros(bytes);
         let op = gpu.op(spec, [(value.clone(), start)], &params, grid);
-        out.extend(op.map(Box::new));
+        out.extend(op);
         start += bytes;
     }
 }

@@ -257,7 +257,9 @@ fn fused(
     let dtype = q.dtype;
     let fits = |n: u32| n > 0 && n.is_multiple_of(4) && n as usize <= MAX_HEAD_DIM;
     let same = [k.dtype, v.dtype] == [dtype; 2];
-    if !FLOATS.contains(&dtype) || !same || !fits(d) || !fits(c) {
+    // Those found later come later.
+    let is_due = members.iter().any(|at| graph.due().contains(at));
+    if !is_due || !FLOATS.contains(&dtype) || !same || !fits(d) || !fits(c) {
         return None;
     }
     // Without a mask, q is bound in its place.
@@ -329,9 +331,8 @@ fn fused(
         fill_offset: fill.as_ref().map_or(0, |(_, offset)| *offset),
         ..Params::new()
     };
-    let first = members.iter().min()?;
     let last = members.iter().max()?;
-    if !graph.due().contains(first) || !graph.can_move(&members, *last) {
+    if !graph.can_move(&members, *last) {
         return None;
     }
     let plan = plan(device, (dtype, how), params);

@@ -286,7 +286,7 @@ impl Expr {
     }
 
     /// The op to record.
-    pub fn op(&self, device: &Gpu) -> Option<Op> {
+    pub fn op(&self, device: &Gpu) -> Option<Box<Op>> {
         let (params, reads) = self.params()?;
         let spec = fused::spec(
             &FUSED_ELEMENTWISE,
@@ -299,7 +299,7 @@ impl Expr {
     }
 
     /// The op to record if one of the steps reduces rows of `m` elements. `rows`: of a workgroup.
-    pub fn row_op(&self, device: &Gpu, m: u32, rows: u32) -> Option<Op> {
+    pub fn row_op(&self, device: &Gpu, m: u32, rows: u32) -> Option<Box<Op>> {
         let (of, reads) = self.params()?;
         let params = fused_row::Params { of, m, pad: [0; 3] };
         let spec = fused_row::spec(&reads, self.steps.to_vec().into(), self.out, rows);

@@ -74,7 +74,7 @@ fn are_projections((first, matmul): (&Op, &MatmulParams), op: &Op) -> bool {
         && rows(matmul) == rows(&op.params())
 }
 
-fn joined(device: &Gpu, graph: &Graph, members: &[usize]) -> Option<Op> {
+fn joined(device: &Gpu, graph: &Graph, members: &[usize]) -> Option<Box<Op>> {
     let first = graph.op(*members.first()?)?;
     let mut operands = Operands::from_iter([first.operands.first()?.clone()]);
     let mut matmuls = SmallVec::<[MatmulParams; MOST]>::new();

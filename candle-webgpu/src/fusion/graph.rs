@@ -3,7 +3,7 @@
 use smallvec::{smallvec, SmallVec};
 
 use crate::memory::buffer::Value;
-use crate::recorder::op::{boxed, Op, Ops};
+use crate::recorder::op::{Op, Ops};
 use crate::shader::Specialization;
 use rustc_hash::FxHashMap;
 
@@ -15,17 +15,17 @@ pub(crate) struct Rewrite {
     /// The places of the ops that are replaced.
     members: Places,
     /// The ops that replace them, each with its place, which is that of a member.
-    ops: SmallVec<[(usize, Op); 1]>,
+    ops: SmallVec<[(usize, Box<Op>); 1]>,
 }
 
 impl Rewrite {
     /// Replaces `members` by `ops`, which all stand at the place `at`. See [`Graph::can_move`].
-    pub fn new(members: &[usize], at: usize, ops: impl IntoIterator<Item = Op>) -> Self {
+    pub fn new(members: &[usize], at: usize, ops: impl IntoIterator<Item = Box<Op>>) -> Self {
         Rewrite::to_places(members, ops.into_iter().map(|op| (at, op)).collect())
     }
 
     /// Replaces `members` by `ops`, each of which has its own place.
-    pub fn to_places(members: &[usize], ops: SmallVec<[(usize, Op); 1]>) -> Self {
+    pub fn to_places(members: &[usize], ops: SmallVec<[(usize, Box<Op>); 1]>) -> Self {
         Rewrite {
             members: Places::from_slice(members),
             ops,
@@ -43,6 +43,16 @@ impl Rewrite {
 struct Uses {
     reads: SmallVec<[usize; 4]>,
     writes: SmallVec<[usize; 2]>,
+}
+
+impl Uses {
+    /// See [`Graph::writer`].
+    fn writer(&self, value: &Value) -> Option<usize> {
+        match self.writes[..] {
+            [at] if !value.is_allocated() => Some(at),
+            _ => None,
+        }
+    }
 }
 
 /// The ops at one place: one as recorded; none, one or two after a rewrite.
@@ -131,11 +141,7 @@ impl Graph {
 
     /// The only op that writes a value, if the value had no contents before. Tensors may hold the value.
     pub fn writer(&self, value: &Value) -> Option<usize> {
-        let uses = self.uses.get(&value.key())?;
-        match uses.writes[..] {
-            [at] if !value.is_allocated() => Some(at),
-            _ => None,
-        }
+        self.uses.get(&value.key())?.writer(value)
     }
 
     /// The [`writer`](Graph::writer) of a private value. Once nothing reads the value, it need not be computed.
@@ -152,8 +158,10 @@ impl Graph {
     /// The producer of a value, if only the ops at `readers` read it.
     pub fn producer_for(&self, value: &Value, readers: &[usize]) -> Option<usize> {
         let last = readers.iter().max()?;
-        let only = self.readers(value).iter().all(|at| readers.contains(at));
-        self.producer(value).filter(|at| only && at < last)
+        let uses = self.uses.get(&value.key())?;
+        let at = uses.writer(value).filter(|at| at < last)?;
+        let only = uses.reads.iter().all(|at| readers.contains(at));
+        (only && self.is_private(value)).then_some(at)
     }
 
     /// Whether the ops at `members` can all run at the place `at` instead.
@@ -195,7 +203,7 @@ impl Graph {
         }
         for (at, op) in rewrite.ops {
             index(&mut self.uses, at, &op);
-            self.places[at].push(boxed(op, &mut self.replaced));
+            self.places[at].push(op);
         }
     }
 

@@ -54,7 +54,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     })
 }
 
-fn joined(device: &Gpu, matmul: &Op, expr: Expr) -> Option<Op> {
+fn joined(device: &Gpu, matmul: &Op, expr: Expr) -> Option<Box<Op>> {
     let bound = |value: &Value| matmul.operands.iter().any(|(other, _)| other.same(value));
     if expr.steps.is_empty() || !of_floats(&expr.steps) || bound(&expr.y.0) {
         return None;
@@ -74,7 +74,7 @@ fn of_floats(steps: &[Step]) -> bool {
 }
 
 /// One matmul with an epilogue that reads up to [`MAX_READS`] further operands.
-fn one(matmul: &Op, expr: Expr) -> Option<Op> {
+fn one(matmul: &Op, expr: Expr) -> Option<Box<Op>> {
     let mut params = Params::new(matmul.params());
     let MatmulParams { m, n, batch, .. } = params.matmul;
     let (y, dtype) = (matmul.operands.get(2)?, matmul.spec.dtype(2));
@@ -107,7 +107,7 @@ fn one(matmul: &Op, expr: Expr) -> Option<Op> {
 }
 
 /// Two projections with an epilogue that reads both, and nothing else.
-fn pair(device: &Gpu, projections: &Op, expr: Expr) -> Option<Op> {
+fn pair(device: &Gpu, projections: &Op, expr: Expr) -> Option<Box<Op>> {
     let [a, b, y, c, z] = &projections.operands[..] else {
         return None;
     };
@@ -119,7 +119,7 @@ fn pair(device: &Gpu, projections: &Op, expr: Expr) -> Option<Op> {
 }
 
 /// A matmul of one row and an epilogue that reads both halves of it, and nothing else: silu(gate) up where one matrix holds both.
-fn halves(device: &Gpu, matmul: &Op, expr: &Expr) -> Option<Op> {
+fn halves(device: &Gpu, matmul: &Op, expr: &Expr) -> Option<Box<Op>> {
     let [a, b, (y, _)] = &matmul.operands[..] else {
         return None;
     };
@@ -150,7 +150,7 @@ fn of_pair(
     (one, mut params, groups): (Specialization, Params, u32),
     reads: [&(Value, u64); 3],
     expr: &Expr,
-) -> Option<Op> {
+) -> Option<Box<Op>> {
     let whole = Some(expr.n) == params.matmul.m.checked_mul(params.matmul.n);
     if !device.has_room(&one) || !whole || expr.reads.len() != 2 {
         return None;

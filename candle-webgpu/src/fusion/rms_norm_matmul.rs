@@ -39,7 +39,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let matmuls = members.iter().filter(|member| **member != at);
     let fused = matmuls.map(|&matmul| {
         let fits = graph.due().contains(&matmul) && graph.can_move_one(at, matmul, &members);
-        let op = normed(device, graph, at, matmul).filter(|_| fits)?;
+        let op = fits.then(|| normed(device, graph, at, matmul))??;
         Some((matmul, op))
     });
     let ops = fused.collect::<Option<SmallVec<_>>>()?;
@@ -47,7 +47,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
 }
 
 /// The matmul at one position with the norm at another fused in front.
-fn normed(device: &Gpu, graph: &Graph, at: usize, matmul: usize) -> Option<Op> {
+fn normed(device: &Gpu, graph: &Graph, at: usize, matmul: usize) -> Option<Box<Op>> {
     let (norm, op) = (graph.op(at)?, graph.op(matmul)?);
     let [x, alpha, (y, start)] = &norm.operands[..] else {
         return None;

@@ -42,7 +42,7 @@ const QUERIES: usize = 3;
 const KEYS: usize = 5;
 
 /// One op for both, if all copies are of rows of whole quads.
-fn fuse(device: &Gpu, qk: &Op, copies: &Op) -> Option<Op> {
+fn fuse(device: &Gpu, qk: &Op, copies: &Op) -> Option<Box<Op>> {
     let to = destinations(&copies.spec)?;
     let (reads, writes) = copies.operands.split_at(to.len());
     let keys = &qk.operands[KEYS];

@@ -145,7 +145,7 @@ impl Gpu {
         operands: impl IntoIterator<Item = (Value, u64)>,
         params: &impl bytemuck::NoUninit,
         grid: Grid,
-    ) -> Result<Op> {
+    ) -> Result<Box<Op>> {
         let grid = self.split(&spec, grid)?;
         Ok(Op::new(spec, operands.into_iter().collect(), params, grid))
     }

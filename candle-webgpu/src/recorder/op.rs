@@ -50,7 +50,7 @@ impl NewOp<'_> {
                 op.grid = self.grid;
                 op
             }
-            None => Box::new(Op::new(self.spec, Operands::new(), &(), self.grid)),
+            None => Op::new(self.spec, Operands::new(), &(), self.grid),
         };
         op.operands
             .extend(self.operands.iter().map(BindingRange::bound));
@@ -63,32 +63,21 @@ impl NewOp<'_> {
 /// Boxed, because ops are large and fusion moves them often.
 pub(crate) type Ops = Vec<Box<Op>>;
 
-/// Reuses a recycled `Box` if one is available: allocators are slow if one thread frees what another allocated.
-pub(crate) fn boxed(op: Op, recycled: &mut Ops) -> Box<Op> {
-    match recycled.pop() {
-        Some(mut reused) => {
-            *reused = op;
-            reused
-        }
-        None => Box::new(op),
-    }
-}
-
 impl Op {
     pub fn new(
         spec: Specialization,
         operands: Operands,
         params: &impl bytemuck::NoUninit,
         grid: [u32; 3],
-    ) -> Self {
-        let mut op = Op {
+    ) -> Box<Self> {
+        let mut op = Box::new(Op {
             spec,
             operands,
             params: [0; PARAMS_SLOT as usize],
             filled: 0,
             grid,
             run: None,
-        };
+        });
         op.set_params(bytemuck::bytes_of(params));
         op
     }

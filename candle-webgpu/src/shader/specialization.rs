@@ -200,7 +200,8 @@ impl Specialization {
 
     /// The binding of operand `i`.
     pub fn binding(&self, i: usize) -> Option<&Binding> {
-        self.bindings().nth(i)
+        let own = self.kernel.bindings;
+        own.get(i).or_else(|| self.added.get(i - own.len()))
     }
 
     /// Whether the kernel writes operand `i`.

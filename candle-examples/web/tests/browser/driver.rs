@@ -18,7 +18,10 @@ use serde_json::{json, Value};
 
 use crate::steps::MINUTE;
 
-/// How to start the browser. SwiftShader computes if there is no GPU.
+/// If this variable is set, the machine's GPU computes instead of SwiftShader.
+const GPU_VAR: &str = "CANDLE_WEB_GPU";
+
+/// How to start the browser.
 #[derive(Clone, Copy)]
 pub enum Gpu {
     WebGpu,
@@ -28,6 +31,14 @@ pub enum Gpu {
 impl Gpu {
     fn args(self) -> &'static [&'static str] {
         match self {
+            // On Linux, headless Chromium finds no adapter without these.
+            Self::WebGpu if std::env::var_os(GPU_VAR).is_some() => &[
+                "--enable-unsafe-webgpu",
+                "--ignore-gpu-blocklist",
+                "--enable-features=Vulkan",
+                "--use-angle=vulkan",
+                "--disable-vulkan-surface",
+            ],
             Self::WebGpu => &["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"],
             Self::None => &["--disable-gpu", "--disable-features=WebGPU,WebGPUService"],
         }

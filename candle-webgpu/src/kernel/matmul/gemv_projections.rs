@@ -27,19 +27,21 @@ pub static GEMV_PROJECTIONS: Kernel = Kernel {
 /// The most projections.
 pub(crate) const MOST: usize = 3;
 
-/// The specialization for `count` dense matmuls like `one`, if a kernel supports them.
-fn spec(one: &Specialization, count: usize) -> Option<Specialization> {
+/// The kernel for several dense matmuls like `one`, if there is one.
+fn kernel_for(one: &Specialization) -> Option<&'static Kernel> {
     let kernel = match one {
         _ if one.is_of(&GEMV_K) => &GEMV_PROJECTIONS,
         _ if one.is_of(&GEMV_COOP) => &GEMV_COOP,
         _ => return None,
     };
     let dense = one.operands[..2].iter().all(|o| o.1 == Access::Raw);
-    if !dense || !epilogue::is_bare(one) {
-        return None;
-    }
+    (dense && epilogue::is_bare(one)).then_some(kernel)
+}
+
+/// The specialization for `count` dense matmuls like `one`, if a kernel supports them.
+fn spec(one: &Specialization, count: usize) -> Option<Specialization> {
     let mut spec = one.clone();
-    spec.kernel = kernel;
+    spec.kernel = kernel_for(one)?;
     Some(with_matrices(spec, count, "w"))
 }
 
@@ -67,7 +69,7 @@ pub(crate) fn is_projections(spec: &Specialization) -> bool {
 
 /// Whether a matmul of this kind can be one of several projections.
 pub(crate) fn suits(one: &Specialization) -> bool {
-    spec(one, MOST).is_some() || gemv_dot::suits_projections(one)
+    kernel_for(one).is_some() || gemv_dot::suits_projections(one)
 }
 
 /// Whether one kernel can compute both matmuls.

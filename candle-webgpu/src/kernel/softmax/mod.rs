@@ -40,7 +40,7 @@ pub(crate) fn op(
     (x, x_offset): ((Value, u64), u32),
     y: (Value, u64),
     [rows, n]: [u32; 2],
-) -> Option<Op> {
+) -> Option<Box<Op>> {
     let of = Rows {
         op: "softmax",
         dtype,
