@@ -25,6 +25,13 @@ fn linear_gelu(t: &[Tensor], step: Step<'_>) -> candle_core::Result<Tensor> {
     step(y.gelu()?)? + &t[3]
 }
 
+/// Matmuls of the same rows, each with a bias.
+fn biased_projections(t: &[Tensor], step: Step<'_>) -> candle_core::Result<Tensor> {
+    let layers = t[1..].chunks_exact(2);
+    let sums = layers.map(|layer| step(t[0].matmul(&layer[0].t()?)?)?.broadcast_add(&layer[1]));
+    Tensor::cat(&sums.collect::<candle_core::Result<Vec<_>>>()?, 1)
+}
+
 /// As in candle-transformers' llama: silu(x gate^T) (x up^T).
 fn gated(t: &[Tensor], step: Step<'_>) -> candle_core::Result<Tensor> {
     let gate = step(t[0].matmul(&t[1].t()?)?)?;
@@ -242,6 +249,17 @@ pub fn add(cases: &mut Cases) {
                         operands.push(Operand::of(tensor(dtype, &[n, k], seed, Fill::Small)?));
                     }
                     check(d, &operands, MATMUL, projections)
+                },
+            );
+            cases.add(
+                format!("rewrite/projection_bias/{name}/{m}x{k}"),
+                move |d| {
+                    let mut operands = vec![tensor(dtype, &[m, k], 401, Fill::Small)?];
+                    for (seed, n) in (402..).step_by(2).zip(columns) {
+                        operands.push(tensor(dtype, &[n, k], seed, Fill::Small)?);
+                        operands.push(tensor(dtype, &[n], seed + 1, Fill::Small)?);
+                    }
+                    same_bits(d, &operands, biased_projections)
                 },
             );
         }

@@ -169,7 +169,7 @@ fn is_whole(read: &Read, dtype: DType) -> bool {
 }
 
 /// The number of contiguous elements after which an operand repeats; `count` if it does not, `None` for other layouts.
-fn period(read: &Read, count: u32) -> Option<u32> {
+pub(super) fn period(read: &Read, count: u32) -> Option<u32> {
     let Some(view) = read.view else {
         return Some(count);
     };

@@ -17,6 +17,7 @@ mod fused_row;
 pub(crate) mod graph;
 mod heads;
 mod matmul_epilogue;
+mod projection_bias;
 mod rms_norm_matmul;
 mod rope_kv_cache;
 mod rope_qk;

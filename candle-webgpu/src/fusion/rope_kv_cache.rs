@@ -66,8 +66,7 @@ fn fuse(device: &Gpu, qk: &Op, copies: &Op) -> Option<Box<Op>> {
         return None;
     }
     let spec = spec(&qk.spec, order.len())?;
-    let most = device.limits.max_storage_buffers_per_shader_stage as usize;
-    if spec.bindings().count() > most {
+    if !device.has_room(&spec) {
         return None;
     }
     let scale = copies.spec.dtype(0).size() / qk.spec.dtype(0).size();

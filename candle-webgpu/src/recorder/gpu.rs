@@ -81,9 +81,11 @@ impl Gpu {
         self.denied.iter().any(|name| spec.is_named(name))
     }
 
-    /// Whether the workgroup memory of a specialization fits.
+    /// Whether the workgroup memory and the bindings of a specialization fit.
     pub(crate) fn has_room(&self, spec: &Specialization) -> bool {
+        let bindings = self.limits.max_storage_buffers_per_shader_stage as usize;
         (spec.kernel.shared)(spec) <= self.limits.max_compute_workgroup_storage_size
+            && spec.operands.len() <= bindings
     }
 
     /// Whether a view fits in one binding, wherever it starts.

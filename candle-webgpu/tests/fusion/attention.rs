@@ -173,3 +173,26 @@ fn scores_that_no_op_computes_from_others() {
     });
     assert_eq!(counts, (3, 3));
 }
+
+/// The softmax of single ops may be recorded while the copies of queries and keys are about to be encoded, wherever a batch ends.
+#[test]
+fn of_single_ops_wherever_batches_end() {
+    for before in (0..60).step_by(4) {
+        let (with, _) = near(1e-5, |b| {
+            let x = b.floats(&[64]);
+            let mut made: Vec<T> = (0..before).map(|_| b.unary("uexp", &x)).collect();
+            for _ in 0..3 {
+                let [q, k, v] = [0, 1, 2].map(|_| b.floats(&[1, 1, 6, 16]));
+                let [q, k] = [q, k].map(|x| b.scaled(&x, 0.5));
+                let scores = b.matmul(&q, &k.shown(&[1, 1, 16, 6], &[96, 96, 1, 16], 0));
+                let scores = b.scaled(&scores, 0.25).shown(&[6, 6], &[6, 1], 0);
+                let below = b.binary("bsub", &scores, &b.along("max", &scores, T::clone));
+                let e = b.unary("uexp", &below);
+                let weights = b.binary("bdiv", &e, &b.along("sum", &e, T::clone));
+                made.push(b.matmul(&weights.shown(&[1, 1, 6, 6], &[36, 36, 6, 1], 0), &v));
+            }
+            made
+        });
+        assert_eq!(with, before + 3, "{before} ops before");
+    }
+}

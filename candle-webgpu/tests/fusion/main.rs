@@ -12,6 +12,7 @@ mod fused_projections;
 mod fused_row;
 mod matmul_epilogue;
 mod order;
+mod projection_bias;
 mod rms_norm_matmul;
 mod rope_kv_cache;
 mod rope_qk;

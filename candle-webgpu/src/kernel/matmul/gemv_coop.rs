@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::gemm_coop::{self, FEATURES};
 use crate::kernel::matmul::gemv_projections::{is_projections, matrices, Params, PLACE};
-use crate::kernel::matmul::store::put;
+use crate::kernel::matmul::projection_bias;
 use crate::kernel::switch;
 use crate::recorder::gpu::Gpu;
 use crate::shader::{Access, Kernel, Specialization, Text};
@@ -118,7 +118,10 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
             result.into_iter().for_each(|y| text.binding(at + 1, y));
         }
         if projections {
-            put(spec, at, text)?;
+            if let Some((at, bias)) = projection_bias::bias(spec, which) {
+                text.binding(at, bias);
+            }
+            projection_bias::put(spec, which, text)?;
         }
         loads.push(load(b, ["0u", "OWN / 4u"], "place.start"));
         stores.push(format!("{y}_put(at, 4u, v);"));

@@ -5,8 +5,8 @@ use crate::error::{Error, Result};
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::gemv::{b_start, tile, SUB};
 use crate::kernel::matmul::gemv_projections::{is_projections, matrices, store};
+use crate::kernel::matmul::projection_bias;
 use crate::kernel::matmul::rms_norm_gemv::is_normed;
-use crate::kernel::matmul::store::put;
 use crate::kernel::switch;
 use crate::shader::{function, renamed, Access, Specialization, Text};
 
@@ -117,7 +117,10 @@ fn matmuls(spec: &Specialization, text: &mut Text) -> Result<()> {
                 own.for_each(|(at, binding)| text.binding(at, binding));
             }
             if projections {
-                put(spec, 2 + 2 * which, text)?;
+                if let Some((at, bias)) = projection_bias::bias(spec, which) {
+                    text.binding(at, bias);
+                }
+                projection_bias::put(spec, which, text)?;
             } else {
                 epilogue::y_put(spec, cols, "epilogue", text)?;
             }

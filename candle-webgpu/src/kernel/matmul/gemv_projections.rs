@@ -10,7 +10,8 @@ use crate::kernel::matmul::gemv::{self, eights, thread_group, tile, tile_of, GEM
 use crate::kernel::matmul::gemv_coop::{self, GEMV_COOP};
 use crate::kernel::matmul::gemv_dot::{self, Request, GEMV_DOT};
 use crate::kernel::matmul::problem::Params as MatmulParams;
-use crate::kernel::matmul::store::{put, FLOATS};
+use crate::kernel::matmul::projection_bias::{self, is_bias};
+use crate::kernel::matmul::store::FLOATS;
 use crate::kernel::switch;
 use crate::recorder::gpu::Gpu;
 use crate::shader::{params, read, read_bound_rw, write, Access, Kernel, Specialization, Text};
@@ -192,6 +193,19 @@ params! {
     }
 }
 
+impl Params {
+    /// The elements of result `which`.
+    pub fn count(&self, which: usize) -> Option<u32> {
+        let [_, n, ..] = self.products[which];
+        n.checked_mul(self.matmul.m)
+    }
+
+    /// The columns of result `which`.
+    pub fn columns(&self, which: usize) -> u32 {
+        self.products[which][1]
+    }
+}
+
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.bindings(spec, 0);
     thread_group(spec, text);
@@ -200,7 +214,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let matrices = matrices(spec);
     for (which, (b, _)) in matrices.iter().enumerate() {
         eights(spec, 1 + 2 * which, b, text);
-        put(spec, 2 + 2 * which, text)?;
+        projection_bias::put(spec, which, text)?;
         let [eight, add_up] = [format!("{b}_eight"), format!("add_up_{b}")];
         let names = [("b_eight", &*eight), ("add_up", &*add_up)];
         text.file_of(wgsl!("kernel/matmul/gemv_eights.wgsl"), &names);
@@ -213,13 +227,15 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.unrolled(&head, switch("which", cases, &none));
     let stores = matrices.iter().map(|(_, y)| store(y));
     text.unrolled(PUT_OF, switch("which", stores, "{}"));
+    text.part(epilogue::PARAMS_PROJECTIONS);
     Ok(())
 }
 
 /// The names of the matrices and of their results: of each projection, or of a single matmul.
 pub(crate) fn matrices(spec: &Specialization) -> SmallVec<[(&'static str, &'static str); MOST]> {
     let most = if is_projections(spec) { MOST } else { 1 };
-    let names: SmallVec<[_; 7]> = spec.bindings().skip(1).map(|b| b.name).collect();
+    let all = spec.bindings().skip(1).filter(|b| !is_bias(b));
+    let names: SmallVec<[_; 7]> = all.map(|b| b.name).collect();
     let pairs = names.chunks_exact(2).map(|two| (two[0], two[1]));
     pairs.take(most).collect()
 }
@@ -244,5 +260,6 @@ pub fn catalogue() -> Vec<Specialization> {
     for one in gemv_coop::catalogue() {
         all.extend([2, 3].iter().filter_map(|count| spec(&one, *count)));
     }
-    all
+    let biased = projection_bias::samples(&[all.clone(), gemv_dot::catalogue()].concat());
+    [all, biased].concat()
 }

@@ -11,6 +11,7 @@ pub(crate) mod gemv_dot_slots;
 pub(crate) mod gemv_projections;
 pub(crate) mod plan;
 pub(crate) mod problem;
+pub(crate) mod projection_bias;
 pub mod quantized;
 pub(crate) mod rms_norm_gemv;
 pub(crate) mod scaled;

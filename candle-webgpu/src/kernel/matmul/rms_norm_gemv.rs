@@ -8,7 +8,8 @@ use crate::kernel::matmul::gemv_projections::{
     is_projections, matrices, store, GEMV_PROJECTIONS, PLACE, PUT_OF,
 };
 use crate::kernel::matmul::problem::Params as MatmulParams;
-use crate::kernel::matmul::store::{put, FLOATS};
+use crate::kernel::matmul::projection_bias;
+use crate::kernel::matmul::store::FLOATS;
 use crate::kernel::matmul::{epilogue, gemv, gemv_dot, gemv_projections};
 use crate::kernel::norm::NormParams;
 use crate::kernel::switch;
@@ -16,7 +17,8 @@ use crate::shader::{read, Access, Kernel, Specialization, Text};
 
 const MATRICES: [&str; 3] = ["b", "c", "d"];
 
-/// Has the variants of [`GEMV_K`]; the added bindings are those of an epilogue or of projections, then the norm's weight.
+/// Has the variants of [`GEMV_K`]; the added bindings are those of an epilogue or of projections and their biases, then the norm's
+/// weight.
 pub static RMS_NORM_GEMV: Kernel = Kernel {
     name: "rms_norm_gemv",
     source: wgsl!("kernel/matmul/rms_norm_gemv.wgsl"),
@@ -120,7 +122,7 @@ fn columns(name: &str, b: &str, behind: &str, text: &mut Text) {
 fn projections(spec: &Specialization, text: &mut Text) -> Result<()> {
     let matrices = matrices(spec);
     for (which, (b, _)) in matrices.iter().enumerate() {
-        put(spec, 2 + 2 * which, text)?;
+        projection_bias::put(spec, which, text)?;
         let [columns_b, add_up] = [format!("columns_{b}"), format!("add_up_{b}")];
         columns(&columns_b, b, "0.0, 0.0", text);
         let names = [("add_up", &*add_up), ("columns", &*columns_b)];

@@ -44,32 +44,9 @@ fn main(
 ) {
     run(Ids(thread), id.y * count.x + id.x);
 }
+struct Params { m: u32, k: u32, a_offset: u32, a_m: u32, starts: vec4<u32>, products: array<vec4<u32>, 3> }
 // end slots
 
-struct Params {
-    // The parameters of the first matmul, as in gemv_k.
-    m: u32,
-    n: u32,
-    k: u32,
-    batch: u32,
-    groups: u32,
-    rows: u32,
-    a_offset: u32,
-    b_offset: u32,
-    a_m: u32,
-    a_k: u32,
-    b_k: u32,
-    b_n: u32,
-    dims: vec4<u32>,
-    a_batch: vec4<u32>,
-    b_batch: vec4<u32>,
-    op: u32,
-    blocks: u32, // blocks of ROWS rows
-    rounds: u32,
-    pad_epilogue: array<vec4<u32>, 5>,
-    starts: vec4<u32>, // the first workgroup of each matmul, then the number of workgroups
-    products: array<vec4<u32>, 3>, // of each matmul: workgroups per block of rows, n, offset and n stride of its matrix
-}
 @group(0) @binding(0) var<uniform> p: Params;
 override WORKGROUP: u32 = 64u;
 override SPAN: u32 = 64u; // threads of a thread group, a power of two: the workgroup with subgroups, 1 in variant `alone`
