@@ -233,6 +233,18 @@ lists! {
 }
 
 impl DTypeInfo {
+    /// WGSL for four values `v`, rounded to this float dtype as if they had been stored. `zero`: a parameter that is 0. The xor hides the
+    /// bits from compilers that would drop the rounding (NVIDIA 580, Mesa 25) or fuse a product with a sum.
+    pub(crate) fn rounded(&self, v: &str, zero: &str) -> String {
+        let (name, quad) = (self.name, self.quad);
+        match self.dtype {
+            DType::F32 => {
+                format!("bitcast<vec4<f32>>(bitcast<vec4<u32>>({v}) ^ vec4<u32>({zero}))")
+            }
+            _ => format!("{name}_unpack({name}_pack({v}) ^ {quad}({zero}))"),
+        }
+    }
+
     const fn has(&self, support: Support) -> bool {
         self.support as u8 >= support as u8
     }

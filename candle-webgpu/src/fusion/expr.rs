@@ -59,6 +59,24 @@ impl Read {
         self.view.is_none() && self.offset == 0 && self.start == 0
     }
 
+    /// The number of contiguous elements after which it repeats; `count` if it does not, `None` for other layouts.
+    pub fn period(&self, count: u32) -> Option<u32> {
+        let Some(view) = self.view else {
+            return Some(count);
+        };
+        let mut period = 1;
+        let mut repeats = false;
+        for (&size, &stride) in view.dims.iter().zip(&view.strides).rev() {
+            match stride {
+                _ if size == 1 => {}
+                0 => repeats = true,
+                _ if stride == period && !repeats => period *= size,
+                _ => return None,
+            }
+        }
+        Some(period)
+    }
+
     /// Operand `i` of an op at `offset`; `layout` returns dims and strides if it is not flat.
     fn of(
         op: &Op,

@@ -87,7 +87,7 @@ fn one(matmul: &Op, expr: Expr) -> Option<Box<Op>> {
     let quads = matmul.spec.operands[2].1 == Access::Put;
     let mut reads = SmallVec::<[(DType, Access); MAX_READS]>::new();
     for (read, place) in rest.iter().zip(&mut params.epilogue.reads) {
-        let period = period(read, count)?;
+        let period = read.period(count)?;
         if period > n && !epilogue::reads_whole(&matmul.spec) {
             return None;
         }
@@ -166,24 +166,6 @@ fn of_pair(
 /// Whether a result is read whole, in its own layout and dtype.
 fn is_whole(read: &Read, dtype: DType) -> bool {
     read.view.is_none() && (read.start, read.offset, read.dtype) == (0, 0, dtype)
-}
-
-/// The number of contiguous elements after which an operand repeats; `count` if it does not, `None` for other layouts.
-pub(super) fn period(read: &Read, count: u32) -> Option<u32> {
-    let Some(view) = read.view else {
-        return Some(count);
-    };
-    let mut period = 1;
-    let mut repeats = false;
-    for (&size, &stride) in view.dims.iter().zip(&view.strides).rev() {
-        match stride {
-            _ if size == 1 => {}
-            0 => repeats = true,
-            _ if stride == period && !repeats => period *= size,
-            _ => return None,
-        }
-    }
-    Some(period)
 }
 
 /// Stores the scalars of the steps that have some; `None` if they do not fit.

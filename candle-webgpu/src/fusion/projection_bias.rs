@@ -6,10 +6,9 @@ use smallvec::SmallVec;
 use crate::fusion::expr::Expr;
 use crate::fusion::fused_projections;
 use crate::fusion::graph::{Graph, Places, Rewrite};
-use crate::fusion::matmul_epilogue::period;
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
-use crate::kernel::matmul::gemv_projections::{matrices, Params, MOST};
-use crate::kernel::matmul::projection_bias;
+use crate::kernel::matmul::gemv_projections::{is_projections, matrices, Params, MOST};
+use crate::kernel::matmul::projection_bias::{self, is_bias};
 use crate::memory::buffer::Value;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
@@ -25,7 +24,8 @@ pub(crate) const RULE: Rule = Rule {
 
 /// The projections at a place and the ops that add biases to their results.
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
-    let op = graph.op(at).filter(|op| projection_bias::suits(&op.spec))?;
+    let bare = |op: &&Op| is_projections(&op.spec) && !op.spec.bindings().any(is_bias);
+    let op = graph.op(at).filter(bare)?;
     let params: Params = op.params();
     let mut members = Places::from_slice(&[at]);
     let mut operands = op.operands.clone();
@@ -86,7 +86,7 @@ impl Sum {
             && params.count(which) == Some(expr.n)
             && of.is_whole()
             && bias.offset == 0
-            && period(bias, expr.n) == Some(params.columns(which))
+            && bias.period(expr.n) == Some(params.columns(which))
             && !projections
                 .operands
                 .iter()

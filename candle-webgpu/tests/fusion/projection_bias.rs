@@ -23,8 +23,8 @@ fn one_kernel() {
                 saves(saved, (dtype, m, k, columns), |b| {
                     let x = b.of(dtype, &[m, k]);
                     let ws: Vec<T> = columns.iter().map(|n| b.of(dtype, &[*n, k])).collect();
-                    let layers = biases(b, dtype, columns);
-                    let layers = ws.iter().zip(&layers);
+                    let biases = biases(b, dtype, columns);
+                    let layers = ws.iter().zip(&biases);
                     layers
                         .map(|(w, bias)| add(b, &b.linear(&x, w), bias))
                         .collect()

@@ -206,14 +206,12 @@ pub(crate) fn function(
         let lanes = out.compute.lanes();
         let made = [lane(0)?, lane(1)?, lane(2)?, lane(3)?].join(", ");
         let made = format!("{lanes}({made})");
-        let name = out.name;
         text.line(match (out.dtype, out.compute) {
             (DType::F32, _) => format!("    let s{i} = kept({made});"),
             _ if out.dtype == out.compute.dtype() => format!("    let s{i} = {made};"),
-            // The xor hides the bits from NVIDIA's compiler (driver 580), which would drop the rounding.
             _ => format!(
-                "    let s{i} = {name}_unpack({name}_pack({made}) ^ {}({p}.zero));",
-                out.quad
+                "    let s{i} = {};",
+                out.rounded(&made, &format!("{p}.zero"))
             ),
         });
         scalars += usize::from(step.has_scalars());

@@ -139,8 +139,10 @@ pub(crate) fn y_put(spec: &Specialization, own: u32, field: &str, text: &mut Tex
     };
     store::put_as(spec, 2, "keep", text)?;
     let place = format!("p.{field}");
+    let zero = format!("{place}.zero");
+    let kept = DType::F32.info().rounded("v", &zero);
     text.line(format!(
-        "fn kept(v: vec4<f32>) -> vec4<f32> {{ return bitcast<vec4<f32>>(bitcast<vec4<u32>>(v) ^ vec4<u32>({place}.zero)); }}"
+        "fn kept(v: vec4<f32>) -> vec4<f32> {{ return {kept}; }}"
     ));
     let made = seen(steps, 0).unwrap_or(DType::F32);
     let row = made.info();
@@ -148,11 +150,7 @@ pub(crate) fn y_put(spec: &Specialization, own: u32, field: &str, text: &mut Tex
     let mut dtypes = SmallVec::<[DType; 4]>::from_slice(&[made]);
     let rounded = |v: &str| match made {
         DType::F32 => format!("kept({v})"),
-        _ => format!(
-            "{n}_unpack({n}_pack({v}) ^ {quad}({place}.zero))",
-            n = row.name,
-            quad = row.quad
-        ),
+        _ => row.rounded(v, &zero),
     };
     let mut values = match (is_pair(spec), own) {
         (false, _) => "made".to_string(),

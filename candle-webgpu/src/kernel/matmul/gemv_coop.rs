@@ -118,9 +118,6 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
             result.into_iter().for_each(|y| text.binding(at + 1, y));
         }
         if projections {
-            if let Some((at, bias)) = projection_bias::bias(spec, which) {
-                text.binding(at, bias);
-            }
             projection_bias::put(spec, which, text)?;
         }
         loads.push(load(b, ["0u", "OWN / 4u"], "place.start"));

@@ -117,9 +117,6 @@ fn matmuls(spec: &Specialization, text: &mut Text) -> Result<()> {
                 own.for_each(|(at, binding)| text.binding(at, binding));
             }
             if projections {
-                if let Some((at, bias)) = projection_bias::bias(spec, which) {
-                    text.binding(at, bias);
-                }
                 projection_bias::put(spec, which, text)?;
             } else {
                 epilogue::y_put(spec, cols, "epilogue", text)?;

@@ -207,7 +207,9 @@ impl Params {
 }
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
-    text.bindings(spec, 0);
+    let all = (1..).zip(spec.bindings());
+    all.filter(|(_, binding)| !is_bias(binding))
+        .for_each(|(at, binding)| text.binding(at, binding));
     thread_group(spec, text);
     eights(spec, 0, "a", text);
     text.file(wgsl!("kernel/matmul/eight.wgsl"));
@@ -260,6 +262,7 @@ pub fn catalogue() -> Vec<Specialization> {
     for one in gemv_coop::catalogue() {
         all.extend([2, 3].iter().filter_map(|count| spec(&one, *count)));
     }
-    let biased = projection_bias::samples(&[all.clone(), gemv_dot::catalogue()].concat());
-    [all, biased].concat()
+    let dot = gemv_dot::catalogue().into_iter().filter(is_projections);
+    let biased = projection_bias::samples(all.iter().cloned().chain(dot));
+    [all.clone(), biased].concat()
 }

@@ -3,7 +3,6 @@
 //! A result is first rounded to its dtype, as if it had been stored, so that the bits equal those of two kernels.
 
 use crate::dtype::quant::Quant;
-use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::matmul::store::put_as;
 use crate::shader::{read, Access, Binding, Specialization, Text};
@@ -16,11 +15,6 @@ pub(crate) fn is_bias(binding: &Binding) -> bool {
     BIASES.contains(&binding.name)
 }
 
-/// Whether biases can be added to the results of an op: whether it has several, and no biases yet.
-pub(crate) fn suits(spec: &Specialization) -> bool {
-    spec.binds("z") && spec.steps.is_none() && !spec.bindings().any(is_bias)
-}
-
 /// The specialization that adds biases to the results numbered `which`.
 pub(crate) fn spec(projections: &Specialization, which: &[usize]) -> Specialization {
     which.iter().fold(projections.clone(), |spec, &which| {
@@ -29,32 +23,19 @@ pub(crate) fn spec(projections: &Specialization, which: &[usize]) -> Specializat
     })
 }
 
-/// The place and the binding of the bias of a result, if it has one.
-pub(crate) fn bias(spec: &Specialization, which: usize) -> Option<(usize, &Binding)> {
-    let mut all = (1..).zip(spec.bindings());
-    all.find(|(_, binding)| binding.name == BIASES[which])
-}
-
-/// `{n}_put(at, count, v)` of [`put_as`] for result `which`, which adds its bias if it has one. The kernel declares the bias.
+/// `{n}_put(at, count, v)` of [`put_as`] for result `which`, which adds its bias if it has one, and declares the bias.
 pub(crate) fn put(spec: &Specialization, which: usize, text: &mut Text) -> Result<()> {
     let result = 2 + 2 * which;
-    let Some((_, bias)) = bias(spec, which) else {
+    let mut bindings = (1..).zip(spec.bindings());
+    let Some((at, bias)) = bindings.find(|(_, binding)| binding.name == BIASES[which]) else {
         return put_as(spec, result, "put", text);
     };
+    text.binding(at, bias);
     put_as(spec, result, "keep", text)?;
     let n = spec.binding(result).map_or("", |binding| binding.name);
     let row = spec.info(result);
     text.file(row.source);
-    let rounded = match spec.dtype(result) {
-        DType::F32 => {
-            "bitcast<vec4<f32>>(bitcast<vec4<u32>>(v) ^ vec4<u32>(p.epilogue.zero))".into()
-        }
-        _ => format!(
-            "{d}_unpack({d}_pack(v) ^ {quad}(p.epilogue.zero))",
-            d = row.name,
-            quad = row.quad
-        ),
-    };
+    let rounded = row.rounded("v", "p.epilogue.zero");
     text.line(format!(
         "fn {n}_rounded(v: vec4<f32>) -> vec4<f32> {{ return {rounded}; }}"
     ));
@@ -69,15 +50,15 @@ pub(crate) fn put(spec: &Specialization, which: usize, text: &mut Text) -> Resul
 }
 
 /// A sample of what the rule links: these projections with a bias each, and with none for the second of three; of quantized formats, one.
-pub(crate) fn samples(all: &[Specialization]) -> Vec<Specialization> {
-    let of_sample = |spec: &&Specialization| match spec.operands[1].1 {
+pub(crate) fn samples(all: impl Iterator<Item = Specialization>) -> Vec<Specialization> {
+    let of_sample = |spec: &Specialization| match spec.operands[1].1 {
         Access::Quant(quant) => quant == Quant::Q4_0,
         _ => true,
     };
-    let all = all.iter().filter(|spec| suits(spec)).filter(of_sample);
-    all.flat_map(|one| match one.binds("d") {
-        true => vec![spec(one, &[0, 1, 2]), spec(one, &[0, 2])],
-        false => vec![spec(one, &[0, 1])],
-    })
-    .collect()
+    all.filter(of_sample)
+        .flat_map(|one| match one.binds("d") {
+            true => vec![spec(&one, &[0, 1, 2]), spec(&one, &[0, 2])],
+            false => vec![spec(&one, &[0, 1])],
+        })
+        .collect()
 }

@@ -8,7 +8,7 @@ use crate::kernel::matmul::gemv_projections::{
     is_projections, matrices, store, GEMV_PROJECTIONS, PLACE, PUT_OF,
 };
 use crate::kernel::matmul::problem::Params as MatmulParams;
-use crate::kernel::matmul::projection_bias;
+use crate::kernel::matmul::projection_bias::{self, is_bias};
 use crate::kernel::matmul::store::FLOATS;
 use crate::kernel::matmul::{epilogue, gemv, gemv_dot, gemv_projections};
 use crate::kernel::norm::NormParams;
@@ -72,8 +72,8 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     thread_group(spec, text);
     for (i, binding) in spec.bindings().enumerate() {
         let name = &binding.name;
-        // The kernel's file declares the first three, the epilogue its own.
-        if i >= 3 && !["e", "f"].contains(name) {
+        // The kernel's file declares the first three, the epilogue and the biases their own.
+        if i >= 3 && !["e", "f"].contains(name) && !is_bias(binding) {
             text.binding(i + 1, binding);
         }
         if *name == "a" || *name == "alpha" || MATRICES.contains(name) {

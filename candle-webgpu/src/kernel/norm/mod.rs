@@ -34,11 +34,9 @@ pub static ADD_NORM: Kernel = Kernel {
         text.file(THREAD_GROUP_SUM);
         text.line(format!("const CENTERED = {};", spec.binds("beta")));
         let info = spec.info(0);
-        let (name, quad) = (info.name, info.quad);
-        // The xor hides the bits from compilers that would drop the rounding (NVIDIA 580, Mesa 25).
         let rounded = match info.dtype {
             DType::F32 => "v".to_string(),
-            _ => format!("{name}_unpack({name}_pack(v) ^ {quad}(p.zero))"),
+            _ => info.rounded("v", "p.zero"),
         };
         text.line(format!(
             "fn rounded(v: vec4<f32>) -> vec4<f32> {{ return {rounded}; }}"
