@@ -171,6 +171,20 @@ fn rope_kv_cache(t: &[Tensor]) -> candle_core::Result<Tensor> {
     )
 }
 
+/// The same for one query, and the attention that reads the caches.
+fn rope_attention(t: &[Tensor]) -> candle_core::Result<Tensor> {
+    let [q, k] = rotated(t)?;
+    let keys = Tensor::cat(&[&t[4], &k], 2)?;
+    let values = Tensor::cat(&[&t[5], &t[6]], 2)?;
+    drop(k);
+    let y = attention(&[q, keys.clone(), values.clone()])?;
+    let all = [y, keys, values].map(|x| x.flatten_all());
+    Tensor::cat(
+        &all.into_iter().collect::<candle_core::Result<Vec<_>>>()?,
+        0,
+    )
+}
+
 /// A value divided by itself and minus itself, both NaN if it is infinite, fused with the op that computes it.
 fn same_operands(t: &[Tensor]) -> candle_core::Result<Tensor> {
     let x = t[0].abs()?;
@@ -232,6 +246,27 @@ pub fn add(cases: &mut Cases) {
             let all = [q, k, cos, sin, keys, values, of(437, &[1, 2, 3, 16])?];
             check(d, &all.map(Operand::of), ROPE, rope_kv_cache)
         });
+        for (b, h, g, j) in [(1, 4, 2, 9), (2, 4, 4, 70), (1, 4, 1, 600)] {
+            let case = format!("rewrite/rope_attention/{name}/{b}x{h}x{g}x{j}");
+            cases.alone(case, move |d| {
+                let of = |seed, dims: &[usize]| tensor(dtype, dims, seed, Fill::Small);
+                let (q, k) = (of(431, &[b, h, 1, 16])?, of(432, &[b, g, 1, 16])?);
+                // Quarter turns, which are exact: a rounding of a query would change all scores.
+                let turns = |of: [f32; 4]| {
+                    let all = Tensor::from_vec(of.repeat(2), (1, 8), &Device::Cpu)?;
+                    all.to_dtype(dtype)
+                };
+                let (cos, sin) = (turns([1., 0., -1., 0.])?, turns([0., 1., 0., -1.])?);
+                let (keys, values) = (of(435, &[b, g, j, 16])?, of(436, &[b, g, j, 16])?);
+                let all = [q, k, cos, sin, keys, values, of(437, &[b, g, 1, 16])?];
+                check(
+                    d,
+                    &all.map(Operand::of),
+                    bound::attention(dtype, d)?,
+                    rope_attention,
+                )
+            });
+        }
         for (m, k, columns) in [
             (1, 512, [40, 8, 8]),
             (3, 640, [12, 4100, 4100]),

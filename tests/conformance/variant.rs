@@ -54,6 +54,7 @@ const OPTIONAL: &[(&str, &str)] = &[
     ("gemv_dot", ONE_FORMAT),
     ("flash_coop", "attention/"),
     ("flash_decode_sub", "attention/"),
+    ("rope_flash_decode", "rewrite/"),
 ];
 
 /// Unpacking does not depend on the kernel that adds.

@@ -352,9 +352,18 @@ fn fused(
     }
     operands.push(y);
     operands.extend(fill.map(|(bound, _)| bound));
-    let op = device.op(plan.spec, operands, &plan.params, plan.grid);
-    let ops = [op.ok()?].into_iter().chain(second);
-    Some(Rewrite::new(&members, *last, ops))
+    let op = device
+        .op(plan.spec, operands, &plan.params, plan.grid)
+        .ok()?;
+    // A place of its own, where the rule rope_attention finds it.
+    let first = members[0];
+    let to = match second {
+        Some(_) if graph.can_move(&members, first) => first,
+        _ => *last,
+    };
+    let ops = [(to, op)].into_iter();
+    let ops = ops.chain(second.map(|op| (*last, op)));
+    Some(Rewrite::to_places(&members, ops.collect()))
 }
 
 /// The mask along (batch, queries, keys), and where the value lies that it fills scores with.

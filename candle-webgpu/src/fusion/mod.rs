@@ -19,6 +19,7 @@ mod heads;
 mod matmul_epilogue;
 mod projection_bias;
 mod rms_norm_matmul;
+mod rope_attention;
 mod rope_kv_cache;
 mod rope_qk;
 mod rule;

@@ -4,8 +4,8 @@ use crate::error::{Error, Result};
 use crate::fusion::rule::{Enabled, Rule};
 use crate::fusion::{
     add_norm, attention, coalesce_copies, concat, dead_code, elementwise, fused_projections,
-    fused_row, matmul_epilogue, projection_bias, rms_norm_matmul, rope_kv_cache, rope_qk, softmax,
-    split_softmax, tiled_transpose,
+    fused_row, matmul_epilogue, projection_bias, rms_norm_matmul, rope_attention, rope_kv_cache,
+    rope_qk, softmax, split_softmax, tiled_transpose,
 };
 
 /// The rules, in the order in which they are tried.
@@ -24,6 +24,7 @@ pub const RULES: &[Rule] = &[
     projection_bias::RULE,
     rope_qk::RULE,
     rope_kv_cache::RULE,
+    rope_attention::RULE,
     elementwise::RULE,
     fused_row::RULE,
     matmul_epilogue::RULE,

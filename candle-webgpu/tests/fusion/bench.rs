@@ -114,6 +114,11 @@ impl Bench {
         x.like(self.device.rope(x.v(), cos.v(), sin.v()))
     }
 
+    /// The same for neighboring pairs.
+    pub fn turned_i(&self, x: &T, [cos, sin]: &[T; 2]) -> T {
+        x.like(self.device.rope_i(x.v(), cos.v(), sin.v()))
+    }
+
     pub fn rms_norm(&self, x: &T, alpha: &T) -> T {
         x.like(self.device.rms_norm(x.v(), alpha.v(), 1e-5))
     }
@@ -243,7 +248,12 @@ type Results = (Vec<Vec<u8>>, Vec<DType>, u64);
 
 /// Runs ops with rules and without.
 fn both(run: impl Fn(&Bench) -> Vec<T>) -> [Results; 2] {
-    ["+dead_code", "-all"].map(|rules| {
+    compared(["+dead_code", "-all"], run)
+}
+
+/// Runs ops with two sets of rules.
+fn compared(sets: [&str; 2], run: impl Fn(&Bench) -> Vec<T>) -> [Results; 2] {
+    sets.map(|rules| {
         let bench = Bench::new(rules);
         let before = bench.device.stats().dispatches;
         let made = run(&bench);
@@ -262,7 +272,14 @@ pub fn same_bits(run: impl Fn(&Bench) -> Vec<T>) -> (u64, u64) {
     (with, without)
 }
 
-/// The same, but results may differ by up to `bound`.
+/// Runs ops with all rules and without one of them, and asserts the same bits. Returns the dispatches: (with, without).
+pub fn same_bits_without(rule: &str, run: impl Fn(&Bench) -> Vec<T>) -> (u64, u64) {
+    let [(bytes, _, with), (other, _, without)] = compared(["", &format!("-{rule}")], run);
+    assert!(bytes == other, "other bits");
+    (with, without)
+}
+
+/// The same as [`same_bits`], but results may differ by up to `bound`.
 pub fn near(bound: f32, run: impl Fn(&Bench) -> Vec<T>) -> (u64, u64) {
     let [(bytes, dtypes, with), (plain, _, without)] = both(run);
     for ((a, b), dtype) in bytes.iter().zip(&plain).zip(dtypes) {

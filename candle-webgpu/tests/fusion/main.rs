@@ -14,6 +14,7 @@ mod matmul_epilogue;
 mod order;
 mod projection_bias;
 mod rms_norm_matmul;
+mod rope_attention;
 mod rope_kv_cache;
 mod rope_qk;
 mod softmax;

@@ -60,20 +60,25 @@ fn tile(spec: &Specialization) -> &'static Tile {
 
 /// `q_four`, `k_four` and `v_four`, which read four elements of a row, and [`score_slots`].
 pub(super) fn row_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
+    four_slots(spec, text, &[("q", "x"), ("k", "y"), ("v", "z")]);
+    score_slots(spec, text);
+    Ok(())
+}
+
+/// `{n}_four` of operands, each with the component of `p.inner_strides` that is its own.
+pub(super) fn four_slots(spec: &Specialization, text: &mut Text, operands: &[(&str, &str)]) {
     let strided = function(wgsl!("kernel/attention/strided_four.wgsl"), "q_four");
-    for (n, stride) in [("q", "x"), ("k", "y"), ("v", "z")] {
+    for (n, stride) in operands {
         let [four, get] = ["four", "get"].map(|what| format!("{n}_{what}"));
         if spec.operands[0].1 == Access::Quads {
             text.line(format!(
                 "fn {four}(base: u32, c: u32) -> vec4<f32> {{ return {get}4((base + c) / 4u); }}"
             ));
         } else {
-            let names = [("q_four", &*four), ("q_get", &*get), ("x", stride)];
+            let names = [("q_four", &*four), ("q_get", &*get), ("x", *stride)];
             text.line(renamed(strided, &names));
         }
     }
-    score_slots(spec, text);
-    Ok(())
 }
 
 /// How matmuls become scores, how a row of y is finished, and the parameters.

@@ -4,7 +4,7 @@ use crate::kernel::attention::flash::row_slots;
 use crate::kernel::attention::plan::{Params, MAX_HEAD_DIM};
 use crate::kernel::matmul::gemv::SUB;
 use crate::recorder::gpu::Gpu;
-use crate::shader::{Kernel, Specialization};
+use crate::shader::{Kernel, Specialization, Text};
 
 pub static FLASH_DECODE: Kernel = Kernel {
     workgroup: 2 * DECODE_KEYS,
@@ -27,14 +27,27 @@ pub static FLASH_DECODE_SUB: Kernel = Kernel {
     features: SUB,
     #[rustfmt::skip]
     slots: |spec, text| {
-        text.line(format!("const ROWS = {}u;", block(spec).rows));
-        text.line(format!("const COLUMN_QUADS = {}u;", block(spec).quads));
-        text.line("fn shuffle_xor(v: f32, far: u32) -> f32 { return subgroupShuffleXor(v, far); }");
-        text.line("fn shuffle(v: f32, lane: u32) -> f32 { return subgroupShuffle(v, lane); }");
+        block_slots(spec, text);
+        text.line("fn newest_key(at: vec2<u32>, c: u32) -> vec4<f32> { return vec4<f32>(); }");
+        text.line("fn newest_value(at: vec2<u32>, c: u32) -> vec4<f32> { return vec4<f32>(); }");
+        for (n, stride) in [("key", "k"), ("value", "v")] {
+            text.line(format!("fn {n}_four(base: u32, key: u32, c: u32, newest: vec4<f32>) -> vec4<f32> {{ return {stride}_four(base + key * p.{stride}_strides.w, c); }}"));
+        }
+        text.line("fn cache_quad(i: u32) {}");
         row_slots(spec, text)
     },
     ..kernel!("attention", "flash_decode_sub", Params::LAYOUT; read q, read k, read v, read mask, write y)
 };
+
+/// What [`FLASH_DECODE_SUB`] has by block, and its shuffles.
+pub(super) fn block_slots(spec: &Specialization, text: &mut Text) {
+    text.constants(&[
+        ("ROWS", block(spec).rows),
+        ("COLUMN_QUADS", block(spec).quads),
+    ]);
+    text.line("fn shuffle_xor(v: f32, far: u32) -> f32 { return subgroupShuffleXor(v, far); }");
+    text.line("fn shuffle(v: f32, lane: u32) -> f32 { return subgroupShuffle(v, lane); }");
+}
 
 /// Keys that a workgroup of [`FLASH_DECODE`] sees at a time, two threads for each.
 pub(crate) const DECODE_KEYS: u32 = 128;
@@ -55,7 +68,7 @@ pub(crate) struct Block {
 impl Block {
     /// Bytes of workgroup memory of [`FLASH_DECODE_SUB`]: all threads' parts of y, and of each thread group a maximum and a sum of
     /// weights.
-    const fn shared(&self) -> u32 {
+    pub(super) const fn shared(&self) -> u32 {
         let groups = SUBGROUP_KEYS / THREAD_GROUP[0];
         self.rows * (16 * self.quads * SUBGROUP_KEYS + 8 * groups)
     }
@@ -75,7 +88,7 @@ pub(crate) const WIDE_BLOCKS: &[Block] = &[
     Block { name: "2x2", rows: 2, quads: 2 },
 ];
 
-fn block(spec: &Specialization) -> &'static Block {
+pub(super) fn block(spec: &Specialization) -> &'static Block {
     let mut all = BLOCKS.iter().chain(WIDE_BLOCKS);
     all.find(|b| b.name == spec.op).unwrap_or(&BLOCKS[0])
 }

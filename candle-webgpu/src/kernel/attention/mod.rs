@@ -8,6 +8,7 @@ pub(crate) mod flash_coop;
 pub(crate) mod flash_decode;
 mod partition;
 pub(crate) mod plan;
+pub(crate) mod rope_flash_decode;
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};

@@ -7,6 +7,7 @@ use crate::kernel::attention::flash_decode::{
     BLOCKS, FLASH_DECODE, FLASH_DECODE_SUB, THREAD_GROUP, WIDE_BLOCKS,
 };
 use crate::kernel::attention::partition::{partition, Strategy};
+use crate::kernel::attention::rope_flash_decode;
 use crate::kernel::matmul::store::FLOATS;
 use crate::kernel::reads;
 use crate::recorder::gpu::Gpu;
@@ -48,7 +49,12 @@ params! {
         pub mask_strides: [u32; 4],
         pub y_strides: [u32; 4],
         pub fill_offset: u32,
-        pub pad: [u32; 3],
+        pub c_offset: u32,
+        pub s_offset: u32,
+        pub zero: u32,
+        pub u_strides: [u32; 4],
+        pub a_strides: [u32; 4],
+        pub caches: [u32; 4],
     }
 }
 
@@ -287,5 +293,7 @@ pub fn catalogue() -> Vec<Specialization> {
             }
         }
     }
+    let rope = rope_flash_decode::catalogue(&all);
+    all.extend(rope);
     all
 }

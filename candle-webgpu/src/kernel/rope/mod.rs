@@ -44,15 +44,22 @@ params! {
     }
 }
 
+const ROTATE: &str = wgsl!("kernel/rope/rotate.wgsl");
+
 /// `rotate(q)`: four elements of y.
 fn rotate(spec: &Specialization) -> String {
-    const ROTATE: &str = wgsl!("kernel/rope/rotate.wgsl");
-    let take = |name: &str, new: &str| renamed(function(ROTATE, name), &[(name, new)]);
     if spec.operands[0].1 == Access::Quads {
-        return take(spec.op, "rotate");
+        return rotated(spec.op, "rotated", "x") + "\n" + function(ROTATE, "rotate");
     }
+    let take = |name: &str, new: &str| renamed(function(ROTATE, name), &[(name, new)]);
     let one = format!("{}_one", spec.op);
     take(&one, "rotate_one") + "\n" + &take("four_ones", "rotate")
+}
+
+/// The function `name(at)`, which rotates four elements of an operand in whole quads in pairs `pairs`.
+pub(crate) fn rotated(pairs: &str, name: &str, operand: &str) -> String {
+    let get = format!("{operand}_get4");
+    renamed(function(ROTATE, pairs), &[(pairs, name), ("x_get4", &*get)])
 }
 
 fn spec(dtype: DType, pairs: &'static str, whole: bool) -> Specialization {

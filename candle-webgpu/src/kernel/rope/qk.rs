@@ -58,6 +58,7 @@ pub(crate) fn rotate_slots(spec: &Specialization, text: &mut Text) {
     let rotate = rotate(spec).replace("p.n", "p.sides[0].n");
     let names = [
         ("rotate", "u_rotate"),
+        ("rotated", "u_rotated"),
         ("rotate_one", "u_rotate_one"),
         ("x_get", "u_get"),
         ("x_get4", "u_get4"),

@@ -20,6 +20,11 @@ fn y_row(matrix: u32, row: u32, split: u32) -> u32 { return (matrix * p.rows + r
 fn finish(sum: vec4<f32>, weights: f32) -> vec4<f32> { return sum / weights; }
 fn shuffle_xor(v: f32, far: u32) -> f32 { return v; }
 fn shuffle(v: f32, lane: u32) -> f32 { return v; }
+fn newest_key(at: vec2<u32>, c: u32) -> vec4<f32> { return vec4<f32>(); }
+fn newest_value(at: vec2<u32>, c: u32) -> vec4<f32> { return vec4<f32>(); }
+fn key_four(base: u32, key: u32, c: u32, newest: vec4<f32>) -> vec4<f32> { return k_four(base + key * p.k_strides.w, c); }
+fn value_four(base: u32, key: u32, c: u32, newest: vec4<f32>) -> vec4<f32> { return v_four(base + key * p.v_strides.w, c); }
+fn cache_quad(i: u32) {}
 struct Params {
     head_dim: u32, v_dim: u32, queries: u32, keys: u32, rows: u32, kv_heads: u32, matrices: u32, row_tiles: u32, splits: u32,
     split_keys: u32, causal: u32, scale: f32, softcap: f32, neg_inf: f32, nan: f32, lowest: f32, offsets: vec4<u32>,
@@ -51,7 +56,7 @@ fn main(
 ) {
     let group = id.y * count.x + id.x;
     let matrix = group / p.splits / p.row_tiles;
-    if matrix >= p.matrices { return; }
+    if matrix >= p.matrices { cache_quad((group - p.matrices * p.row_tiles * p.splits) * WORKGROUP + thread); return; }
     let split = group % p.splits;
     let row0 = group / p.splits % p.row_tiles * ROWS;
     let at = vec2<u32>(matrix / p.kv_heads, matrix % p.kv_heads);
@@ -93,9 +98,10 @@ fn main(
         for (var i = 0u; i < 8u * ROWS; i++) { dots[i] = 0.0; }
         for (var c = octet_lane; c < p.head_dim / 4u; c += 8u) {
             var fours: array<vec4<f32>, 8>;
+            let newest = newest_key(at, c * 4u);
             for (var i = 0u; i < 8u; i++) {
                 let key = min(group_key + i * octets + member / 8u, p.keys - 1u);
-                fours[i] = k_four(k_base + key * p.k_strides.w, c * 4u);
+                fours[i] = key_four(k_base, key, c * 4u, newest);
             }
             for (var r = 0u; r < ROWS; r++) {
                 let four = q_four(q_at[r], c * 4u);
@@ -128,15 +134,21 @@ fn main(
             weight_sum[r] = weight_sum[r] * rescale + weight[r];
             for (var i = 0u; i < COLUMN_QUADS; i++) { acc[r * COLUMN_QUADS + i] *= rescale; }
         }
+        var column: array<u32, COLUMN_QUADS>;
+        var newest: array<vec4<f32>, COLUMN_QUADS>;
+        for (var i = 0u; i < COLUMN_QUADS; i++) {
+            column[i] = min(member % row_quads + i * THREAD_GROUP, row_quads - 1u) * 4u;
+            newest[i] = newest_value(at, column[i]);
+        }
         // Eight loads in flight at a time.
         for (var n0 = 0u; n0 < THREAD_GROUP; n0 += 8u * key_lanes) {
             var fours: array<vec4<f32>, 8u * COLUMN_QUADS>;
             for (var i = 0u; i < 8u * COLUMN_QUADS; i++) {
                 let n = n0 + i / COLUMN_QUADS * key_lanes + key_lane;
-                let at = v_base + min(group_key + n, p.keys - 1u) * p.v_strides.w;
-                let column = min(member % row_quads + i % COLUMN_QUADS * THREAD_GROUP, row_quads - 1u);
+                let key = min(group_key + n, p.keys - 1u);
                 let is_there = key_lane < key_lanes && n < THREAD_GROUP && group_key + n < last;
-                fours[i] = select(vec4<f32>(), v_four(at, column * 4u), is_there);
+                let four = value_four(v_base, key, column[i % COLUMN_QUADS], newest[i % COLUMN_QUADS]);
+                fours[i] = select(vec4<f32>(), four, is_there);
             }
             for (var i = 0u; i < 8u; i++) {
                 let n = min(n0 + i * key_lanes + key_lane, THREAD_GROUP - 1u);

@@ -30,4 +30,11 @@ struct Params {
     mask_strides: vec4<u32>,  // as q_strides
     y_strides: vec4<u32>,     // as q_strides, in quads
     fill_offset: u32,         // of what a mask puts in the place of scores
+    // rope_flash_decode:
+    c_offset: u32,
+    s_offset: u32,
+    zero: u32,
+    u_strides: vec4<u32>,     // of the newest keys: batch, KV head; their offset
+    a_strides: vec4<u32>,     // of the newest values, likewise
+    caches: vec4<u32>,        // the first quad of w, the quads of a KV head; the same of z
 }

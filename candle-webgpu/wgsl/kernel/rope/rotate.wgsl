@@ -1,5 +1,5 @@
 // The rotation of rope: four elements of y, or one, for both kinds of pairs. The linker takes single functions of this file and renames
-// them to `rotate` and `rotate_one`, and for a second operand to `u_rotate` and so on.
+// them to `rotated` and `rotate_one`, and for a second operand to `u_rotated` and so on.
 
 // slots: stands for what the kernels bring.
 struct Params { n: u32, head_dim: u32, x_inner_stride: u32 }
@@ -15,8 +15,7 @@ fn s_get4(i: u32) -> vec4<f32> { return vec4<f32>(f32(i)); }
 // end slots
 
 // Pairs (i, i + head_dim / 2), everything in whole quads.
-fn halves(q: u32) -> vec4<f32> {
-    let at = place(q * 4u);
+fn halves(at: Place) -> vec4<f32> {
     let half = p.head_dim / 2u;
     let second = at.col >= half;
     let i = at.col - select(0u, half, second);
@@ -27,8 +26,7 @@ fn halves(q: u32) -> vec4<f32> {
 }
 
 // Pairs (2 i, 2 i + 1), x in whole quads.
-fn interleaved(q: u32) -> vec4<f32> {
-    let at = place(q * 4u);
+fn interleaved(at: Place) -> vec4<f32> {
     let i = at.col / 2u;
     let v = x_get4((at.x + at.col) / 4u);
     let cosines = vec2<f32>(c_get(at.c + i), c_get(at.c + i + 1u)).xxyy;
@@ -63,3 +61,7 @@ fn four_ones(q: u32) -> vec4<f32> {
     let i = q * 4u;
     return vec4<f32>(rotate_one(i), rotate_one(i + 1u), rotate_one(i + 2u), rotate_one(i + 3u));
 }
+
+fn rotated(at: Place) -> vec4<f32> { return vec4<f32>(f32(at.x)); }
+
+fn rotate(q: u32) -> vec4<f32> { return rotated(place(q * 4u)); }

@@ -1,0 +1,173 @@
+//! The attention of one query per head rotates its query and the newest key, and writes that key and its value to the KV cache: the kernel
+//! of `rope_kv_cache` disappears. Runs after the rules that make both kernels. Bit for bit what they compute.
+
+use crate::fusion::graph::{Graph, Rewrite};
+use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
+use crate::fusion::{attention, concat, rope_kv_cache, rope_qk};
+use crate::kernel::attention::flash_decode::SUBGROUP_KEYS;
+use crate::kernel::attention::plan::Params;
+use crate::kernel::attention::rope_flash_decode::spec;
+use crate::kernel::rope::kv_cache::ROPE_KV_CACHE;
+use crate::kernel::rope::qk::{Part, QkParams, Side};
+use crate::recorder::gpu::Gpu;
+use crate::recorder::op::{Grid, Op};
+
+pub(crate) const RULE: Rule = Rule {
+    name: "rope_attention",
+    about: "a kernel of `rope_kv_cache` and the attention of one query per head that reads its queries and caches: one kernel",
+    enabled: Enabled::OnGpu,
+    exact: Exact::Before("softmax_last_dim"),
+    needs: &[
+        &attention::RULE,
+        &concat::RULE,
+        &rope_qk::RULE,
+        &rope_kv_cache::RULE,
+    ],
+    apply: Apply::Batch(Scan::Due, find),
+};
+
+/// The operands of [`ROPE_KV_CACHE`]: x, c, s, y, u, w, a, z, b, e.
+const Y: usize = 3;
+
+/// The `rope_kv_cache` at a place and the attention that reads its queries.
+fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
+    let rope = graph.op(at).filter(|op| op.is_of(&ROPE_KV_CACHE))?;
+    let queries = rope.operands.get(Y)?;
+    let reader = *graph.readers(&queries.0).first()?;
+    if graph.sole_producer(Some(queries), reader) != Some(at) {
+        return None;
+    }
+    let to = graph.place_for(&[at, reader], [at, reader])?;
+    let op = fuse(device, rope, graph.op(reader)?)?;
+    Some(Rewrite::new(&[at, reader], to, [op]))
+}
+
+fn fuse(device: &Gpu, rope: &Op, flash: &Op) -> Option<Box<Op>> {
+    let spec = spec(&rope.spec, &flash.spec)?;
+    let [x, c, s, y, u, w, a, z, b, e] = &rope.operands[..] else {
+        return None;
+    };
+    let [q, k, v, _, out] = &flash.operands[..] else {
+        return None;
+    };
+    let same = [(q, y), (k, w), (v, z)];
+    let same = same.iter().all(|(a, b)| a.0.same(&b.0) && a.1 == b.1);
+    let made: QkParams = rope.params();
+    let read: Params = flash.params();
+    let batch = read.matrices / read.kv_heads;
+    let sizes = [batch, read.kv_heads, read.rows];
+    let (d, old) = (
+        read.head_dim,
+        read.keys.checked_sub(1).filter(|old| *old > 0)?,
+    );
+    let dense = [sizes[1] * sizes[2] * d, sizes[2] * d, d];
+    let heads = [0, 1, 2]
+        .iter()
+        .all(|i| sizes[*i] == 1 || read.q_strides[*i] == dense[*i]);
+    if !same || read.queries != 1 || read.offsets[0] != 0 || made.head_dim != d || !heads {
+        return None;
+    }
+    let [x_batch, x_head] = along_heads(&made, 0, read.kv_heads * read.rows)?;
+    let [u_batch, u_head] = along_heads(&made, 1, read.kv_heads)?;
+    let [keys, values, old_keys, old_values] = made.parts;
+    let mut of_values = [(old_values, e), (values, a)];
+    of_values.sort_by_key(|(part, _)| part.place);
+    let [(old_values, e), (values, a)] = of_values;
+    let key = Cache {
+        matrices: read.matrices,
+        kv_heads: read.kv_heads,
+        row: d / 4,
+        old,
+    };
+    let value = Cache {
+        row: read.v_dim / 4,
+        ..key
+    };
+    let [w_step, _, k_step] = key.steps(read.offsets[1], read.k_strides, [&keys, &old_keys])?;
+    let [z_step, a_step, v_step] =
+        value.steps(read.offsets[2], read.v_strides, [&values, &old_values])?;
+    let strides =
+        |step: u32, last: [u32; 2]| [step * 4 * read.kv_heads, step * 4, last[0], last[1]];
+    let params = Params {
+        offsets: [
+            made.sides[0].offset,
+            old_keys.source * 4,
+            old_values.source * 4,
+            0,
+        ],
+        q_strides: [x_batch, x_head * read.rows, x_head, 0],
+        k_strides: strides(k_step, [0, read.k_strides[3]]),
+        v_strides: strides(v_step, [0, read.v_strides[3]]),
+        c_offset: made.c_offset,
+        s_offset: made.s_offset,
+        u_strides: [u_batch, u_head, made.sides[1].offset, 0],
+        a_strides: strides(a_step, [values.source * 4, 0]),
+        caches: [old_keys.place, w_step, old_values.place, z_step],
+        ..read
+    };
+    let quads = u64::from(keys.n + values.n + old_keys.n + old_values.n);
+    let groups = [read.matrices, read.row_tiles, read.splits].map(u64::from);
+    let grid = Grid::Linear(groups.iter().product::<u64>() + quads.div_ceil(SUBGROUP_KEYS.into()));
+    if !device.has_room(&spec) {
+        return None;
+    }
+    let operands = [x, b, e, c, out, s, u, a, w, z];
+    device
+        .op(spec, operands.into_iter().cloned(), &params, grid)
+        .ok()
+}
+
+/// The strides of a side along batch and heads, of which a batch has `heads`, if all rows have the same angles. Batches may be merged.
+fn along_heads(made: &QkParams, side: usize, heads: u32) -> Option<[u32; 2]> {
+    let Side {
+        n, dims, strides, ..
+    } = made.sides[side];
+    let along = if dims[1] == 1 { 1 } else { 2 };
+    let [own, batch, step] = [dims[0] * dims[1], strides[0], strides[along]];
+    let same =
+        |at: usize, size: u32| size == 1 || made.c_strides[at] == 0 && made.s_strides[at] == 0;
+    let batches = n / made.head_dim / own;
+    let one_step = dims.contains(&1) && same(along, own) && same(0, batches);
+    (one_step && (own == heads || batch == own * step)).then_some([batch, step])
+}
+
+/// A cache of keys or values: `old` rows of `row` quads of each matrix, and a new one.
+#[derive(Clone, Copy)]
+struct Cache {
+    matrices: u32,
+    kv_heads: u32,
+    row: u32,
+    old: u32,
+}
+
+impl Cache {
+    /// The quads between two matrices of the cache, of the newest rows and of the old ones where they are copied from, if the attention
+    /// reads both where the copies put them. Heads come before keys, or, if values were transposed (Qwen2), keys before heads.
+    fn steps(&self, offset: u32, strides: [u32; 4], [newest, old]: [&Part; 2]) -> Option<[u32; 3]> {
+        let matrix = match (self.matrices / self.kv_heads, self.kv_heads) {
+            (_, 1) => strides[0],
+            (1, _) => strides[1],
+            (_, heads) if strides[0] == heads * strides[1] => strides[1],
+            _ => return None,
+        };
+        let [matrix, key] = [matrix / 4, strides[3] / 4];
+        let step = |part: &Part, rows: u32| {
+            let one_run = part.n == part.run;
+            let fits = match one_run {
+                true => {
+                    (self.matrices == 1 || matrix == self.row)
+                        && (rows == 1 || key == self.matrices * self.row)
+                }
+                false => {
+                    (part.run, part.place_stride) == (rows * self.row, matrix)
+                        && (rows == 1 || key == self.row)
+                }
+            };
+            let step = if one_run { matrix } else { part.source_stride };
+            (fits && part.n == self.matrices * rows * self.row).then_some(step)
+        };
+        let joined = old.place * 4 == offset && newest.place == old.place + self.old * key;
+        let steps = [matrix, step(newest, 1)?, step(old, self.old)?];
+        joined.then_some(steps)
+    }
+}

@@ -1,0 +1,73 @@
+//! rope_flash_decode: `flash_decode_sub` of queries that it rotates, which also writes the newest key and value to the KV cache:
+//! `rope_kv_cache` and the attention behind it. Recorded only by the rule `rope_attention`.
+
+use crate::error::Result;
+use crate::kernel::attention::flash::{four_slots, score_slots};
+use crate::kernel::attention::flash_decode::{block, block_slots, FLASH_DECODE_SUB, SUBGROUP_KEYS};
+use crate::kernel::attention::plan::Params;
+use crate::kernel::matmul::gemv::SUB;
+use crate::kernel::rope::kv_cache::{self, ROPE_KV_CACHE};
+use crate::kernel::rope::rotated;
+use crate::shader::{read, renamed, write, Access, Kernel, Specialization, Text};
+
+/// `q` are the queries before RoPE, `u` the newest keys before it, `a` the newest values, `k` and `v` the cache without them.
+pub static ROPE_FLASH_DECODE: Kernel = Kernel {
+    name: "rope_flash_decode",
+    workgroup: SUBGROUP_KEYS,
+    shared: |spec| block(spec).shared(),
+    features: SUB,
+    slots,
+    ..kernel!(
+        "attention", "flash_decode_sub", Params::LAYOUT;
+        read q, read k, read v, read mask, write y
+    )
+};
+
+/// The operand in whose place the cosines are bound: the kernel has no mask, and browsers have at most 10 storage buffers.
+const COSINES: usize = 3;
+
+/// Its variant says which pairs RoPE rotates. The specialization that does what one of `flash_decode_sub` and one of `rope_kv_cache` do, which makes new caches `w` and `z`.
+pub(crate) fn spec(rope: &Specialization, flash: &Specialization) -> Option<Specialization> {
+    let [x, c, s, ..] = rope.operands[..] else {
+        return None;
+    };
+    let of_new_caches = rope.operands.len() == ROPE_KV_CACHE.bindings.len() + 2;
+    let plain = flash.is_of(&FLASH_DECODE_SUB) && flash.value("MASKED") == Some(0);
+    if !of_new_caches || !plain || flash.operands[0] != x {
+        return None;
+    }
+    let (dtype, _) = x;
+    let mut spec = flash.clone().variant(rope.op);
+    spec.kernel = &ROPE_FLASH_DECODE;
+    spec.operands[COSINES] = c;
+    let reads = [("s", s), ("u", x), ("a", x)].map(|(n, how)| (read(n), how));
+    let writes = ["w", "z"].map(|n| (write(n), (dtype, Access::Put)));
+    let added = reads.into_iter().chain(writes);
+    Some(added.fold(spec, |spec, (binding, (dtype, access))| {
+        spec.bind(binding, dtype, access)
+    }))
+}
+
+fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
+    block_slots(spec, text);
+    four_slots(spec, text, &[("k", "y"), ("v", "z")]);
+    score_slots(spec, text);
+    let rounded = spec.info(0).rounded("v", "p.zero");
+    text.line(format!(
+        "fn rounded(v: vec4<f32>) -> vec4<f32> {{ return {rounded}; }}"
+    ));
+    for n in ["q", "u"] {
+        let rotated = rotated(spec.variant, &format!("{n}_rotated"), n);
+        let cosines = [("c_get", "mask_get"), ("c_get4", "mask_get4")];
+        text.line(renamed(&rotated, &cosines));
+    }
+    text.part(wgsl!("kernel/attention/newest.wgsl"));
+    Ok(())
+}
+
+/// The specializations that follow from those of `flash_decode_sub`.
+pub(crate) fn catalogue(flash: &[Specialization]) -> Vec<Specialization> {
+    let ropes = kv_cache::catalogue();
+    let of = |flash| ropes.iter().filter_map(move |rope| spec(rope, flash));
+    flash.iter().flat_map(of).collect()
+}

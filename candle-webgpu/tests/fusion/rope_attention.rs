@@ -1,0 +1,189 @@
+//! The attention of a decoded token: RoPE, the KV cache and the attention in one kernel.
+
+use candle_webgpu::DType;
+
+use crate::bench::{near, same_bits_without, Bench, FLOATS, T};
+
+const RULE: &str = "rope_attention";
+
+/// A step of decoding, as candle-transformers' llama records it.
+#[derive(Clone, Copy)]
+struct Step {
+    dtype: DType,
+    /// Batch, heads, KV heads, old keys, head_dim.
+    sizes: [usize; 5],
+    interleaved: bool,
+    /// Queries, keys and values are parts of one value.
+    parts: bool,
+    /// The cache of values has keys before heads, as cat leaves it that gets transposed values (Qwen2).
+    transposed: bool,
+}
+
+const LLAMA: Step = Step {
+    dtype: DType::F16,
+    sizes: [1, 8, 2, 70, 64],
+    interleaved: false,
+    parts: false,
+    transposed: false,
+};
+
+impl Step {
+    /// Its operands: q, k, v, the old keys and values, cosines and sines.
+    fn operands(self, b: &Bench) -> [T; 7] {
+        let [batch, h, g, old, d] = self.sizes;
+        let of = |dims: &[usize]| b.of(self.dtype, dims);
+        let [q, k, v] = match self.parts {
+            false => [h, g, g].map(|heads| of(&[batch, heads, 1, d])),
+            true => {
+                let all = of(&[batch, h + 2 * g, 1, d]);
+                let part = |heads, from: usize| {
+                    let whole = (h + 2 * g) * d;
+                    all.shown(&[batch, heads, 1, d], &[whole, d, d, 1], from * d)
+                };
+                [part(h, 0), part(g, h), part(g, h + g)]
+            }
+        };
+        let cache = [batch * g, old, d];
+        let angles = [1, d / 2];
+        [q, k, v, of(&cache), of(&cache), of(&angles), of(&angles)]
+    }
+
+    /// The attention's result, and the new caches.
+    fn record(self, b: &Bench, [q, k, v, old_k, old_v, cos, sin]: &[T; 7]) -> [T; 3] {
+        let [batch, h, g, old, d] = self.sizes;
+        let angles = [cos.clone(), sin.clone()];
+        let turned = |x: &T| match self.interleaved {
+            true => b.turned_i(x, &angles),
+            false => b.turned(x, &angles),
+        };
+        let (q, k) = (turned(q), turned(k));
+        let row = |x: &T| match batch {
+            1 => x.shown(&[g, 1, d], &[d, d, 1], x.offset),
+            _ => x.shown(&[batch * g, 1, d], &[d, d, 1], x.offset),
+        };
+        let keys = b.cat(&[old_k, &row(&k)]);
+        let tokens = |x: &T, n| x.shown(&[1, n, batch * g * d], &[0, batch * g * d, 1], x.offset);
+        let values = match self.transposed {
+            true => b.cat(&[&tokens(old_v, old), &tokens(v, 1)]),
+            false => b.cat(&[old_v, &row(v)]),
+        };
+        drop(k);
+        let j = old + 1;
+        let all = |x: &T| x.shown(&[batch, g, j, d], &[g * j * d, j * d, d, 1], 0);
+        let repeat = |x: &T| match h / g {
+            1 => x.clone(),
+            n => b.repeat(x, n),
+        };
+        let k = repeat(&all(&keys));
+        let v = match self.transposed {
+            true => {
+                let of_heads = values.shown(&[batch, g, j, d], &[0, d, g * d, 1], 0);
+                let y = of_heads.like(b.device.contiguous(of_heads.v()));
+                repeat(&y)
+            }
+            false => repeat(&all(&values)),
+        };
+        let kt = k.shown(&[batch, h, d, j], &[h * j * d, j * d, 1, d], 0);
+        let s = b.scaled(&b.matmul(&q, &kt), 1.0 / (d as f64).sqrt());
+        [b.matmul(&b.softmax(&s), &v), keys, values]
+    }
+
+    fn run(self, b: &Bench) -> Vec<T> {
+        let operands = self.operands(b);
+        let before = b.device.stats().dispatches;
+        let made = self.record(b, &operands).into();
+        let _ = before;
+        made
+    }
+}
+
+fn one_kernel_less(step: Step, what: &str) {
+    let (with, without) = same_bits_without(RULE, |b| step.run(b));
+    assert_eq!(without - with, 1, "{what}");
+}
+
+#[test]
+fn steps() {
+    for dtype in FLOATS {
+        for sizes in [
+            [1, 8, 2, 70, 64],
+            [1, 4, 4, 1, 32],
+            [2, 4, 2, 33, 64],
+            [3, 2, 1, 300, 16],
+            [1, 2, 1, 40, 48],
+        ] {
+            for (interleaved, parts) in [(false, false), (true, false), (false, true)] {
+                // Rows of several batches of parts are not merged to one step.
+                let parts = parts && sizes[0] == 1;
+                let step = Step {
+                    dtype,
+                    sizes,
+                    interleaved,
+                    parts,
+                    transposed: false,
+                };
+                one_kernel_less(step, &format!("{dtype} {sizes:?} {interleaved} {parts}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn transposed_values() {
+    for old in [1, 70, 600] {
+        let sizes = [1, 4, 2, old, 64];
+        let step = Step {
+            sizes,
+            transposed: true,
+            ..LLAMA
+        };
+        one_kernel_less(step, &format!("{old} old keys"));
+    }
+}
+
+/// Many keys are split: the kernel leaves partial results.
+#[test]
+fn split_keys() {
+    for old in [511, 512, 1100] {
+        let sizes = [1, 8, 2, old, 64];
+        one_kernel_less(Step { sizes, ..LLAMA }, &format!("{old} old keys"));
+    }
+}
+
+#[test]
+fn near_single_ops() {
+    let (with, without) = near(1e-2, |b| LLAMA.run(b));
+    assert!(with < without);
+}
+
+/// The rule fires wherever a batch of recorded ops ends.
+#[test]
+fn many_layers() {
+    let b = Bench::new("");
+    let operands = LLAMA.operands(&b);
+    for shift in 0..8 {
+        b.device.synchronize().expect("no error");
+        let before = b.device.stats().dispatches;
+        for _ in 0..shift {
+            b.softmax(&operands[0]);
+        }
+        for _ in 0..30 {
+            LLAMA.record(&b, &operands);
+        }
+        b.device.synchronize().expect("no error");
+        assert_eq!(b.device.stats().dispatches - before, 30 + shift, "{shift}");
+    }
+}
+
+#[test]
+fn queries_that_are_read_again() {
+    let run = |b: &Bench| {
+        let operands = LLAMA.operands(b);
+        let angles = [operands[5].clone(), operands[6].clone()];
+        let mut made = Vec::from(LLAMA.record(b, &operands));
+        made.push(b.turned(&operands[0], &angles));
+        made
+    };
+    let (with, without) = same_bits_without(RULE, run);
+    assert!(with < without);
+}
