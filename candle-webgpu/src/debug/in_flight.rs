@@ -37,6 +37,13 @@ impl InFlight {
         }
     }
 
+    /// The submit before the newest `count`.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn before(&self, count: usize) -> Option<wgpu::SubmissionIndex> {
+        let at = self.submits.len().checked_sub(count + 1)?;
+        self.submits.get(at).map(|(index, _)| index.clone())
+    }
+
     pub fn progress(&self, is_done: impl Fn(&wgpu::SubmissionIndex) -> bool) -> Progress {
         let all = self.submits.iter();
         let open: Vec<_> = all.filter(|(index, _)| !is_done(index)).collect();

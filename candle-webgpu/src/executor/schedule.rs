@@ -39,6 +39,12 @@ pub(crate) trait Schedule: Send + Sync {
         allow(dead_code, reason = "browsers never spin")
     )]
     fn spin(&self) -> Duration;
+    /// Makes threads that sleep spin again, since they will have work soon.
+    #[cfg_attr(
+        target_arch = "wasm32",
+        allow(dead_code, reason = "browsers never spin")
+    )]
+    fn wake(&self) {}
 }
 
 impl Executor {

@@ -77,6 +77,12 @@ impl Schedule for Threaded {
     fn spin(&self) -> Duration {
         self.submitter.shared.spin
     }
+
+    fn wake(&self) {
+        self.rewriter.wake();
+        self.encoder.wake();
+        self.submitter.wake();
+    }
 }
 
 /// A thread that runs jobs in the order in which they were sent.
@@ -163,6 +169,13 @@ impl<J: Send + 'static> Worker<J> {
     fn wait_idle(&self) {
         self.shared.wait_until(0);
     }
+
+    /// Makes the thread spin again, if it sleeps.
+    fn wake(&self) {
+        if lock(&self.shared.queue).worker_sleeps {
+            self.shared.job_sent.notify_one();
+        }
+    }
 }
 
 impl<J> Drop for Worker<J> {
@@ -178,9 +191,9 @@ impl<J> Drop for Worker<J> {
 impl<J> Shared<J> {
     /// The next job, or `None` once the queue is closed and empty.
     fn next_job(&self) -> Option<J> {
-        self.spin_until(|| self.in_progress.load(Ordering::Acquire) > 0);
-        let mut queue = lock(&self.queue);
         loop {
+            self.spin_until(|| self.in_progress.load(Ordering::Acquire) > 0);
+            let mut queue = lock(&self.queue);
             if let Some(job) = queue.jobs.pop_front() {
                 return Some(job);
             }

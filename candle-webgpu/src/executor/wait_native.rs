@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::executor::Executor;
 use crate::util::block::Call;
+use crate::util::lock;
 use crate::util::ready::Ready;
 
 /// Waits for a submit, or for all of them; `false` after the timeout.
@@ -52,22 +53,27 @@ pub(crate) fn spin_wait() {
     }
 }
 
-/// Waits until `ready`, which follows the submit `index`, and returns its result. Spins first, as the schedule allows.
+/// Submits that a sleeping caller leaves to spin for, so that it and the workers are awake when the last one ends: some 400 us in models of
+/// 8 billion parameters, of which a thread that sleeps loses 200 (virtual machine of an NVIDIA H200).
+const AWAKE: usize = 2;
+
+/// Waits until `ready`, which follows the submit `index`, and returns its result. Spins as long as the schedule allows, then sleeps until a
+/// submit shortly before, spins again, and sleeps.
 pub(crate) fn block(
     executor: &Executor,
     index: Option<wgpu::SubmissionIndex>,
     ready: &Ready,
     _: Call,
 ) -> Result<bool> {
-    let (start, spin) = (Instant::now(), executor.schedule.spin());
-    while start.elapsed() < spin {
-        if let Some(success) = ready.result() {
-            return Ok(success);
-        }
-        let _ = poll_guarded(&executor.device, wgpu::PollType::Poll);
-        spin_wait();
+    if let Some(success) = spin_until(executor, ready) {
+        return Ok(success);
     }
-    if ready.result().is_none() {
+    let earlier = lock(&executor.in_flight).before(AWAKE);
+    if earlier.is_some() {
+        executor.wait(earlier)?;
+        executor.schedule.wake();
+    }
+    if spin_until(executor, ready).is_none() {
         executor.wait(index)?;
     }
     // The submit may finish before its callback runs.
@@ -77,6 +83,19 @@ pub(crate) fn block(
         }
         executor.wait(None)?;
     }
+}
+
+/// The result of `ready`, if it comes while the schedule spins.
+fn spin_until(executor: &Executor, ready: &Ready) -> Option<bool> {
+    let (start, spin) = (Instant::now(), executor.schedule.spin());
+    while start.elapsed() < spin {
+        if let Some(success) = ready.result() {
+            return Some(success);
+        }
+        let _ = poll_guarded(&executor.device, wgpu::PollType::Poll);
+        spin_wait();
+    }
+    None
 }
 
 /// Awaits `ready`, which follows the submit `index`. On native platforms, callbacks run only while the device is polled, so a thread polls
