@@ -55,6 +55,7 @@ const OPTIONAL: &[(&str, &str)] = &[
     ("flash_coop", "attention/"),
     ("flash_decode_sub", "attention/"),
     ("rope_flash_decode", "rewrite/"),
+    ("rope_flash_decode_in_place", "rewrite/"),
 ];
 
 /// Unpacking does not depend on the kernel that adds.

@@ -44,9 +44,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
 
 fn fuse(device: &Gpu, rope: &Op, flash: &Op) -> Option<Box<Op>> {
     let spec = spec(&rope.spec, &flash.spec)?;
-    let [x, c, s, y, u, w, a, z, b, e] = &rope.operands[..] else {
-        return None;
-    };
+    let ([x, c, s, y, u, w, a, z], before) = rope.operands.split_first_chunk()?;
     let [q, k, v, _, out] = &flash.operands[..] else {
         return None;
     };
@@ -69,10 +67,15 @@ fn fuse(device: &Gpu, rope: &Op, flash: &Op) -> Option<Box<Op>> {
     }
     let [x_batch, x_head] = along_heads(&made, 0, read.kv_heads * read.rows)?;
     let [u_batch, u_head] = along_heads(&made, 1, read.kv_heads)?;
-    let [keys, values, old_keys, old_values] = made.parts;
-    let mut of_values = [(old_values, e), (values, a)];
-    of_values.sort_by_key(|(part, _)| part.place);
-    let [(old_values, e), (values, a)] = of_values;
+    let [keys, mut values, old_keys, mut old_values] = made.parts;
+    let (mut a, b, mut e) = (a, before.first(), before.get(1));
+    // The copies of values are in the order in which they were recorded.
+    if let Some(other) = e.filter(|_| old_values.place > values.place) {
+        std::mem::swap(&mut values, &mut old_values);
+        (a, e) = (other, Some(a));
+    }
+    let [old_keys, old_values] =
+        [(b, old_keys), (e, old_values)].map(|(of, part)| of.map(|_| part));
     let key = Cache {
         matrices: read.matrices,
         kv_heads: read.kv_heads,
@@ -83,16 +86,21 @@ fn fuse(device: &Gpu, rope: &Op, flash: &Op) -> Option<Box<Op>> {
         row: read.v_dim / 4,
         ..key
     };
-    let [w_step, _, k_step] = key.steps(read.offsets[1], read.k_strides, [&keys, &old_keys])?;
-    let [z_step, a_step, v_step] =
-        value.steps(read.offsets[2], read.v_strides, [&values, &old_values])?;
+    let [w_step, _, k_step] =
+        key.steps(read.offsets[1], read.k_strides, &keys, old_keys.as_ref())?;
+    let [z_step, a_step, v_step] = value.steps(
+        read.offsets[2],
+        read.v_strides,
+        &values,
+        old_values.as_ref(),
+    )?;
     let strides =
         |step: u32, last: [u32; 2]| [step * 4 * read.kv_heads, step * 4, last[0], last[1]];
     let params = Params {
         offsets: [
             made.sides[0].offset,
-            old_keys.source * 4,
-            old_values.source * 4,
+            old_keys.map_or(read.offsets[1], |old| old.source * 4),
+            old_values.map_or(read.offsets[2], |old| old.source * 4),
             0,
         ],
         q_strides: [x_batch, x_head * read.rows, x_head, 0],
@@ -102,19 +110,24 @@ fn fuse(device: &Gpu, rope: &Op, flash: &Op) -> Option<Box<Op>> {
         s_offset: made.s_offset,
         u_strides: [u_batch, u_head, made.sides[1].offset, 0],
         a_strides: strides(a_step, [values.source * 4, 0]),
-        caches: [old_keys.place, w_step, old_values.place, z_step],
+        caches: [read.offsets[1] / 4, w_step, read.offsets[2] / 4, z_step],
         ..read
     };
-    let quads = u64::from(keys.n + values.n + old_keys.n + old_values.n);
+    let written = [Some(keys), Some(values), old_keys, old_values];
+    let quads: u64 = written.iter().flatten().map(|part| u64::from(part.n)).sum();
     let groups = [read.matrices, read.row_tiles, read.splits].map(u64::from);
     let grid = Grid::Linear(groups.iter().product::<u64>() + quads.div_ceil(SUBGROUP_KEYS.into()));
     if !device.has_room(&spec) {
         return None;
     }
-    let operands = [x, b, e, c, out, s, u, a, w, z];
-    device
-        .op(spec, operands.into_iter().cloned(), &params, grid)
-        .ok()
+    let caches = match (b, e) {
+        (Some(b), Some(e)) => [b, e],
+        _ => [w, z],
+    };
+    let new = [w, z].into_iter().filter(|_| b.is_some());
+    let reads = [c, out, s, u, a];
+    let operands = [x].into_iter().chain(caches).chain(reads).chain(new);
+    device.op(spec, operands.cloned(), &params, grid).ok()
 }
 
 /// The strides of a side along batch and heads, of which a batch has `heads`, if all rows have the same angles. Batches may be merged.
@@ -143,7 +156,13 @@ struct Cache {
 impl Cache {
     /// The quads between two matrices of the cache, of the newest rows and of the old ones where they are copied from, if the attention
     /// reads both where the copies put them. Heads come before keys, or, if values were transposed (Qwen2), keys before heads.
-    fn steps(&self, offset: u32, strides: [u32; 4], [newest, old]: [&Part; 2]) -> Option<[u32; 3]> {
+    fn steps(
+        &self,
+        offset: u32,
+        strides: [u32; 4],
+        newest: &Part,
+        old: Option<&Part>,
+    ) -> Option<[u32; 3]> {
         let matrix = match (self.matrices / self.kv_heads, self.kv_heads) {
             (_, 1) => strides[0],
             (1, _) => strides[1],
@@ -166,8 +185,13 @@ impl Cache {
             let step = if one_run { matrix } else { part.source_stride };
             (fits && part.n == self.matrices * rows * self.row).then_some(step)
         };
-        let joined = old.place * 4 == offset && newest.place == old.place + self.old * key;
-        let steps = [matrix, step(newest, 1)?, step(old, self.old)?];
-        joined.then_some(steps)
+        let old_step = match old {
+            Some(old) if old.place * 4 == offset => step(old, self.old)?,
+            Some(_) => return None,
+            None => matrix,
+        };
+        let follows = newest.place * 4 == offset + self.old * strides[3];
+        let steps = [matrix, step(newest, 1)?, old_step];
+        follows.then_some(steps)
     }
 }

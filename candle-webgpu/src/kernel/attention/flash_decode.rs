@@ -39,12 +39,13 @@ pub static FLASH_DECODE_SUB: Kernel = Kernel {
     ..kernel!("attention", "flash_decode_sub", Params::LAYOUT; read q, read k, read v, read mask, write y)
 };
 
-/// What [`FLASH_DECODE_SUB`] has by block, and its shuffles.
+/// What [`FLASH_DECODE_SUB`] has by block, its shuffles, and its keys and values, which other kernels may write.
 pub(super) fn block_slots(spec: &Specialization, text: &mut Text) {
-    text.constants(&[
-        ("ROWS", block(spec).rows),
-        ("COLUMN_QUADS", block(spec).quads),
-    ]);
+    let block = block(spec);
+    text.constants(&[("ROWS", block.rows), ("COLUMN_QUADS", block.quads)]);
+    for (at, binding) in (1..).zip(spec.bindings()).skip(1).take(2) {
+        text.binding(at, binding);
+    }
     text.line("fn shuffle_xor(v: f32, far: u32) -> f32 { return subgroupShuffleXor(v, far); }");
     text.line("fn shuffle(v: f32, lane: u32) -> f32 { return subgroupShuffle(v, lane); }");
 }

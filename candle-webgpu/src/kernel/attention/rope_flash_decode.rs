@@ -6,11 +6,12 @@ use crate::kernel::attention::flash::{four_slots, score_slots};
 use crate::kernel::attention::flash_decode::{block, block_slots, FLASH_DECODE_SUB, SUBGROUP_KEYS};
 use crate::kernel::attention::plan::Params;
 use crate::kernel::matmul::gemv::SUB;
-use crate::kernel::rope::kv_cache::{self, ROPE_KV_CACHE};
+use crate::kernel::rope::kv_cache;
 use crate::kernel::rope::rotated;
 use crate::shader::{read, renamed, write, Access, Kernel, Specialization, Text};
 
-/// `q` are the queries before RoPE, `u` the newest keys before it, `a` the newest values, `k` and `v` the cache without them.
+/// `q` are the queries before RoPE, `u` the newest keys before it, `a` the newest values, `k` and `v` the caches without them, `w` and `z` those
+/// with them.
 pub static ROPE_FLASH_DECODE: Kernel = Kernel {
     name: "rope_flash_decode",
     workgroup: SUBGROUP_KEYS,
@@ -23,29 +24,43 @@ pub static ROPE_FLASH_DECODE: Kernel = Kernel {
     )
 };
 
+/// The same for caches that have room for the newest row, which it writes there.
+pub static ROPE_FLASH_DECODE_IN_PLACE: Kernel = Kernel {
+    name: "rope_flash_decode_in_place",
+    bindings: &[read("q"), write("k"), write("v"), read("mask"), write("y")],
+    ..ROPE_FLASH_DECODE
+};
+
 /// The operand in whose place the cosines are bound: the kernel has no mask, and browsers have at most 10 storage buffers.
 const COSINES: usize = 3;
 
-/// Its variant says which pairs RoPE rotates. The specialization that does what one of `flash_decode_sub` and one of `rope_kv_cache` do, which makes new caches `w` and `z`.
+/// The specialization that does what one of `flash_decode_sub` and one of `rope_kv_cache` do. Its variant says which pairs RoPE rotates.
 pub(crate) fn spec(rope: &Specialization, flash: &Specialization) -> Option<Specialization> {
     let [x, c, s, ..] = rope.operands[..] else {
         return None;
     };
-    let of_new_caches = rope.operands.len() == ROPE_KV_CACHE.bindings.len() + 2;
     let plain = flash.is_of(&FLASH_DECODE_SUB) && flash.value("MASKED") == Some(0);
-    if !of_new_caches || !plain || flash.operands[0] != x {
+    if !plain || flash.operands[0] != x {
         return None;
     }
     let (dtype, _) = x;
     let mut spec = flash.clone().variant(rope.op);
-    spec.kernel = &ROPE_FLASH_DECODE;
     spec.operands[COSINES] = c;
-    let reads = [("s", s), ("u", x), ("a", x)].map(|(n, how)| (read(n), how));
-    let writes = ["w", "z"].map(|n| (write(n), (dtype, Access::Put)));
-    let added = reads.into_iter().chain(writes);
-    Some(added.fold(spec, |spec, (binding, (dtype, access))| {
-        spec.bind(binding, dtype, access)
-    }))
+    let reads = [("s", s), ("u", x), ("a", x)];
+    let bind = |spec: Specialization, (n, (dtype, access))| spec.bind(read(n), dtype, access);
+    let spec = reads.into_iter().fold(spec, bind);
+    let kernel = match rope.added.is_empty() {
+        true => &ROPE_FLASH_DECODE_IN_PLACE,
+        false => &ROPE_FLASH_DECODE,
+    };
+    let writes: &[&str] = if rope.added.is_empty() {
+        &[]
+    } else {
+        &["w", "z"]
+    };
+    let bind = |spec: Specialization, n: &&'static str| spec.bind(write(n), dtype, Access::Put);
+    let spec = writes.iter().fold(spec, bind);
+    Some(Specialization { kernel, ..spec })
 }
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
@@ -61,6 +76,20 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         let cosines = [("c_get", "mask_get"), ("c_get4", "mask_get4")];
         text.line(renamed(&rotated, &cosines));
     }
+    let pack = format!("{}_pack", spec.info(0).name);
+    for (to, from) in [("w", "k"), ("z", "v")] {
+        let copy = format!("fn {to}_copy(to: u32, source: u32)");
+        if spec.binds("w") {
+            text.line(format!("{copy} {{ {to}[to] = {from}[source]; }}"));
+        } else {
+            text.line(format!("{copy} {{}}"));
+            text.line(format!(
+                "fn {to}_quad_put(q: u32, four: vec4<f32>) {{ {from}[q] = {pack}(four); }}"
+            ));
+        }
+    }
+    let first = if spec.binds("w") { "0u" } else { "p.keys - 1u" };
+    text.line(format!("fn first_written() -> u32 {{ return {first}; }}"));
     text.part(wgsl!("kernel/attention/newest.wgsl"));
     Ok(())
 }

@@ -9,6 +9,8 @@ alias K = vec4<f32>;
 alias V = vec4<f32>;
 alias MASK = f32;
 alias Y = vec4<f32>;
+@group(0) @binding(2) var<storage, read> k: array<K>;
+@group(0) @binding(3) var<storage, read> v: array<V>;
 const ROWS = 4u;
 const COLUMN_QUADS = 1u;
 fn q_four(base: u32, c: u32) -> vec4<f32> { return q[(base + c) / 4u]; }
@@ -34,8 +36,6 @@ struct Params {
 
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> q: array<Q>;
-@group(0) @binding(2) var<storage, read> k: array<K>;
-@group(0) @binding(3) var<storage, read> v: array<V>;
 @group(0) @binding(4) var<storage, read> mask: array<MASK>;
 @group(0) @binding(5) var<storage, read_write> y: array<Y>;
 override WORKGROUP: u32 = 256u; // one thread a key

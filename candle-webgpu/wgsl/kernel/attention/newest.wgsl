@@ -15,10 +15,9 @@ fn k_four(base: u32, c: u32) -> vec4<f32> { return vec4<f32>(f32(base + c)); }
 fn v_four(base: u32, c: u32) -> vec4<f32> { return vec4<f32>(f32(base + c)); }
 fn w_quad_put(q: u32, four: vec4<f32>) {}
 fn z_quad_put(q: u32, four: vec4<f32>) {}
-@group(0) @binding(1) var<storage, read> k: array<vec4<f32>>;
-@group(0) @binding(2) var<storage, read> v: array<vec4<f32>>;
-@group(0) @binding(3) var<storage, read_write> w: array<vec4<f32>>;
-@group(0) @binding(4) var<storage, read_write> z: array<vec4<f32>>;
+fn w_copy(to: u32, source: u32) {}
+fn z_copy(to: u32, source: u32) {}
+fn first_written() -> u32 { return 0u; }
 // end slots
 
 // The column of an element of a row, and where the row starts in q or u, in c and in s.
@@ -42,26 +41,27 @@ fn value_four(base: u32, key: u32, c: u32, newest: vec4<f32>) -> vec4<f32> {
     return select(v_four(base + min(key, p.keys - 2u) * p.v_strides.w, c), newest, key == p.keys - 1u);
 }
 
-// Writes quad i of the keys, or behind them of the values.
+// Writes quad i of the keys, or behind them of the values: all of them to new caches, the newest in place.
 fn cache_quad(i: u32) {
+    let written = p.keys - first_written();
     let quads = vec2<u32>(p.head_dim, p.v_dim) / 4u;
-    let of_keys = p.matrices * p.keys * quads.x;
+    let of_keys = p.matrices * written * quads.x;
     let is_key = i < of_keys;
     let q = select(i - of_keys, i, is_key);
     let row_quads = select(quads.y, quads.x, is_key);
     let row = q / row_quads;
     let col = q - row * row_quads;
-    let matrix = row / p.keys;
+    let matrix = row / written;
     if matrix >= p.matrices { return; }
     let at = vec2<u32>(matrix / p.kv_heads, matrix % p.kv_heads);
-    let key = row - matrix * p.keys;
+    let key = first_written() + row - matrix * written;
     if is_key {
         let to = p.caches.x + matrix * p.caches.y + key * p.k_strides.w / 4u + col;
         if key == p.keys - 1u { w_quad_put(to, newest_key(at, col * 4u)); return; }
-        w[to] = k[(p.offsets.y + dot(at, p.k_strides.xy) + key * p.k_strides.w) / 4u + col];
+        w_copy(to, (p.offsets.y + dot(at, p.k_strides.xy) + key * p.k_strides.w) / 4u + col);
     } else {
         let to = p.caches.z + matrix * p.caches.w + key * p.v_strides.w / 4u + col;
         if key == p.keys - 1u { z_quad_put(to, newest_value(at, col * 4u)); return; }
-        z[to] = v[(p.offsets.z + dot(at, p.v_strides.xy) + key * p.v_strides.w) / 4u + col];
+        z_copy(to, (p.offsets.z + dot(at, p.v_strides.xy) + key * p.v_strides.w) / 4u + col);
     }
 }
