@@ -52,7 +52,7 @@ fn fuse(device: &Gpu, rope: &Op, flash: &Op) -> Option<Box<Op>> {
     let same = same.iter().all(|(a, b)| a.0.same(&b.0) && a.1 == b.1);
     let made: QkParams = rope.params();
     let read: Params = flash.params();
-    let batch = read.matrices / read.kv_heads;
+    let batch = read.matrices.checked_div(read.kv_heads)?;
     let sizes = [batch, read.kv_heads, read.rows];
     let (d, old) = (
         read.head_dim,
@@ -139,7 +139,7 @@ fn along_heads(made: &QkParams, side: usize, heads: u32) -> Option<[u32; 2]> {
     let [own, batch, step] = [dims[0] * dims[1], strides[0], strides[along]];
     let same =
         |at: usize, size: u32| size == 1 || made.c_strides[at] == 0 && made.s_strides[at] == 0;
-    let batches = n / made.head_dim / own;
+    let batches = n.checked_div(made.head_dim * own)?;
     let one_step = dims.contains(&1) && same(along, own) && same(0, batches);
     (one_step && (own == heads || batch == own * step)).then_some([batch, step])
 }

@@ -43,24 +43,19 @@ pub(crate) fn spec(rope: &Specialization, flash: &Specialization) -> Option<Spec
     if !plain || flash.operands[0] != x {
         return None;
     }
-    let (dtype, _) = x;
+    let (kernel, writes): (_, &[_]) = match rope.added.is_empty() {
+        true => (&ROPE_FLASH_DECODE_IN_PLACE, &[]),
+        false => (&ROPE_FLASH_DECODE, &["w", "z"]),
+    };
+    let reads = [("s", s), ("u", x), ("a", x)].map(|(n, how)| (read(n), how));
+    let writes = writes.iter().map(|n| (write(n), (x.0, Access::Put)));
     let mut spec = flash.clone().variant(rope.op);
+    spec.kernel = kernel;
     spec.operands[COSINES] = c;
-    let reads = [("s", s), ("u", x), ("a", x)];
-    let bind = |spec: Specialization, (n, (dtype, access))| spec.bind(read(n), dtype, access);
-    let spec = reads.into_iter().fold(spec, bind);
-    let kernel = match rope.added.is_empty() {
-        true => &ROPE_FLASH_DECODE_IN_PLACE,
-        false => &ROPE_FLASH_DECODE,
-    };
-    let writes: &[&str] = if rope.added.is_empty() {
-        &[]
-    } else {
-        &["w", "z"]
-    };
-    let bind = |spec: Specialization, n: &&'static str| spec.bind(write(n), dtype, Access::Put);
-    let spec = writes.iter().fold(spec, bind);
-    Some(Specialization { kernel, ..spec })
+    let added = reads.into_iter().chain(writes);
+    Some(added.fold(spec, |spec, (binding, (dtype, access))| {
+        spec.bind(binding, dtype, access)
+    }))
 }
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
