@@ -8,12 +8,12 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::executor::schedule::{EncodeJob, Schedule};
 use crate::executor::submit::Commands;
-use crate::executor::wait::spin_wait;
+use crate::executor::wait::spin_until;
 use crate::executor::Executor;
 use crate::recorder::batch::Batch;
 use crate::recorder::op::Ops;
@@ -192,7 +192,7 @@ impl<J> Shared<J> {
     /// The next job, or `None` once the queue is closed and empty.
     fn next_job(&self) -> Option<J> {
         loop {
-            self.spin_until(|| self.in_progress.load(Ordering::Acquire) > 0);
+            spin_until(self.spin, || self.in_progress.load(Ordering::Acquire) > 0);
             let mut queue = lock(&self.queue);
             if let Some(job) = queue.jobs.pop_front() {
                 return Some(job);
@@ -206,22 +206,10 @@ impl<J> Shared<J> {
         }
     }
 
-    /// Spins until `done` or for `spin`; returns whether it was done.
-    fn spin_until(&self, done: impl Fn() -> bool) -> bool {
-        let start = Instant::now();
-        while !done() {
-            if start.elapsed() > self.spin {
-                return false;
-            }
-            spin_wait();
-        }
-        true
-    }
-
     /// Waits until at most `limit` jobs are in progress.
     fn wait_until(&self, limit: usize) {
         let done = || self.in_progress.load(Ordering::Acquire) <= limit;
-        if self.spin_until(done) {
+        if spin_until(self.spin, done) {
             return;
         }
         let mut queue = lock(&self.queue);

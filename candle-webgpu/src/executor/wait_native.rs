@@ -42,7 +42,7 @@ const MANY_PROCESSORS: usize = 5;
 
 /// One iteration of a spin loop. Yields to other threads if there are few processors. Otherwise pauses without a system call, which leaves
 /// the core to its other hyperthread.
-pub(crate) fn spin_wait() {
+fn spin_wait() {
     static FEW: OnceLock<bool> = OnceLock::new();
     let few = || std::thread::available_parallelism().is_ok_and(|n| n.get() < MANY_PROCESSORS);
     if *FEW.get_or_init(few) {
@@ -51,6 +51,18 @@ pub(crate) fn spin_wait() {
     for _ in 0..16 {
         std::hint::spin_loop();
     }
+}
+
+/// Spins until `done`, or for `spin`; returns whether it was done.
+pub(crate) fn spin_until(spin: Duration, done: impl Fn() -> bool) -> bool {
+    let start = Instant::now();
+    while !done() {
+        if start.elapsed() > spin {
+            return false;
+        }
+        spin_wait();
+    }
+    true
 }
 
 /// Submits that a sleeping caller leaves to spin for, so that it and the workers are awake when the last one ends: some 400 us in models of
@@ -65,16 +77,23 @@ pub(crate) fn block(
     ready: &Ready,
     _: Call,
 ) -> Result<bool> {
-    if let Some(success) = spin_until(executor, ready) {
-        return Ok(success);
-    }
-    let earlier = lock(&executor.in_flight).before(AWAKE);
-    if earlier.is_some() {
-        executor.wait(earlier)?;
-        executor.schedule.wake();
-    }
-    if spin_until(executor, ready).is_none() {
-        executor.wait(index)?;
+    let spin = executor.schedule.spin();
+    let done = || {
+        let done = ready.result().is_some();
+        if !done {
+            let _ = poll_guarded(&executor.device, wgpu::PollType::Poll);
+        }
+        done
+    };
+    if !spin_until(spin, done) {
+        let earlier = lock(&executor.in_flight).before(AWAKE);
+        if earlier.is_some() {
+            executor.wait(earlier)?;
+            executor.schedule.wake();
+        }
+        if !spin_until(spin, done) {
+            executor.wait(index)?;
+        }
     }
     // The submit may finish before its callback runs.
     loop {
@@ -83,19 +102,6 @@ pub(crate) fn block(
         }
         executor.wait(None)?;
     }
-}
-
-/// The result of `ready`, if it comes while the schedule spins.
-fn spin_until(executor: &Executor, ready: &Ready) -> Option<bool> {
-    let (start, spin) = (Instant::now(), executor.schedule.spin());
-    while start.elapsed() < spin {
-        if let Some(success) = ready.result() {
-            return Some(success);
-        }
-        let _ = poll_guarded(&executor.device, wgpu::PollType::Poll);
-        spin_wait();
-    }
-    None
 }
 
 /// Awaits `ready`, which follows the submit `index`. On native platforms, callbacks run only while the device is polled, so a thread polls

@@ -21,7 +21,9 @@ pub(crate) fn block(
 }
 
 /// Never called, since nothing spins in a browser.
-pub(crate) fn spin_wait() {}
+pub(crate) fn spin_until(_: Duration, done: impl Fn() -> bool) -> bool {
+    done()
+}
 
 /// Always returns `true`: the browser polls the device.
 pub(crate) fn poll(

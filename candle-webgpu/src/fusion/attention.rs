@@ -356,10 +356,9 @@ fn fused(
         .op(plan.spec, operands, &plan.params, plan.grid)
         .ok()?;
     // A place of its own, where the rule rope_attention finds it.
-    let first = members[0];
     let to = match second {
-        Some(_) if graph.can_move(&members, first) => first,
-        _ => *last,
+        Some(_) => graph.place_for(&members, [members[0], *last])?,
+        None => *last,
     };
     let ops = [(to, op)].into_iter();
     let ops = ops.chain(second.map(|op| (*last, op)));

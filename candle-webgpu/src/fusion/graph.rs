@@ -164,6 +164,13 @@ impl Graph {
         (only && self.is_private(value)).then_some(at)
     }
 
+    /// The only op that reads what the op at a place writes as its operand `i`, if it is bound from its first byte.
+    pub fn sole_reader(&self, at: usize, i: usize) -> Option<usize> {
+        let written = self.op(at)?.operands.get(i);
+        let reader = *self.readers(&written?.0).first()?;
+        (self.sole_producer(written, reader) == Some(at)).then_some(reader)
+    }
+
     /// Whether the ops at `members` can all run at the place `at` instead.
     pub fn can_move(&self, members: &[usize], at: usize) -> bool {
         members

@@ -68,11 +68,8 @@ impl Sum {
             projections.operands.get(result)?,
             projections.spec.dtype(result),
         );
-        let at = *graph.readers(&made.0).first()?;
+        let at = graph.sole_reader(from, result)?;
         let op = graph.op(at).filter(|op| Expr::is(op))?;
-        if graph.sole_producer(Some(made), at) != Some(from) {
-            return None;
-        }
         let expr = Expr::lift(op)?.in_front(&[&made.0])?;
         let [step] = &expr.steps[..] else {
             return None;

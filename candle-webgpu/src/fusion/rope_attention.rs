@@ -32,11 +32,7 @@ const Y: usize = 3;
 /// The `rope_kv_cache` at a place and the attention that reads its queries.
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let rope = graph.op(at).filter(|op| op.is_of(&ROPE_KV_CACHE))?;
-    let queries = rope.operands.get(Y)?;
-    let reader = *graph.readers(&queries.0).first()?;
-    if graph.sole_producer(Some(queries), reader) != Some(at) {
-        return None;
-    }
+    let reader = graph.sole_reader(at, Y)?;
     let to = graph.place_for(&[at, reader], [at, reader])?;
     let op = fuse(device, rope, graph.op(reader)?)?;
     Some(Rewrite::new(&[at, reader], to, [op]))

@@ -27,11 +27,7 @@ pub(crate) const RULE: Rule = Rule {
 /// The `rope_qk` at a place and the copies that read its keys.
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let qk = graph.op(at).filter(|op| op.is_of(&ROPE_QK))?;
-    let keys = qk.operands.get(KEYS)?;
-    let copies = *graph.readers(&keys.0).first()?;
-    if graph.sole_producer(Some(keys), copies) != Some(at) {
-        return None;
-    }
+    let copies = graph.sole_reader(at, KEYS)?;
     let to = graph.place_for(&[at, copies], [at, copies])?;
     let op = fuse(device, qk, graph.op(copies)?)?;
     Some(Rewrite::new(&[at, copies], to, [op]))

@@ -57,10 +57,7 @@ impl Step {
             false => b.turned(x, &angles),
         };
         let (q, k) = (turned(q), turned(k));
-        let row = |x: &T| match batch {
-            1 => x.shown(&[g, 1, d], &[d, d, 1], x.offset),
-            _ => x.shown(&[batch * g, 1, d], &[d, d, 1], x.offset),
-        };
+        let row = |x: &T| x.shown(&[batch * g, 1, d], &[d, d, 1], x.offset);
         let keys = b.cat(&[old_k, &row(&k)]);
         let tokens = |x: &T, n| x.shown(&[1, n, batch * g * d], &[0, batch * g * d, 1], x.offset);
         let values = match self.transposed {

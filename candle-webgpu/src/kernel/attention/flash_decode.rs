@@ -69,7 +69,7 @@ pub(crate) struct Block {
 impl Block {
     /// Bytes of workgroup memory of [`FLASH_DECODE_SUB`]: all threads' parts of y, and of each thread group a maximum and a sum of
     /// weights.
-    pub(super) const fn shared(&self) -> u32 {
+    const fn shared(&self) -> u32 {
         let groups = SUBGROUP_KEYS / THREAD_GROUP[0];
         self.rows * (16 * self.quads * SUBGROUP_KEYS + 8 * groups)
     }
@@ -89,7 +89,7 @@ pub(crate) const WIDE_BLOCKS: &[Block] = &[
     Block { name: "2x2", rows: 2, quads: 2 },
 ];
 
-pub(super) fn block(spec: &Specialization) -> &'static Block {
+fn block(spec: &Specialization) -> &'static Block {
     let mut all = BLOCKS.iter().chain(WIDE_BLOCKS);
     all.find(|b| b.name == spec.op).unwrap_or(&BLOCKS[0])
 }

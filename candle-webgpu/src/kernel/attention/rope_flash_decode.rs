@@ -3,9 +3,7 @@
 
 use crate::error::Result;
 use crate::kernel::attention::flash::{four_slots, score_slots};
-use crate::kernel::attention::flash_decode::{block, block_slots, FLASH_DECODE_SUB, SUBGROUP_KEYS};
-use crate::kernel::attention::plan::Params;
-use crate::kernel::matmul::gemv::SUB;
+use crate::kernel::attention::flash_decode::{block_slots, FLASH_DECODE_SUB};
 use crate::kernel::rope::kv_cache;
 use crate::kernel::rope::rotated;
 use crate::shader::{read, renamed, write, Access, Kernel, Specialization, Text};
@@ -14,14 +12,8 @@ use crate::shader::{read, renamed, write, Access, Kernel, Specialization, Text};
 /// with them.
 pub static ROPE_FLASH_DECODE: Kernel = Kernel {
     name: "rope_flash_decode",
-    workgroup: SUBGROUP_KEYS,
-    shared: |spec| block(spec).shared(),
-    features: SUB,
     slots,
-    ..kernel!(
-        "attention", "flash_decode_sub", Params::LAYOUT;
-        read q, read k, read v, read mask, write y
-    )
+    ..FLASH_DECODE_SUB
 };
 
 /// The same for caches that have room for the newest row, which it writes there.
