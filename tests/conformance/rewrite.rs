@@ -334,6 +334,9 @@ pub fn add(cases: &mut Cases) {
             (8, 1088, 4112),
             (30, 576, 4112),
             (50, 96, 72),
+            // gemm_coop: quads, and large tiles.
+            (70, 100, 40),
+            (300, 128, 6016),
         ] {
             let dims: [(&str, Run, &[&[usize]]); 2] = [
                 ("gated", gated, &[&[m, k], &[n, k], &[n, k]]),

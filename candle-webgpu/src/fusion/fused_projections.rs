@@ -57,7 +57,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
 }
 
 /// Whether two matmuls differ only in their matrix, its number of columns, and their result.
-fn are_projections((first, matmul): (&Op, &MatmulParams), op: &Op) -> bool {
+pub(super) fn are_projections((first, matmul): (&Op, &MatmulParams), op: &Op) -> bool {
     let ([a, b, y], [a1, b1, y1]) = (&first.operands[..], &op.operands[..]) else {
         return false;
     };

@@ -1,16 +1,17 @@
-//! Fuses a matmul, or two fused projections, with the elementwise op that is its only reader. Bit for bit: the result is rounded to
+//! Fuses a matmul, or two by the same rows, with the elementwise op that is their only reader. Bit for bit: the result is rounded to
 //! the matmul's dtype as if it had been stored.
 
 use smallvec::SmallVec;
 
 use crate::dtype::DType;
 use crate::fusion::expr::{Expr, Read};
+use crate::fusion::fused_projections;
 use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::epilogue::{Epilogue, Params, MAX_READS};
-use crate::kernel::matmul::gemv_projections;
 use crate::kernel::matmul::problem::Params as MatmulParams;
+use crate::kernel::matmul::{gemm_coop, gemv_projections};
 use crate::memory::buffer::Value;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::{Grid, Op};
@@ -18,7 +19,7 @@ use crate::shader::{Access, Specialization, Step};
 
 pub(crate) const RULE: Rule = Rule {
     name: "matmul_epilogue",
-    about: "a matmul or two fused projections, and the elementwise op that reads them: one kernel",
+    about: "a matmul or two, and the elementwise op that reads them: one kernel",
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[],
@@ -37,6 +38,9 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     // The last producer first: all other operands exist by then.
     producers.sort_unstable_by(|a, b| b.cmp(a));
     producers.dedup();
+    if let Some(rewrite) = gemms(device, graph, &producers, at) {
+        return Some(rewrite);
+    }
     producers.iter().find_map(|&producer| {
         let takes = |op: &&Op| epilogue::suits(&op.spec) || gemv_projections::is_two(&op.spec);
         let matmul = graph.op(producer).filter(takes)?;
@@ -71,6 +75,44 @@ fn of_floats(steps: &[Step]) -> bool {
     steps
         .iter()
         .all(|step| float(step.out) && step.args.iter().all(|(_, dtype)| float(*dtype)))
+}
+
+/// Two matmuls of many rows, at the places `producers`, the last first, and the elementwise op at `at`, which reads both and nothing else.
+fn gemms(device: &Gpu, graph: &Graph, producers: &[usize], at: usize) -> Option<Rewrite> {
+    let [second, first] = *producers else {
+        return None;
+    };
+    let (one, other) = (graph.op(first)?, graph.op(second)?);
+    let (of, with): (MatmulParams, MatmulParams) = (one.params(), other.params());
+    let fits = gemm_coop::can_pair(&one.spec)
+        && fused_projections::are_projections((one, &of), other)
+        && (of.n, of.b_n) == (with.n, with.b_n);
+    if !fits {
+        return None;
+    }
+    let [a, b, (y, _)] = &one.operands[..] else {
+        return None;
+    };
+    let [_, c, (z, _)] = &other.operands[..] else {
+        return None;
+    };
+    let expr = Expr::lift(graph.op(at)?)?.in_front(&[y, z])?;
+    let dtype = one.spec.dtype(2);
+    let bound = [a, b, c].iter().any(|(value, _)| value.same(&expr.y.0));
+    let whole = expr.reads.iter().all(|read| is_whole(read, dtype));
+    if bound || !whole || !of_floats(&expr.steps) {
+        return None;
+    }
+    let mut params = Params::new(of);
+    let own = gemm_coop::tile(&one.spec).own(true);
+    params.matmul.groups = of.rows.checked_mul(of.n.div_ceil(own))?;
+    params.epilogue.step = with.b_offset.wrapping_sub(of.b_offset);
+    let groups = params.matmul.groups;
+    let pair = (one.spec.clone(), params, groups);
+    let op = of_pair(device, pair, [a, b, c], &expr)?;
+    let members = [first, second, at];
+    let to = graph.place_for(&members, [at, second])?;
+    Some(Rewrite::new(&members, to, [op]))
 }
 
 /// One matmul with an epilogue that reads up to [`MAX_READS`] further operands.

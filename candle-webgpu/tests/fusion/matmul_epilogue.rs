@@ -99,6 +99,26 @@ fn gate_and_up() {
 }
 
 #[test]
+fn gate_and_up_of_many_rows() {
+    let cooperative = Bench::new("").device.cooperative();
+    for dtype in FLOATS {
+        // One kernel in f16 with cooperative matrices.
+        let expected = match cooperative && dtype == DType::F16 {
+            true => 3,
+            false => 1,
+        };
+        for (m, n, k) in [(40, 72, 64), (70, 40, 100), (300, 6016, 128)] {
+            saves(expected, (dtype, m, n, k), |b| {
+                let x = b.of(dtype, &[m, k]);
+                let (gate, up) = (b.of(dtype, &[n, k]), b.of(dtype, &[n, k]));
+                let gate = b.unary("usilu", &b.linear(&x, &gate));
+                vec![b.binary("bmul", &gate, &b.linear(&x, &up))]
+            });
+        }
+    }
+}
+
+#[test]
 fn matrices_that_lie_in_one_value() {
     saves(2, "the epilogue is fused with one of them", |b| {
         let (x, both) = (b.floats(&[1, 64]), b.floats(&[80, 64]));

@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::conv::{Geometry, Problem};
 use crate::kernel::matmul::gemm_coop::{
-    all_tiles, tile, tile_slots, Tile, FEATURES, OCTETS, ROUND, UNSCALED,
+    all_tiles, tile, tile_slots, Tile, FEATURES, OCTETS, ROUND,
 };
 use crate::kernel::matmul::plan;
 use crate::kernel::matmul::problem::Params as MatmulParams;
@@ -61,7 +61,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.file(wgsl!("lib/batch.wgsl"));
     text.file(wgsl!("kernel/conv/gemm_coop_image.wgsl"));
     let tile = tile(spec);
-    tile_slots(tile, text);
+    tile_slots(tile, tile.n, text);
     text.line("alias BUnit = u32;");
     let reads = OCTETS.replace("fn b_octet(at: u32) -> Octet { return b[at]; }\n", "");
     text.part(&reads);
@@ -70,7 +70,6 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     } else {
         wgsl!("kernel/conv/image_octet_adjacent.wgsl")
     });
-    text.line(UNSCALED);
     put(spec, 2, text)
 }
 

@@ -236,6 +236,16 @@ fn samples(one: &Specialization) -> impl Iterator<Item = Specialization> {
     all.into_iter().flatten()
 }
 
+/// A pair of matmuls like `one` with silu(b) c.
+fn gated(one: &Specialization) -> Specialization {
+    let dtype = one.dtype(2);
+    let steps = [
+        fused::step("usilu", &[(A, dtype)], dtype),
+        fused::step("bmul", &[(Arg::Step(0), dtype), (B, dtype)], dtype),
+    ];
+    pair_spec(one, steps.into(), dtype)
+}
+
 /// A sample of what the rule links: the matmul kernels in each dtype, with each number of operands, and pairs.
 pub fn catalogue() -> Vec<Specialization> {
     let dense = [gemm::catalogue(), gemv::catalogue()].concat();
@@ -253,16 +263,12 @@ pub fn catalogue() -> Vec<Specialization> {
         let kind = (one.kernel.name, one.variant, one.binds("line_scales"));
         if taken.insert((kind, one.op, accesses.collect::<Vec<_>>())) {
             all.extend(samples(one));
+            all.extend(gemm_coop::can_pair(one).then(|| gated(one)));
         }
     }
     for projections in gemv_projections::catalogue().iter().chain(&dot) {
-        let dtype = projections.dtype(2);
-        let steps = [
-            fused::step("usilu", &[(A, dtype)], dtype),
-            fused::step("bmul", &[(Arg::Step(0), dtype), (B, dtype)], dtype),
-        ];
         let one = gemv_projections::pair_of(projections).map(|(one, _)| one);
-        let pair = one.map(|one| pair_spec(&one, steps.into(), dtype));
+        let pair = one.map(|one| gated(&one));
         all.extend(pair.filter(|pair| taken_pairs.insert(pair.name())));
     }
     all

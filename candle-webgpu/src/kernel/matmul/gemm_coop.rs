@@ -2,17 +2,17 @@
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::kernel::matmul::epilogue::{y_put, Params};
+use crate::kernel::matmul::epilogue::{is_bare, is_pair, y_put, Params};
 use crate::kernel::matmul::store::FLOATS;
 use crate::recorder::gpu::Gpu;
-use crate::shader::{read, Access, Kernel, Specialization, Text};
+use crate::shader::{function, read, renamed, Access, Kernel, Specialization, Text};
 
 /// The features that the kernel requires.
 pub(crate) const FEATURES: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
     .union(wgpu::Features::SHADER_F16)
     .union(wgpu::Features::SUBGROUP);
 
-/// For scaled operands (`scaled.rs`), the added binding `line_scales` holds the scales of their lines.
+/// Added bindings: `line_scales`, the scales of the lines of scaled operands (`scaled.rs`), or the operands of an epilogue.
 pub static GEMM_COOP: Kernel = Kernel {
     workgroup: THREADS,
     shared: |spec| tile(spec).shared(),
@@ -95,6 +95,15 @@ impl Tile {
             })
     }
 
+    /// Its columns of y: half of them for a pair of matrices.
+    pub fn own(&self, pair: bool) -> u32 {
+        if pair {
+            self.n / 2
+        } else {
+            self.n
+        }
+    }
+
     /// Rows and columns per subgroup.
     fn subgroup(&self) -> (u32, u32) {
         let subgroups = THREADS / self.lanes;
@@ -144,32 +153,42 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.file(wgsl!("lib/batch.wgsl"));
     text.file(wgsl!("kernel/matmul/gemm_coop_dense.wgsl"));
     let tile = tile(spec);
-    tile_slots(tile, text);
+    tile_slots(tile, tile.own(is_pair(spec)), text);
     text.line("alias BUnit = Unit;");
     let reads = match spec.op == tile.names[0] {
         true => OCTETS,
         false => wgsl!("kernel/matmul/gemm_coop_quads.wgsl"),
     };
     text.part(reads);
-    if spec.binds("line_scales") {
-        text.part(wgsl!("kernel/matmul/gemm_coop_scaled.wgsl"));
+    if is_pair(spec) {
+        // Without an alias: `C` is a role of cooperative matrices.
+        text.line("@group(0) @binding(4) var<storage, read_write> c: array<BUnit>;");
+        let names = [("b_octet", "c_octet"), ("b", "c")];
+        text.line(renamed(function(reads, "b_octet"), &names));
+        text.part(wgsl!("kernel/matmul/gemm_coop_pair.wgsl"));
     } else {
-        text.line(UNSCALED);
+        text.line("fn octet_of(i: u32, at: u32) -> Octet { return b_octet(at); }");
+        text.part(match spec.binds("line_scales") {
+            true => wgsl!("kernel/matmul/gemm_coop_scaled.wgsl"),
+            false => wgsl!("kernel/matmul/gemm_coop_store.wgsl"),
+        });
     }
     y_put(spec, 4, "more", text)
 }
 
-/// The results of operands that were not scaled.
-pub(crate) const UNSCALED: &str =
-    "fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> { return v; }";
+/// Whether a workgroup can compute half a tile of each of two such matmuls: lines along k, so that an octet lies in one matrix.
+pub(crate) fn can_pair(spec: &Specialization) -> bool {
+    spec.is_of(&GEMM_COOP) && is_bare(spec) && spec.value("B_ALONG_K") == Some(1)
+}
 
-/// The sizes of a tile, and its cooperative matrices.
-pub(crate) fn tile_slots(tile: &Tile, text: &mut Text) {
+/// The sizes of a tile, of which `own` columns belong to y, and its cooperative matrices.
+pub(crate) fn tile_slots(tile: &Tile, own: u32, text: &mut Text) {
     let (wm, wn) = tile.subgroup();
     let side = tile.side;
     text.constants(&[
         ("BM", tile.m),
         ("BN", tile.n),
+        ("OWN", own),
         ("BK", tile.k),
         ("WM", wm),
         ("WN", wn),

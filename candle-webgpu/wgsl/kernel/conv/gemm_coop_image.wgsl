@@ -11,6 +11,7 @@ override B_ALONG_K: u32 = 1u;
 alias Octet = vec4<u32>;
 const ROUND = 64u;
 var<private> b_from: array<u32, 8>;
+fn y_quad(at: u32) -> vec4<f32> { return vec4<f32>(); }
 fn y_put(at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
 // Eight elements from `at` on, which is in column w of a line; stride.y apart.
 fn eight(at: u32, w: u32) -> Octet { return Octet(); }
@@ -64,8 +65,8 @@ fn seen(w: u32, j: u32) -> u32 {
     return select(0u, 0xffffu, first < p.more.size.y) | select(0u, 0xffff0000u, first + p.more.stride.y < p.more.size.y);
 }
 
-fn store(row: u32, n: u32, v: vec4<f32>) {
+fn store(row: u32, m: u32, n: u32, quad: u32) {
     let line = n / p.more.columns;
     let at = n - line * p.more.columns;
-    if at < p.more.out.y { y_put((row * p.more.out.x + line) * p.more.out.y + at, min(4u, p.more.out.y - at), v); }
+    if at < p.more.out.y { y_put((row * p.more.out.x + line) * p.more.out.y + at, min(4u, p.more.out.y - at), y_quad(quad)); }
 }

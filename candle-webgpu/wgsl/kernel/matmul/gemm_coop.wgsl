@@ -16,6 +16,7 @@ enable wgpu_cooperative_matrix;
 alias Y = vec4<f32>;
 const BM = 128u;
 const BN = 128u;
+const OWN = 128u; // columns of y: half of BN for a pair of matrices
 const WM = 64u;
 const WN = 64u;
 const BK = 32u;
@@ -31,14 +32,13 @@ fn a_put(at: u32, v: vec4<f16>) { a_tile[at] = v; }
 fn b_put(at: u32, v: vec4<f16>) { b_tile[at] = v; }
 fn y_quad(at: u32) -> vec4<f32> { return y_tile[at]; }
 fn y_put(at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
-fn scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> { return v; }
 fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
 // The loads of octets of b and the stores of y: gemm_coop_dense.wgsl for a matmul, gemm_coop_image.wgsl for a convolution.
 alias BUnit = Unit;
 alias More = u32;
 fn b_start(i: u32, n: u32, k: u32, base: u32, batch: u32) { b_from[i] = (base + n * p.b_n + k * p.b_k) / UNIT; }
 fn b_next(i: u32, live: bool, more: bool) -> Octet { return b_octet(b_from[i]); }
-fn store(row: u32, n: u32, v: vec4<f32>) { y_put(row * p.n + n, 4u, v); }
+fn store(row: u32, m: u32, n: u32, at: u32) { y_put(row * p.n + n, 4u, y_quad(at)); }
 // Operands are read by octets if all of these are aligned to 16 bytes, else by quads.
 alias Unit = vec4<u32>;
 alias Octet = vec4<u32>;
@@ -211,11 +211,11 @@ struct Piece {
 fn keep_piece(sum: Sum, to: Piece, below: u32, beside: u32) {
     coopStoreT(sum, &y_tile[to.mine / CELL], SIDE / CELL);
     workgroupBarrier();
-    for (var q = to.lane; q < SIDE * SIDE / 4u; q += LANES) {
+    for (var q = to.lane; q < SIDE * SIDE / 4u; q += LANES * (BN / OWN)) {
         let m = to.m + below + q / (SIDE / 4u);
         let n = to.n + beside + q % (SIDE / 4u) * 4u;
         if m < p.m && n < p.n {
-            store(to.above + m, n, scaled(y_quad(to.mine / 4u + q), m, n));
+            store(to.above + m, m, n, to.mine / 4u + q);
         }
     }
     workgroupBarrier();
@@ -239,7 +239,7 @@ fn main(
     let above = tile / band * BAND;
     let high = min(BAND, p.rows - above);
     let m0 = (above + tile % band % high) * BM;
-    let n0 = tile % band / high * BN;
+    let n0 = tile % band / high * OWN;
     let base = bases(batch);
 
     let row = subgroup % (BM / WM) * WM;
@@ -265,5 +265,6 @@ fn main(
         multiply(row, col);
         workgroupBarrier();
     }
-    keep(Piece(m0 + row, n0 + col, batch * p.m, subgroup * (SIDE * SIDE), lane));
+    // The subgroups of both matrices of a pair store its results together.
+    keep(Piece(m0 + row, n0 + col % OWN, batch * p.m, subgroup * (SIDE * SIDE), lane + col / OWN * LANES));
 }

@@ -1,0 +1,10 @@
+// Stores quads of y_tile to contiguous rows of y, for gemm_coop.
+
+// slots: stand-ins for what gemm_coop.wgsl and its linker provide.
+struct Params { n: u32 }
+@group(0) @binding(0) var<uniform> p: Params;
+fn y_quad(at: u32) -> vec4<f32> { return vec4<f32>(); }
+fn y_put(at: u32, count: u32, v: vec4<f32>) {}
+// end slots
+
+fn store(row: u32, m: u32, n: u32, at: u32) { y_put(row * p.n + n, min(4u, p.n - n), y_quad(at)); }
