@@ -59,14 +59,21 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
 }
 
 fn joined(device: &Gpu, matmul: &Op, expr: Expr) -> Option<Box<Op>> {
-    let bound = |value: &Value| matmul.operands.iter().any(|(other, _)| other.same(value));
-    if expr.steps.is_empty() || !of_floats(&expr.steps) || bound(&expr.y.0) {
+    if !follows(&expr, &[matmul]) {
         return None;
     }
     match epilogue::suits(&matmul.spec) {
         true => halves(device, matmul, &expr).or_else(|| one(matmul, expr)),
         false => pair(device, matmul, expr),
     }
+}
+
+/// Whether an expression can be the epilogue of matmuls: it computes something, and does not write what they bind.
+fn follows(expr: &Expr, matmuls: &[&Op]) -> bool {
+    let mut bound = matmuls.iter().flat_map(|op| &op.operands);
+    !expr.steps.is_empty()
+        && of_floats(&expr.steps)
+        && !bound.any(|(value, _)| value.same(&expr.y.0))
 }
 
 /// Whether all operands and results of the steps are f32, f16 or bf16.
@@ -96,20 +103,14 @@ fn gemms(device: &Gpu, graph: &Graph, producers: &[usize], at: usize) -> Option<
     let [_, c, (z, _)] = &other.operands[..] else {
         return None;
     };
-    let expr = Expr::lift(graph.op(at)?)?.in_front(&[y, z])?;
-    let dtype = one.spec.dtype(2);
-    let bound = [a, b, c].iter().any(|(value, _)| value.same(&expr.y.0));
-    let whole = expr.reads.iter().all(|read| is_whole(read, dtype));
-    if bound || !whole || !of_floats(&expr.steps) {
-        return None;
-    }
+    let expr = Expr::lift(graph.op(at)?).filter(|expr| follows(expr, &[one, other]))?;
     let mut params = Params::new(of);
     let own = gemm_coop::tile(&one.spec).own(true);
     params.matmul.groups = of.rows.checked_mul(of.n.div_ceil(own))?;
     params.epilogue.step = with.b_offset.wrapping_sub(of.b_offset);
     let groups = params.matmul.groups;
     let pair = (one.spec.clone(), params, groups);
-    let op = of_pair(device, pair, [a, b, c], &expr)?;
+    let op = of_results(device, pair, [a, b, c], [y, z], expr)?;
     let members = [first, second, at];
     let to = graph.place_for(&members, [at, second])?;
     Some(Rewrite::new(&members, to, [op]))
@@ -153,11 +154,8 @@ fn pair(device: &Gpu, projections: &Op, expr: Expr) -> Option<Box<Op>> {
     let [a, b, y, c, z] = &projections.operands[..] else {
         return None;
     };
-    let dtype = projections.spec.dtype(2);
-    let expr = expr.in_front(&[&y.0, &z.0])?;
     let pair = gemv_projections::pair(&projections.spec, &projections.params())?;
-    let whole = expr.reads.iter().all(|read| is_whole(read, dtype));
-    whole.then(|| of_pair(device, pair, [a, b, c], &expr))?
+    of_results(device, pair, [a, b, c], [&y.0, &z.0], expr)
 }
 
 /// A matmul of one row and an epilogue that reads both halves of it, and nothing else: silu(gate) up where one matrix holds both.
@@ -184,6 +182,20 @@ fn halves(device: &Gpu, matmul: &Op, expr: &Expr) -> Option<Box<Op>> {
     let (spec, params, _) = gemv_projections::joined(device, &matmul.spec, &[first, second])?;
     let pair = gemv_projections::pair(&spec, &params)?;
     of_pair(device, pair, [a, b, b], &ordered)
+}
+
+/// A pair of projections with an epilogue that reads both results whole, and nothing else.
+fn of_results(
+    device: &Gpu,
+    pair: (Specialization, Params, u32),
+    reads: [&(Value, u64); 3],
+    results: [&Value; 2],
+    expr: Expr,
+) -> Option<Box<Op>> {
+    let dtype = pair.0.dtype(2);
+    let expr = expr.in_front(&results)?;
+    let whole = expr.reads.iter().all(|read| is_whole(read, dtype));
+    whole.then(|| of_pair(device, pair, reads, &expr))?
 }
 
 /// A pair of projections with an epilogue, the operands of which are the two results, in order. Reads `a` and the two matrices.
