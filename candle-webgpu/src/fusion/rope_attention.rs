@@ -4,9 +4,8 @@
 use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::fusion::{attention, concat, rope_kv_cache, rope_qk};
-use crate::kernel::attention::flash_decode::SUBGROUP_KEYS;
 use crate::kernel::attention::plan::Params;
-use crate::kernel::attention::rope_flash_decode::spec;
+use crate::kernel::attention::rope_flash_decode::{spec, writers};
 use crate::kernel::rope::kv_cache::ROPE_KV_CACHE;
 use crate::kernel::rope::qk::{Part, QkParams, Side};
 use crate::recorder::gpu::Gpu;
@@ -109,10 +108,8 @@ fn fuse(device: &Gpu, rope: &Op, flash: &Op) -> Option<Box<Op>> {
         caches: [read.offsets[1] / 4, w_step, read.offsets[2] / 4, z_step],
         ..read
     };
-    let written = [Some(keys), Some(values), old_keys, old_values];
-    let quads: u64 = written.iter().flatten().map(|part| u64::from(part.n)).sum();
     let groups = [read.matrices, read.row_tiles, read.splits].map(u64::from);
-    let grid = Grid::Linear(groups.iter().product::<u64>() + quads.div_ceil(SUBGROUP_KEYS.into()));
+    let grid = Grid::Linear(groups.iter().product::<u64>() + writers(&spec, &params));
     if !device.has_room(&spec) {
         return None;
     }

@@ -121,6 +121,32 @@ fn steps() {
     }
 }
 
+/// Workgroups with several rows write the caches where they read them.
+#[test]
+fn several_rows_of_a_workgroup() {
+    for dtype in FLOATS {
+        for sizes in [
+            [64, 16, 4, 70, 16],
+            [64, 12, 4, 9, 48],
+            [128, 16, 4, 33, 16],
+            [64, 8, 4, 1100, 16],
+        ] {
+            let step = Step {
+                dtype,
+                sizes,
+                ..LLAMA
+            };
+            one_kernel_less(step, &format!("{dtype} {sizes:?}"));
+        }
+    }
+    // Subgroups of 8 threads do not hold such rows.
+    let wide = Step {
+        sizes: [64, 16, 4, 9, 160],
+        ..LLAMA
+    };
+    same_bits_without(RULE, |b| wide.run(b));
+}
+
 #[test]
 fn transposed_values() {
     for old in [1, 70, 600] {

@@ -28,16 +28,29 @@ pub static FLASH_DECODE_SUB: Kernel = Kernel {
     #[rustfmt::skip]
     slots: |spec, text| {
         block_slots(spec, text);
-        text.line("fn newest_key(at: vec2<u32>, c: u32) -> vec4<f32> { return vec4<f32>(); }");
-        text.line("fn newest_value(at: vec2<u32>, c: u32) -> vec4<f32> { return vec4<f32>(); }");
+        text.line("fn stage_newest(at: vec2<u32>, thread: u32) {}");
+        for n in ["key", "value"] {
+            text.line(format!("fn newest_{n}(quad: u32) -> vec4<f32> {{ return vec4<f32>(); }}"));
+        }
         for (n, stride) in [("key", "k"), ("value", "v")] {
             text.line(format!("fn {n}_four(base: u32, key: u32, c: u32, newest: vec4<f32>) -> vec4<f32> {{ return {stride}_four(base + key * p.{stride}_strides.w, c); }}"));
         }
-        text.line("fn cache_quad(i: u32) {}");
+        no_keeping(text);
+        text.line("fn write_caches(group: u32, thread: u32) {}");
         row_slots(spec, text)
     },
     ..kernel!("attention", "flash_decode_sub", Params::LAYOUT; read q, read k, read v, read mask, write y)
 };
+
+/// The keys and values that the kernel reads are not written anywhere.
+pub(super) fn no_keeping(text: &mut Text) {
+    text.line("const KEEPS = false;");
+    for n in ["key", "value"] {
+        text.line(format!(
+            "fn keep_{n}(matrix: u32, key: u32, quad: u32, four: vec4<f32>) {{}}"
+        ));
+    }
+}
 
 /// What [`FLASH_DECODE_SUB`] has by block, its shuffles, and its keys and values, which other kernels may write.
 pub(super) fn block_slots(spec: &Specialization, text: &mut Text) {
@@ -57,6 +70,9 @@ pub(crate) const SUBGROUP_KEYS: u32 = 256;
 /// The fewest and the most threads of a thread group of [`FLASH_DECODE_SUB`], which holds a whole row of y.
 pub(crate) const THREAD_GROUP: [u32; 2] = [8, 32];
 
+/// The most quads of a row of q or v.
+pub(super) const ROW_QUADS: u32 = MAX_HEAD_DIM as u32 / 4;
+
 /// What a workgroup owns.
 pub(crate) struct Block {
     /// The `op` of the specialization.
@@ -67,11 +83,11 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Bytes of workgroup memory of [`FLASH_DECODE_SUB`]: all threads' parts of y, and of each thread group a maximum and a sum of
-    /// weights.
-    const fn shared(&self) -> u32 {
+    /// Bytes of workgroup memory of [`FLASH_DECODE_SUB`]: the queries, all threads' parts of y, and of each thread group a maximum and a
+    /// sum of weights.
+    pub(super) const fn shared(&self) -> u32 {
         let groups = SUBGROUP_KEYS / THREAD_GROUP[0];
-        self.rows * (16 * self.quads * SUBGROUP_KEYS + 8 * groups)
+        self.rows * (16 * (self.quads * SUBGROUP_KEYS + ROW_QUADS) + 8 * groups)
     }
 }
 
@@ -89,7 +105,7 @@ pub(crate) const WIDE_BLOCKS: &[Block] = &[
     Block { name: "2x2", rows: 2, quads: 2 },
 ];
 
-fn block(spec: &Specialization) -> &'static Block {
+pub(super) fn block(spec: &Specialization) -> &'static Block {
     let mut all = BLOCKS.iter().chain(WIDE_BLOCKS);
     all.find(|b| b.name == spec.op).unwrap_or(&BLOCKS[0])
 }

@@ -58,6 +58,7 @@ const DECODE: Limits = Limits {
 const DECODE_SUBGROUPS: Limits = Limits {
     step: SUBGROUP_KEYS,
     least: SUBGROUP_KEYS,
+    groups: 256,
     whole: 2 * SUBGROUP_KEYS,
     ..DECODE
 };

@@ -3,15 +3,19 @@
 
 use crate::error::Result;
 use crate::kernel::attention::flash::{four_slots, score_slots};
-use crate::kernel::attention::flash_decode::{block_slots, FLASH_DECODE_SUB};
+use crate::kernel::attention::flash_decode::{
+    block, block_slots, no_keeping, FLASH_DECODE_SUB, ROW_QUADS,
+};
+use crate::kernel::attention::plan::Params;
 use crate::kernel::rope::kv_cache;
 use crate::kernel::rope::rotated;
-use crate::shader::{read, renamed, write, Access, Kernel, Specialization, Text};
+use crate::shader::{function, read, renamed, write, Access, Kernel, Specialization, Text};
 
 /// `q` are the queries before RoPE, `u` the newest keys before it, `a` the newest values, `k` and `v` the caches without them, `w` and `z` those
 /// with them.
 pub static ROPE_FLASH_DECODE: Kernel = Kernel {
     name: "rope_flash_decode",
+    shared: |spec| block(spec).shared() + 2 * 16 * ROW_QUADS,
     slots,
     ..FLASH_DECODE_SUB
 };
@@ -22,6 +26,9 @@ pub static ROPE_FLASH_DECODE_IN_PLACE: Kernel = Kernel {
     bindings: &[read("q"), write("k"), write("v"), read("mask"), write("y")],
     ..ROPE_FLASH_DECODE
 };
+
+/// Rows that a thread copies: `COPIED` of write_caches.wgsl.
+const COPIED: u64 = 8;
 
 /// The operand in whose place the cosines are bound: the kernel has no mask, and browsers have at most 10 storage buffers.
 const COSINES: usize = 3;
@@ -50,6 +57,25 @@ pub(crate) fn spec(rope: &Specialization, flash: &Specialization) -> Option<Spec
     }))
 }
 
+/// Whether the attention writes what it reads to new caches, so that nothing is read twice. Stores between loads leave fewer of them in
+/// flight: with one row a workgroup, which leaves multiprocessors idle, further workgroups copy the caches instead.
+fn keeps(spec: &Specialization) -> bool {
+    spec.binds("w") && block(spec).rows > 1
+}
+
+/// Workgroups behind those of the rows that write the caches, as write_caches.wgsl divides them.
+pub(crate) fn writers(spec: &Specialization, params: &Params) -> u64 {
+    if keeps(spec) {
+        return 0;
+    }
+    let [threads, matrices, keys] = [spec.workgroup, params.matrices, params.keys].map(u64::from);
+    let quads = [params.head_dim / 4, params.v_dim / 4].map(u64::from);
+    let old = u64::from(spec.binds("w")) * matrices * (keys - 1);
+    let copying = quads.map(|quads| old.div_ceil(COPIED * (threads / quads)));
+    let newest = matrices * quads.iter().sum::<u64>();
+    newest.div_ceil(threads) + copying.iter().sum::<u64>()
+}
+
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     block_slots(spec, text);
     four_slots(spec, text, &[("k", "y"), ("v", "z")]);
@@ -63,22 +89,49 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         let cosines = [("c_get", "mask_get"), ("c_get4", "mask_get4")];
         text.line(renamed(&rotated, &cosines));
     }
-    let pack = format!("{}_pack", spec.info(0).name);
-    for (to, from) in [("w", "k"), ("z", "v")] {
-        let copy = format!("fn {to}_copy(to: u32, source: u32)");
+    cache_slots(spec, text);
+    text.part(wgsl!("kernel/attention/newest.wgsl"));
+    Ok(())
+}
+
+/// Who writes the caches, and how: `k` and `v` are read, `w` and `z` written.
+fn cache_slots(spec: &Specialization, text: &mut Text) {
+    const COPY: &str = wgsl!("kernel/attention/copy_rows.wgsl");
+    const CACHES: [[&str; 5]; 2] = [
+        ["key", "k", "w", "caches.x", "caches.y"],
+        ["value", "v", "z", "caches.z", "caches.w"],
+    ];
+    if keeps(spec) {
+        text.line("const KEEPS = true;");
+        for [n, from, to, start, matrix] in CACHES {
+            let place =
+                format!("p.{start} + matrix * p.{matrix} + key * p.{from}_strides.w / 4u + quad");
+            text.line(format!("fn keep_{n}(matrix: u32, key: u32, quad: u32, four: vec4<f32>) {{ {to}_quad_put({place}, four); }}"));
+        }
+        text.line("fn write_caches(group: u32, thread: u32) {}");
+        return;
+    }
+    no_keeping(text);
+    text.part(wgsl!("kernel/attention/write_caches.wgsl"));
+    for [n, from, to, ..] in CACHES {
+        let copy = format!("copy_{n}s");
         if spec.binds("w") {
-            text.line(format!("{copy} {{ {to}[to] = {from}[source]; }}"));
+            let names = [
+                ("copy_rows", &*copy),
+                ("old_buffer", from),
+                ("new_buffer", to),
+            ];
+            text.line(renamed(function(COPY, "copy_rows"), &names));
         } else {
-            text.line(format!("{copy} {{}}"));
+            let pack = format!("{}_pack", spec.info(0).name);
+            text.line(format!(
+                "fn {copy}(group: u32, thread: u32, rows: Rows) {{}}"
+            ));
             text.line(format!(
                 "fn {to}_quad_put(q: u32, four: vec4<f32>) {{ {from}[q] = {pack}(four); }}"
             ));
         }
     }
-    let first = if spec.binds("w") { "0u" } else { "p.keys - 1u" };
-    text.line(format!("fn first_written() -> u32 {{ return {first}; }}"));
-    text.part(wgsl!("kernel/attention/newest.wgsl"));
-    Ok(())
 }
 
 /// The specializations that follow from those of `flash_decode_sub`.

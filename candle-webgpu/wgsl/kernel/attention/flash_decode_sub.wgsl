@@ -1,7 +1,8 @@
 // flash_decode (see there for the formula) with subgroup shuffles. A thread group of THREAD_GROUP threads visits as many keys at a
 // time and keeps a running maximum of its own, without barriers until all thread groups of the workgroup are combined. For scores,
 // eight threads (an octet) share eight keys and then reduce, so that each has the score of one; for y, a thread owns COLUMN_QUADS
-// quads of columns.
+// quads of columns. In rope_flash_decode, either these threads write the KV cache (KEEPS) or further
+// workgroups (`write_caches`).
 
 // slots: as it stands this file is the f32 case of rows that start at whole quads, without subgroups.
 alias Q = vec4<f32>;
@@ -13,6 +14,7 @@ alias Y = vec4<f32>;
 @group(0) @binding(3) var<storage, read> v: array<V>;
 const ROWS = 4u;
 const COLUMN_QUADS = 1u;
+const KEEPS = false;
 fn q_four(base: u32, c: u32) -> vec4<f32> { return q[(base + c) / 4u]; }
 fn k_four(base: u32, c: u32) -> vec4<f32> { return k[(base + c) / 4u]; }
 fn v_four(base: u32, c: u32) -> vec4<f32> { return v[(base + c) / 4u]; }
@@ -22,11 +24,14 @@ fn y_row(matrix: u32, row: u32, split: u32) -> u32 { return (matrix * p.rows + r
 fn finish(sum: vec4<f32>, weights: f32) -> vec4<f32> { return sum / weights; }
 fn shuffle_xor(v: f32, far: u32) -> f32 { return v; }
 fn shuffle(v: f32, lane: u32) -> f32 { return v; }
-fn newest_key(at: vec2<u32>, c: u32) -> vec4<f32> { return vec4<f32>(); }
-fn newest_value(at: vec2<u32>, c: u32) -> vec4<f32> { return vec4<f32>(); }
+fn stage_newest(at: vec2<u32>, thread: u32) {}
+fn newest_key(quad: u32) -> vec4<f32> { return vec4<f32>(); }
+fn newest_value(quad: u32) -> vec4<f32> { return vec4<f32>(); }
 fn key_four(base: u32, key: u32, c: u32, newest: vec4<f32>) -> vec4<f32> { return k_four(base + key * p.k_strides.w, c); }
 fn value_four(base: u32, key: u32, c: u32, newest: vec4<f32>) -> vec4<f32> { return v_four(base + key * p.v_strides.w, c); }
-fn cache_quad(i: u32) {}
+fn keep_key(matrix: u32, key: u32, quad: u32, four: vec4<f32>) {}
+fn keep_value(matrix: u32, key: u32, quad: u32, four: vec4<f32>) {}
+fn write_caches(group: u32, thread: u32) {}
 struct Params {
     head_dim: u32, v_dim: u32, queries: u32, keys: u32, rows: u32, kv_heads: u32, matrices: u32, row_tiles: u32, splits: u32,
     split_keys: u32, causal: u32, scale: f32, softcap: f32, neg_inf: f32, nan: f32, lowest: f32, offsets: vec4<u32>,
@@ -43,6 +48,8 @@ override THREAD_GROUP: u32 = 8u; // a power of two, at most the subgroup size
 override MASKED: u32 = 0u;
 override PARTIAL: u32 = 0u; // y gets partial results: of each row and split accumulators and a quad (maximum, sum of weights)
 
+const ROW = 64u; // the most quads of a row of q
+var<workgroup> query: array<vec4<f32>, ROWS * ROW>;
 var<workgroup> part: array<vec4<f32>, ROWS * COLUMN_QUADS * WORKGROUP>;
 var<workgroup> group_max: array<f32, ROWS * WORKGROUP / THREAD_GROUP>;
 var<workgroup> group_sum: array<f32, ROWS * WORKGROUP / THREAD_GROUP>;
@@ -56,9 +63,10 @@ fn main(
 ) {
     let group = id.y * count.x + id.x;
     let matrix = group / p.splits / p.row_tiles;
-    if matrix >= p.matrices { cache_quad((group - p.matrices * p.row_tiles * p.splits) * WORKGROUP + thread); return; }
+    if matrix >= p.matrices { write_caches(group - p.matrices * p.row_tiles * p.splits, thread); return; }
     let split = group % p.splits;
-    let row0 = group / p.splits % p.row_tiles * ROWS;
+    let row_tile = group / p.splits % p.row_tiles;
+    let row0 = row_tile * ROWS;
     let at = vec2<u32>(matrix / p.kv_heads, matrix % p.kv_heads);
     let k_base = p.offsets.y + at.x * p.k_strides.x + at.y * p.k_strides.y;
     let v_base = p.offsets.z + at.x * p.v_strides.x + at.y * p.v_strides.y;
@@ -67,14 +75,19 @@ fn main(
     let first = split * p.split_keys;
     let last = min(first + p.split_keys, p.keys);
 
+    let q_quads = p.head_dim / 4u;
+    for (var i = thread; i < ROWS * ROW; i += WORKGROUP) {
+        if i % ROW >= q_quads { continue; }
+        let row = min(row0 + i / ROW, p.rows - 1u);
+        query[i] = q_four(q_base + row / p.queries * p.q_strides.z + row % p.queries * p.q_strides.w, i % ROW * 4u);
+    }
+    stage_newest(at, thread);
     // Rows past the last repeat it and are not written.
-    var q_at: array<u32, ROWS>;
     var mask_at: array<u32, ROWS>;
     var visible: array<u32, ROWS>;
     var high: array<f32, ROWS>;
     for (var r = 0u; r < ROWS; r++) {
         let row = min(row0 + r, p.rows - 1u);
-        q_at[r] = q_base + row / p.queries * p.q_strides.z + row % p.queries * p.q_strides.w;
         mask_at[r] = mask_base + row / p.queries * p.mask_strides.z + row % p.queries * p.mask_strides.w;
         let causal = u32(max(i32(row % p.queries) + 1 + i32(p.keys) - i32(p.queries), 0));
         visible[r] = select(last, min(causal, last), p.causal == 1u);
@@ -90,21 +103,29 @@ fn main(
     let octet_lane = member % 8u;
     var acc: array<vec4<f32>, COLUMN_QUADS * ROWS>;
     var weight_sum: array<f32, ROWS>;
+    // Of eight keys that a thread reads at a time, those that it writes to new caches: the row tiles, which all read them, take turns.
+    var kept = 0u;
+    if KEEPS { for (var i = row_tile; i < 8u; i += p.row_tiles) { kept |= 1u << i; } }
+    workgroupBarrier();
 
     for (var j0 = first; j0 < last; j0 += WORKGROUP) {
         // Keys past the last repeat it with weight 0.
         let group_key = j0 + thread - member;
         var dots: array<f32, 8u * ROWS>;
         for (var i = 0u; i < 8u * ROWS; i++) { dots[i] = 0.0; }
-        for (var c = octet_lane; c < p.head_dim / 4u; c += 8u) {
+        for (var c = octet_lane; c < q_quads; c += 8u) {
             var fours: array<vec4<f32>, 8>;
-            let newest = newest_key(at, c * 4u);
+            let newest = newest_key(c);
             for (var i = 0u; i < 8u; i++) {
                 let key = min(group_key + i * octets + member / 8u, p.keys - 1u);
                 fours[i] = key_four(k_base, key, c * 4u, newest);
             }
+            for (var i = 0u; i < 8u; i++) {
+                let key = group_key + i * octets + member / 8u;
+                if KEEPS && (kept & (1u << i)) != 0u && key < last { keep_key(matrix, key, c, fours[i]); }
+            }
             for (var r = 0u; r < ROWS; r++) {
-                let four = q_four(q_at[r], c * 4u);
+                let four = query[r * ROW + c];
                 for (var i = 0u; i < 8u; i++) { dots[r * 8u + i] += dot(four, fours[i]); }
             }
         }
@@ -137,18 +158,29 @@ fn main(
         var column: array<u32, COLUMN_QUADS>;
         var newest: array<vec4<f32>, COLUMN_QUADS>;
         for (var i = 0u; i < COLUMN_QUADS; i++) {
-            column[i] = min(member % row_quads + i * THREAD_GROUP, row_quads - 1u) * 4u;
-            newest[i] = newest_value(at, column[i]);
+            let quad = min(member % row_quads + i * THREAD_GROUP, row_quads - 1u);
+            column[i] = quad * 4u;
+            newest[i] = newest_value(quad);
         }
         // Eight loads in flight at a time.
         for (var n0 = 0u; n0 < THREAD_GROUP; n0 += 8u * key_lanes) {
             var fours: array<vec4<f32>, 8u * COLUMN_QUADS>;
             for (var i = 0u; i < 8u * COLUMN_QUADS; i++) {
+                let key = min(group_key + n0 + i / COLUMN_QUADS * key_lanes + key_lane, p.keys - 1u);
+                fours[i] = value_four(v_base, key, column[i % COLUMN_QUADS], newest[i % COLUMN_QUADS]);
+            }
+            let there = min(THREAD_GROUP, last - min(group_key, last));
+            for (var i = 0u; i < 8u * COLUMN_QUADS; i++) {
                 let n = n0 + i / COLUMN_QUADS * key_lanes + key_lane;
-                let key = min(group_key + n, p.keys - 1u);
-                let is_there = key_lane < key_lanes && n < THREAD_GROUP && group_key + n < last;
-                let four = value_four(v_base, key, column[i % COLUMN_QUADS], newest[i % COLUMN_QUADS]);
-                fours[i] = select(vec4<f32>(), four, is_there);
+                if KEEPS && (kept & (1u << (i / COLUMN_QUADS))) != 0u && n < there && key_lane < key_lanes {
+                    keep_value(matrix, group_key + n, column[i % COLUMN_QUADS] / 4u, fours[i]);
+                }
+            }
+            // Behind the loop of loads, so that none is waited for where it is issued.
+            if n0 + 8u * key_lanes > there {
+                for (var i = 0u; i < 8u * COLUMN_QUADS; i++) {
+                    fours[i] = select(vec4<f32>(), fours[i], n0 + i / COLUMN_QUADS * key_lanes + key_lane < there);
+                }
             }
             for (var i = 0u; i < 8u; i++) {
                 let n = min(n0 + i * key_lanes + key_lane, THREAD_GROUP - 1u);
