@@ -27,8 +27,8 @@ pub static ROPE_FLASH_DECODE_IN_PLACE: Kernel = Kernel {
     ..ROPE_FLASH_DECODE
 };
 
-/// Rows that a thread copies: `COPIED` of write_caches.wgsl.
-const COPIED: u64 = 8;
+/// Rows that a thread copies: so many loads are in flight at once, since the attention's registers leave few threads.
+const COPIED: u32 = 8;
 
 /// The operand in whose place the cosines are bound: the kernel has no mask, and browsers have at most 10 storage buffers.
 const COSINES: usize = 3;
@@ -71,7 +71,7 @@ pub(crate) fn writers(spec: &Specialization, params: &Params) -> u64 {
     let [threads, matrices, keys] = [spec.workgroup, params.matrices, params.keys].map(u64::from);
     let quads = [params.head_dim / 4, params.v_dim / 4].map(u64::from);
     let old = u64::from(spec.binds("w")) * matrices * (keys - 1);
-    let copying = quads.map(|quads| old.div_ceil(COPIED * (threads / quads)));
+    let copying = quads.map(|quads| old.div_ceil(u64::from(COPIED) * (threads / quads)));
     let newest = matrices * quads.iter().sum::<u64>();
     newest.div_ceil(threads) + copying.iter().sum::<u64>()
 }
@@ -112,6 +112,7 @@ fn cache_slots(spec: &Specialization, text: &mut Text) {
         return;
     }
     no_keeping(text);
+    text.constants(&[("COPIED", COPIED)]);
     text.part(wgsl!("kernel/attention/write_caches.wgsl"));
     for [n, from, to, ..] in CACHES {
         let copy = format!("copy_{n}s");

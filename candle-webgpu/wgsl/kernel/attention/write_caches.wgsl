@@ -10,10 +10,8 @@ fn w_quad_put(q: u32, four: vec4<f32>) {}
 fn z_quad_put(q: u32, four: vec4<f32>) {}
 fn copy_keys(group: u32, thread: u32, rows: Rows) {}
 fn copy_values(group: u32, thread: u32, rows: Rows) {}
-// end slots
-
-// Rows that a thread copies: so many loads are in flight at once, since the attention's registers leave few threads.
 const COPIED = 8u;
+// end slots
 
 // Quads of a row, the first quad in the old cache and in the new one, the quads of a matrix in each, and between two rows.
 struct Rows { quads: u32, source: u32, place: u32, source_matrix: u32, place_matrix: u32, step: u32 }
