@@ -31,26 +31,17 @@ pub static FLASH_DECODE_SUB: Kernel = Kernel {
         text.line("fn stage_newest(at: vec2<u32>, thread: u32) {}");
         for n in ["key", "value"] {
             text.line(format!("fn newest_{n}(quad: u32) -> vec4<f32> {{ return vec4<f32>(); }}"));
+            text.line(format!("fn keep_{n}(matrix: u32, key: u32, quad: u32, four: vec4<f32>) {{}}"));
         }
         for (n, stride) in [("key", "k"), ("value", "v")] {
             text.line(format!("fn {n}_four(base: u32, key: u32, c: u32, newest: vec4<f32>) -> vec4<f32> {{ return {stride}_four(base + key * p.{stride}_strides.w, c); }}"));
         }
-        no_keeping(text);
+        text.line("const KEEPS = false;");
         text.line("fn write_caches(group: u32, thread: u32) {}");
         row_slots(spec, text)
     },
     ..kernel!("attention", "flash_decode_sub", Params::LAYOUT; read q, read k, read v, read mask, write y)
 };
-
-/// The keys and values that the kernel reads are not written anywhere.
-pub(super) fn no_keeping(text: &mut Text) {
-    text.line("const KEEPS = false;");
-    for n in ["key", "value"] {
-        text.line(format!(
-            "fn keep_{n}(matrix: u32, key: u32, quad: u32, four: vec4<f32>) {{}}"
-        ));
-    }
-}
 
 /// What [`FLASH_DECODE_SUB`] has by block, its shuffles, and its keys and values, which other kernels may write.
 pub(super) fn block_slots(spec: &Specialization, text: &mut Text) {

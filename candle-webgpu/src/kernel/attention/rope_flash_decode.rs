@@ -3,9 +3,7 @@
 
 use crate::error::Result;
 use crate::kernel::attention::flash::{four_slots, score_slots};
-use crate::kernel::attention::flash_decode::{
-    block, block_slots, no_keeping, FLASH_DECODE_SUB, ROW_QUADS,
-};
+use crate::kernel::attention::flash_decode::{block, block_slots, FLASH_DECODE_SUB, ROW_QUADS};
 use crate::kernel::attention::plan::Params;
 use crate::kernel::rope::kv_cache;
 use crate::kernel::rope::rotated;
@@ -97,28 +95,17 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
 /// Who writes the caches, and how: `k` and `v` are read, `w` and `z` written.
 fn cache_slots(spec: &Specialization, text: &mut Text) {
     const COPY: &str = wgsl!("kernel/attention/copy_rows.wgsl");
-    const CACHES: [[&str; 5]; 2] = [
-        ["key", "k", "w", "caches.x", "caches.y"],
-        ["value", "v", "z", "caches.z", "caches.w"],
-    ];
+    text.line(format!("const KEEPS = {};", keeps(spec)));
     if keeps(spec) {
-        text.line("const KEEPS = true;");
-        for [n, from, to, start, matrix] in CACHES {
-            let place =
-                format!("p.{start} + matrix * p.{matrix} + key * p.{from}_strides.w / 4u + quad");
-            text.line(format!("fn keep_{n}(matrix: u32, key: u32, quad: u32, four: vec4<f32>) {{ {to}_quad_put({place}, four); }}"));
-        }
         text.line("fn write_caches(group: u32, thread: u32) {}");
         return;
     }
-    no_keeping(text);
     text.constants(&[("COPIED", COPIED)]);
     text.part(wgsl!("kernel/attention/write_caches.wgsl"));
-    for [n, from, to, ..] in CACHES {
-        let copy = format!("copy_{n}s");
+    for (copy, from, to) in [("copy_keys", "k", "w"), ("copy_values", "v", "z")] {
         if spec.binds("w") {
             let names = [
-                ("copy_rows", &*copy),
+                ("copy_rows", copy),
                 ("old_buffer", from),
                 ("new_buffer", to),
             ];

@@ -13,6 +13,8 @@ fn u_rotated(at: Place) -> vec4<f32> { return vec4<f32>(f32(at.x)); }
 fn a_get4(at4: u32) -> vec4<f32> { return vec4<f32>(f32(at4)); }
 fn k_four(base: u32, c: u32) -> vec4<f32> { return vec4<f32>(f32(base + c)); }
 fn v_four(base: u32, c: u32) -> vec4<f32> { return vec4<f32>(f32(base + c)); }
+fn w_quad_put(q: u32, four: vec4<f32>) {}
+fn z_quad_put(q: u32, four: vec4<f32>) {}
 override WORKGROUP: u32 = 256u;
 const ROW = 64u;
 // end slots
@@ -51,4 +53,12 @@ fn key_four(base: u32, key: u32, c: u32, newest: vec4<f32>) -> vec4<f32> {
 
 fn value_four(base: u32, key: u32, c: u32, newest: vec4<f32>) -> vec4<f32> {
     return select(v_four(base + min(key, p.keys - 2u) * p.v_strides.w, c), newest, key == p.keys - 1u);
+}
+
+fn keep_key(matrix: u32, key: u32, quad: u32, four: vec4<f32>) {
+    w_quad_put(p.caches.x + matrix * p.caches.y + key * p.k_strides.w / 4u + quad, four);
+}
+
+fn keep_value(matrix: u32, key: u32, quad: u32, four: vec4<f32>) {
+    z_quad_put(p.caches.z + matrix * p.caches.w + key * p.v_strides.w / 4u + quad, four);
 }

@@ -6,8 +6,8 @@ struct Params { head_dim: u32, v_dim: u32, keys: u32, kv_heads: u32, matrices: u
 override WORKGROUP: u32 = 256u;
 fn rotated_key(at: vec2<u32>, c: u32) -> vec4<f32> { return vec4<f32>(); }
 fn value(at: vec2<u32>, c: u32) -> vec4<f32> { return vec4<f32>(); }
-fn w_quad_put(q: u32, four: vec4<f32>) {}
-fn z_quad_put(q: u32, four: vec4<f32>) {}
+fn keep_key(matrix: u32, key: u32, quad: u32, four: vec4<f32>) {}
+fn keep_value(matrix: u32, key: u32, quad: u32, four: vec4<f32>) {}
 fn copy_keys(group: u32, thread: u32, rows: Rows) {}
 fn copy_values(group: u32, thread: u32, rows: Rows) {}
 const COPIED = 8u;
@@ -21,7 +21,7 @@ fn write_caches(group: u32, thread: u32) {
     let values = Rows(p.v_dim / 4u, p.offsets.z / 4u, p.caches.z, p.v_strides.y / 4u, p.caches.w, p.v_strides.w / 4u);
     let newest_groups = (p.matrices * (keys.quads + values.quads) + WORKGROUP - 1u) / WORKGROUP;
     if group < newest_groups {
-        write_newest(group * WORKGROUP + thread, keys, values);
+        write_newest(group * WORKGROUP + thread, vec2<u32>(keys.quads, values.quads));
         return;
     }
     let copied = COPIED * (WORKGROUP / keys.quads);
@@ -29,18 +29,19 @@ fn write_caches(group: u32, thread: u32) {
     if group < of_keys { copy_keys(group - newest_groups, thread, keys); } else { copy_values(group - of_keys, thread, values); }
 }
 
-fn write_newest(i: u32, keys: Rows, values: Rows) {
-    let of_keys = p.matrices * keys.quads;
+// `quads`: of a row of keys, and of values.
+fn write_newest(i: u32, quads: vec2<u32>) {
+    let of_keys = p.matrices * quads.x;
     let is_key = i < of_keys;
     let q = select(i - of_keys, i, is_key);
-    let matrix = q / select(values.quads, keys.quads, is_key);
+    let matrix = q / select(quads.y, quads.x, is_key);
     if matrix >= p.matrices { return; }
     let at = vec2<u32>(matrix / p.kv_heads, matrix % p.kv_heads);
     if is_key {
-        let col = q - matrix * keys.quads;
-        w_quad_put(keys.place + matrix * keys.place_matrix + (p.keys - 1u) * keys.step + col, rotated_key(at, col * 4u));
+        let col = q - matrix * quads.x;
+        keep_key(matrix, p.keys - 1u, col, rotated_key(at, col * 4u));
     } else {
-        let col = q - matrix * values.quads;
-        z_quad_put(values.place + matrix * values.place_matrix + (p.keys - 1u) * values.step + col, value(at, col * 4u));
+        let col = q - matrix * quads.y;
+        keep_value(matrix, p.keys - 1u, col, value(at, col * 4u));
     }
 }
