@@ -207,11 +207,11 @@ fn product(x: &Tensor, w: &Tensor) -> Result<Tensor> {
         .reshape(dims)?)
 }
 
-/// The bound for weights of a few units instead of one. If the device multiplies integers, it rounds activations to
-/// steps of 1 / 16320 or less: six standard deviations of a sum of such errors. If it multiplies many rows with
-/// cooperative matrices, it rounds activations and weights to f16, by a relative 2^-11 each: six standard deviations of
-/// such a sum.
-fn bound_of(weights: &Tensor, rows: usize, device: &Device) -> Result<Bound> {
+/// The bound for activations within 1 and weights of a few units instead of one. If the device multiplies integers, it
+/// rounds activations to steps of 1 / 16320 or less: six standard deviations of a sum of such errors. If it multiplies
+/// many rows with cooperative matrices, it rounds activations and weights to f16, by a relative 2^-11 each: six standard
+/// deviations of such a sum.
+pub fn bound_of(weights: &Tensor, rows: usize, device: &Device) -> Result<Bound> {
     let float = Bound {
         abs: 1e-4,
         ..MATMUL
@@ -400,10 +400,11 @@ fn views(f: &Format, device: &Device) -> Result<()> {
     for (dims, view) in views {
         for dtype in FLOATS {
             let x = Operand::viewed(activations(dims, dtype, 7)?, view);
+            let wide = x.wide()?;
             close(
-                &product(&x.wide()?, &weights)?,
+                &product(&wide, &weights)?,
                 &here.forward(&x.on(device)?)?,
-                bound_of(&weights, 1, device)?,
+                bound_of(&weights, wide.elem_count() / k, device)?,
             )?;
         }
     }

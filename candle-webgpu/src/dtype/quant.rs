@@ -37,8 +37,8 @@ pub struct QuantInfo {
     pub fields: &'static [(usize, usize)],
     /// Units of 32 elements that are loaded together because they share words (a span).
     pub span: u32,
-    /// Columns per thread of gemv_dot, tuned on an NVIDIA H200: with 4 columns, the loads of K formats use so many registers that fewer
-    /// workgroups run.
+    /// Columns per thread of gemv_dot for several rows, tuned on an NVIDIA H200: with 4 columns, the loads of K formats use so many
+    /// registers that fewer workgroups run.
     pub cols: u32,
     /// The two halves of a unit have different scales.
     pub halves: bool,

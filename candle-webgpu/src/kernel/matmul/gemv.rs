@@ -130,13 +130,12 @@ const TILES: &[Tile] = &[
 #[rustfmt::skip]
 const MORE_TILES: &[Tile] = &[
     Tile { name: "1x1", rows: 1, cols: 1 },
-    Tile { name: "1x4", rows: 1, cols: 4 },
     Tile { name: "2x2", rows: 2, cols: 2 },
     Tile { name: "4x2", rows: 4, cols: 2 },
 ];
 
 /// The tiles of [`GEMV_K`] for a quantized b where registers are few: they need half as many as [`TILES`].
-const NARROW_TILES: [&Tile; 3] = [&TILES[0], &MORE_TILES[2], &MORE_TILES[3]];
+const NARROW_TILES: [&Tile; 3] = [&TILES[0], &MORE_TILES[1], &MORE_TILES[2]];
 
 pub(crate) fn tile(spec: &Specialization) -> &'static Tile {
     let mut all = TILES.iter().chain(MORE_TILES);

@@ -16,9 +16,9 @@ use crate::shader::{Access, Kernel, Specialization};
 /// The most invocations of a workgroup.
 const WORKGROUP: u32 = 256;
 
-/// Variants: `sub` reduces by subgroups; `many`, for many columns, has smaller workgroups, which fit a multiprocessor's registers
-/// better: with 256 invocations, Q5_1 and Q5_K of 32000 x 2048 took 1.7 and 0.5 us more on an NVIDIA H200. Added bindings: the
-/// matrices and results of fused projections; the experts' ids; an epilogue's operands; the norm's weight.
+/// Variants: `sub` reduces by subgroups; `many`, for many columns of a K format, has smaller workgroups, which fit a multiprocessor's
+/// registers better (docs/kernels/quantized.md). Added bindings: the matrices and results of fused projections; the experts' ids; an
+/// epilogue's operands; the norm's weight.
 pub static GEMV_DOT: Kernel = Kernel {
     workgroup: WORKGROUP,
     shared: |spec| {
@@ -43,6 +43,9 @@ const THREADS: u32 = 65_536;
 
 /// The most units per row in workgroup memory for variant `many`: with more, too few workgroups fit a multiprocessor.
 const MANY_UNITS: u32 = 128;
+
+/// The most for one row of the other formats, if a workgroup has one round: two such workgroups fit a multiprocessor.
+const SHORT_UNITS: u32 = 256;
 
 /// Units per row that a workgroup holds: a few sizes, so that pipelines are shared among values of k.
 const CHUNKS: [u32; 5] = [32, 64, 128, 256, 512];
@@ -82,15 +85,16 @@ impl Request {
 /// The partition for m rows; `None` if there are too many, if k is not a multiple of a span, or if workgroup memory does not
 /// suffice.
 pub(crate) fn partition(request: &Request, (m, n, k): (u32, u32, u32)) -> Option<Partition> {
-    let span = request.quant.info().span;
+    let info = request.quant.info();
+    let span = info.span;
     if m > MAX_ROWS || !k.is_multiple_of(32 * span) {
         return None;
     }
     let many = n >= MANY;
-    let cols = if m == 1 && !many {
-        1
-    } else {
-        request.quant.info().cols
+    let cols = match m {
+        1 if !many => 1,
+        1 => 2,
+        _ => info.cols,
     };
     let rows = m.next_power_of_two().min(4);
     let tile = tile_of(rows, cols)?;
@@ -100,8 +104,20 @@ pub(crate) fn partition(request: &Request, (m, n, k): (u32, u32, u32)) -> Option
     let fits = CHUNKS.into_iter().filter(|&c| {
         shared(tile.rows, c) <= request.limit && c.is_multiple_of(thread_group * span)
     });
-    let chunk = fits.clone().find(|c| c * 32 >= k).or(fits.max())?;
-    let many = m == 1 && many && chunk <= MANY_UNITS && !request.experts;
+    let mut chunk = fits.clone().find(|c| c * 32 >= k).or(fits.max())?;
+    let many = m == 1 && many && info.whole && chunk <= MANY_UNITS && !request.experts;
+    let workgroup = match subgroup {
+        Some(_) if many => WORKGROUP / 2,
+        _ => WORKGROUP,
+    };
+    // Formats that are not whole take few registers for one row, so that more threads fit.
+    let light = m == 1 && !info.whole;
+    let groups = if light { 2 * THREADS } else { THREADS } / workgroup;
+    let cols = workgroup / thread_group * tile.cols;
+    let rounds = n.div_ceil(cols).div_ceil(groups).clamp(1, 16);
+    if light && rounds == 1 {
+        chunk = chunk.min(SHORT_UNITS);
+    }
     let (dtype, b) = (request.a.0, Access::Quant(request.quant));
     let operands = [request.a, (dtype, b), (dtype, Access::Set)];
     let mut spec = Specialization::new(&GEMV_DOT, tile.name, &operands)
@@ -111,13 +127,10 @@ pub(crate) fn partition(request: &Request, (m, n, k): (u32, u32, u32)) -> Option
         spec = with_ids(spec);
     }
     spec = match subgroup {
-        Some(_) if many => spec.variant("many").workgroup(128).features(SUB),
+        Some(_) if many => spec.variant("many").workgroup(workgroup).features(SUB),
         Some(_) => spec.variant("sub").features(SUB),
         None => spec,
     };
-    let cols = spec.workgroup / thread_group * tile.cols;
-    let groups = THREADS / spec.workgroup;
-    let rounds = n.div_ceil(cols).div_ceil(groups).clamp(1, 16);
     Some(Partition {
         spec,
         rows: tile.rows,

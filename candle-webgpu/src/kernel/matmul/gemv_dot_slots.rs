@@ -73,13 +73,15 @@ pub(crate) fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         text.file(wgsl!("kernel/matmul/keep_rms_norm.wgsl"));
         text.bindings(spec, spec.operands.len() - 1);
         text.line("fn x_four(row: u32, k: u32) -> vec4<f32> { return a_get4((row + k) / 4u); }");
-        text.line("fn a_four(row: u32, k: u32) -> vec4<f32> { return x_four(row, k) * alpha_get4((p.a_batch.x + k) / 4u); }");
+        text.line(
+            "fn alpha_four(k: u32) -> vec4<f32> { return alpha_get4((p.a_batch.x + k) / 4u); }",
+        );
         text.line(function(sums, "one_of_thread_group"));
     } else {
         text.file(keep);
         if spec.operands[0].1 == Access::Quads {
             text.line(
-                "fn a_four(row: u32, k: u32) -> vec4<f32> { return a_get4((row + k) / 4u); }",
+                "fn a_four(row: u32, k: u32, first: bool) -> vec4<f32> { return a_get4((row + k) / 4u); }",
             );
         } else {
             text.part(wgsl!("kernel/matmul/gemv_dot_words.wgsl"));

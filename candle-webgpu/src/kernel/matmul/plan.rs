@@ -26,7 +26,7 @@ const SPLIT_BUSY: [u64; 2] = [160, 192];
 const SPLIT_LONG: u32 = 1024;
 
 /// The fewest rows for which converting the operands for cooperative matrices pays off.
-const MANY_ROWS: u32 = 64;
+const MANY_ROWS: u32 = 17;
 
 /// Split-K: the most parts, and the smallest k of a part.
 const MAX_PARTS: u32 = 8;

@@ -70,8 +70,8 @@ const W_BLOCK = select(1u, W_SPAN, W_WHOLE); // units that share a scale of a
 // The rounded activations: halves of units, high bytes then low bytes; the scale of a unit; the integer sums of the halves.
 var<workgroup> halves: array<vec4<u32>, 4u * ROWS * CHUNK>;
 var<workgroup> act_scale: array<f32, ROWS * CHUNK>;
-var<workgroup> totals: array<i32, 2u * ROWS * CHUNK>;
-var<workgroup> part: array<vec4<f32>, WORKGROUP>;
+var<workgroup> totals: array<i32, select(1u, 2u * ROWS * CHUNK, W_SHIFTED)>;
+var<workgroup> part: array<vec4<f32>, select(1u, WORKGROUP, TREE)>;
 
 // The slot of unit u of row r: units that a thread group reads at the same time are adjacent.
 fn slot(r: u32, u: u32) -> u32 { return r * CHUNK + u % W_SPAN * (CHUNK / W_SPAN) + u / W_SPAN; }
@@ -82,7 +82,7 @@ fn put(r: u32, u: u32, half: u32, q: array<vec4<i32>, 4>) {
     halves[at] = vec4<u32>(high_bytes(q[0]), high_bytes(q[1]), high_bytes(q[2]), high_bytes(q[3]));
     halves[2u * ROWS * CHUNK + at] = vec4<u32>(pack4xI8(q[0]), pack4xI8(q[1]), pack4xI8(q[2]), pack4xI8(q[3]));
     let sum = q[0] + q[1] + q[2] + q[3];
-    totals[at] = sum.x + sum.y + sum.z + sum.w;
+    if W_SHIFTED { totals[at] = sum.x + sum.y + sum.z + sum.w; }
 }
 
 // The high bytes that complement the signed low bytes.

@@ -7,21 +7,31 @@ const THREAD_GROUP = 32u;
 struct Params { k: u32, a_batch: vec4<u32> }
 @group(0) @binding(0) var<uniform> p: Params;
 fn x_four(row: u32, k: u32) -> vec4<f32> { return vec4<f32>(); }
+fn alpha_four(k: u32) -> vec4<f32> { return vec4<f32>(); }
 fn one_of_thread_group(v: f32) -> f32 { return v; }
 fn keep_units(thread: u32, first: u32, count: u32, rows: array<u32, 1>) {}
 // end slots
 
 var<workgroup> square: array<f32, WORKGROUP>; // one sum per thread group; without subgroups, the first is the total
+var<private> squares: vec4<f32>;
+
+// Four elements of x alpha. Their squares are added up where they are loaded first.
+fn a_four(row: u32, k: u32, first: bool) -> vec4<f32> {
+    let x = x_four(row, k);
+    squares += select(vec4<f32>(), x * x, first);
+    return x * alpha_four(k);
+}
 
 fn keep(thread: u32, first: u32, count: u32, rows: array<u32, 1>) {
-    // The sum of squares covers the whole row, so the first call computes it.
+    squares = vec4<f32>();
+    keep_units(thread, first, count, rows);
+    // The first call completes the sum of the whole row.
     if first == 0u {
-        var sum = vec4<f32>();
-        for (var k = thread * 4u; k < p.k; k += WORKGROUP * 4u) {
+        for (var k = count * 32u + thread * 4u; k < p.k; k += WORKGROUP * 4u) {
             let x = x_four(rows[0], k);
-            sum += x * x;
+            squares += x * x;
         }
-        let mine = one_of_thread_group((sum.x + sum.y) + (sum.z + sum.w));
+        let mine = one_of_thread_group((squares.x + squares.y) + (squares.z + squares.w));
         if TREE {
             square[thread] = mine;
             workgroupBarrier();
@@ -33,7 +43,6 @@ fn keep(thread: u32, first: u32, count: u32, rows: array<u32, 1>) {
             square[thread / THREAD_GROUP] = mine;
         }
     }
-    keep_units(thread, first, count, rows);
 }
 
 // 1 / sqrt(mean x^2 + eps); valid after the barrier that follows `keep`.
