@@ -53,7 +53,8 @@ const CHUNKS: [u32; 5] = [32, 64, 128, 256, 512];
 /// The most rows: four blocks of the largest tile.
 pub(crate) const MAX_ROWS: u32 = 16;
 
-/// Bytes of workgroup memory: per unit 64 bytes of elements, its scale, two sums and its largest magnitude.
+/// The most bytes of workgroup memory: per unit 64 bytes of elements, its scale, two sums (not for every format) and its largest magnitude;
+/// without subgroups, the accumulators of each thread.
 fn shared(rows: u32, chunk: u32) -> u32 {
     rows * chunk * 80 + WORKGROUP * 16
 }
