@@ -133,13 +133,13 @@ pub fn add(cases: &mut Cases) {
             });
             for m in MS {
                 cases.add(format!("quant/{name}/matmul/{m}x{k}x{n}"), move |d| {
-                    matmul(f, [m, n, k], d)
+                    matmul(f, &[m], [n, k], d)
                 });
             }
         }
         for &(n, k) in WIDE_SIZES.iter().filter(|_| !f.is_dense()) {
             cases.add(format!("quant/{name}/matmul/1x{k}x{n}"), move |d| {
-                matmul(f, [1, n, k], d)
+                matmul(f, &[1], [n, k], d)
             });
         }
         cases.add(format!("quant/{name}/beside_the_cpu"), move |d| {
@@ -149,6 +149,13 @@ pub fn add(cases: &mut Cases) {
         cases.add(format!("quant/{name}/quantize"), move |d| quantize(f, d));
         if !f.is_dense() {
             cases.add(format!("quant/{name}/experts"), move |d| experts(f, d));
+            cases.add(format!("quant/{name}/large"), move |d| {
+                matmul(f, &[125], [16_390, 512], d)
+            });
+            cases.add(format!("quant/{name}/prompts"), move |d| {
+                matmul(f, &[300, 17, 300], [66, 768], d)?;
+                matmul(f, &[20, 300], [66, 768], d)
+            });
             for (m, k, columns) in [(1, 512, [40, 8, 8]), (3, 768, [12, 5000, 9])] {
                 cases.add(
                     format!("quant/{name}/fused_projections/{m}x{k}"),
@@ -232,20 +239,23 @@ pub fn bound_of(weights: &Tensor, rows: usize, device: &Device) -> Result<Bound>
     })
 }
 
-fn matmul(f: &Format, [m, n, k]: [usize; 3], device: &Device) -> Result<()> {
+/// Several numbers of rows times one matrix, for which the first with cooperative matrices finds the scales.
+fn matmul(f: &Format, rows: &[usize], [n, k]: [usize; 2], device: &Device) -> Result<()> {
     let (cpu, here) = pair(f, &[n, k], 2, device)?;
     let weights = cpu.dequantize(&Device::Cpu)?;
     let here = matmul_of(here);
-    // Only loads of x and stores of y depend on their dtype: a few sizes suffice for 16-bit dtypes.
-    let dtypes = if [1, 3, 33].contains(&m) && n < 100 {
-        &FLOATS[..]
-    } else {
-        &FLOATS[..1]
-    };
-    for &dtype in dtypes {
-        let x = activations(&[m, k], dtype, 3)?;
-        let y = here.forward(&x.to_device(device)?)?;
-        close(&product(&x, &weights)?, &y, bound_of(&weights, m, device)?)?;
+    for &m in rows {
+        // Only loads of x and stores of y depend on their dtype: a few sizes suffice for 16-bit dtypes.
+        let dtypes = if [1, 3, 33].contains(&m) && n < 100 {
+            &FLOATS[..]
+        } else {
+            &FLOATS[..1]
+        };
+        for &dtype in dtypes {
+            let x = activations(&[m, k], dtype, 3)?;
+            let y = here.forward(&x.to_device(device)?)?;
+            close(&product(&x, &weights)?, &y, bound_of(&weights, m, device)?)?;
+        }
     }
     Ok(())
 }

@@ -162,7 +162,7 @@ impl Matmul {
         Matmul {
             size: [side; 3],
             strides: [strides; 2],
-            spec: gemm_coop::spec(tile, octets, along_k, false, y, false),
+            spec: gemm_coop::spec(tile, octets, along_k, false, y, false, None),
             tile: [tile.m, tile.n],
         }
     }

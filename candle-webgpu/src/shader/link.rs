@@ -128,9 +128,12 @@ pub fn link_for(spec: &Specialization, target: Target, traits: Traits) -> Result
         files: vec![wgsl!("dtype/pair.wgsl")],
         renamed: Vec::new(),
     };
+    let roles = spec
+        .features
+        .contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX);
     for (binding, (dtype, access)) in spec.bindings().zip(&spec.operands) {
         if let Access::Quant(quant) = access {
-            quantized(&mut text, binding.name, *quant);
+            quantized(&mut text, binding.name, *quant, roles);
         } else if *access != Access::Raw {
             let row = dtype.info();
             text.file(row.source);

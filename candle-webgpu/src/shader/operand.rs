@@ -6,12 +6,15 @@ use crate::memory::merge::Merged;
 use crate::shader::{function, renamed, Access, Text};
 
 /// The functions of a quantized operand. The first quantized operand gets the prefix `w`, whatever the binding's name. A second one of the
-/// same format only gets its own load functions, with the binding's name as prefix.
-pub(crate) fn quantized(text: &mut Text, n: &str, quant: Quant) {
+/// same format only gets its own load functions, with the binding's name as prefix. `roles`: the kernel uses cooperative matrices.
+pub(crate) fn quantized(text: &mut Text, n: &str, quant: Quant, roles: bool) {
     let (up, row) = (n.to_uppercase(), quant.info());
     let again = text.files.contains(&row.source);
     let prefix = if again { n } else { "w" };
-    text.line(format!("alias {up} = vec4<u32>;"));
+    // A, B and C are roles of cooperative matrices.
+    if !roles {
+        text.line(format!("alias {up} = vec4<u32>;"));
+    }
     if !again {
         text.line(format!("const W_SHIFTED = {};", row.shifted));
         text.line(format!("const W_HALVES = {};", row.halves));

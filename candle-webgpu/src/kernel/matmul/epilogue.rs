@@ -73,7 +73,7 @@ pub(crate) fn is_bare(spec: &Specialization) -> bool {
 /// Whether an epilogue can be added to a matmul.
 pub(crate) fn suits(spec: &Specialization) -> bool {
     let known = KERNELS.iter().any(|kernel| spec.is_of(kernel));
-    let scaled = spec.added.iter().all(|b| b.name == "line_scales");
+    let scaled = spec.added.iter().all(|b| b.name.ends_with("_scales"));
     known && spec.steps.is_none() && scaled
 }
 
@@ -260,7 +260,7 @@ pub fn catalogue() -> Vec<Specialization> {
             Access::Quant(_) => (None, std::mem::discriminant(access)),
             _ => (Some(*dtype), std::mem::discriminant(access)),
         });
-        let kind = (one.kernel.name, one.variant, one.binds("line_scales"));
+        let kind = (one.kernel.name, one.variant, one.binds("b_scales"));
         if taken.insert((kind, one.op, accesses.collect::<Vec<_>>())) {
             all.extend(samples(one));
             all.extend(gemm_coop::can_pair(one).then(|| gated(one)));

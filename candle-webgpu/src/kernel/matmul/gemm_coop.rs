@@ -1,5 +1,6 @@
 //! GEMM in f16 with cooperative matrices: tensor cores, if the adapter has them.
 
+use crate::dtype::quant::{Quant, QUANTS};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::matmul::epilogue::{is_bare, is_pair, y_put, Params};
@@ -12,7 +13,7 @@ pub(crate) const FEATURES: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERA
     .union(wgpu::Features::SHADER_F16)
     .union(wgpu::Features::SUBGROUP);
 
-/// Added bindings: `line_scales`, the scales of the lines of scaled operands (`scaled.rs`), or the operands of an epilogue.
+/// Added bindings: `a_scales` and `b_scales`, the scales of the lines of scaled operands (`scaled.rs`), or the operands of an epilogue.
 pub static GEMM_COOP: Kernel = Kernel {
     workgroup: THREADS,
     shared: |spec| tile(spec).shared(),
@@ -124,7 +125,8 @@ pub(crate) fn tile(spec: &Specialization) -> &'static Tile {
 }
 
 /// The specialization for a tile, whether both operands are read by octets, whether `a` and `b` are contiguous along k, whether k is
-/// a multiple of [`ROUND`], and the dtype of y, whose rows are whole quads with `Put`.
+/// a multiple of [`ROUND`], the dtype of y, whose rows are whole quads with `Put`, whether lines are scaled, and the format of a
+/// quantized `b`.
 pub(crate) fn spec(
     tile: &Tile,
     octets: bool,
@@ -132,19 +134,28 @@ pub(crate) fn spec(
     whole_k: bool,
     y: (DType, Access),
     scaled: bool,
+    quant: Option<Quant>,
 ) -> Specialization {
     let raw = (DType::F16, Access::Raw);
     let name = tile.names[usize::from(!octets)];
-    let spec = Specialization::new(&GEMM_COOP, name, &[raw, raw, y])
+    let b = quant.map_or(raw, |quant| (DType::F16, Access::Quant(quant)));
+    let spec = Specialization::new(&GEMM_COOP, name, &[raw, b, y])
         .with("A_ALONG_K", along_k[0].into())
         .with("B_ALONG_K", along_k[1].into())
         .with("WHOLE_K", whole_k.into());
     if scaled {
-        spec.bind(read("line_scales"), DType::F32, Access::Raw)
+        ["a_scales", "b_scales"]
+            .into_iter()
+            .fold(spec, |spec, name| {
+                spec.bind(read(name), DType::F32, Access::Raw)
+            })
     } else {
         spec
     }
 }
+
+/// The parts of a dense b.
+pub(crate) const B_OCTETS: &str = wgsl!("kernel/matmul/gemm_coop_b_octets.wgsl");
 
 /// Reads operands by octets.
 pub(crate) const OCTETS: &str = wgsl!("kernel/matmul/gemm_coop_octets.wgsl");
@@ -154,21 +165,33 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.file(wgsl!("kernel/matmul/gemm_coop_dense.wgsl"));
     let tile = tile(spec);
     tile_slots(tile, tile.own(is_pair(spec)), text);
-    text.line("alias BUnit = Unit;");
     let reads = match spec.op == tile.names[0] {
         true => OCTETS,
         false => wgsl!("kernel/matmul/gemm_coop_quads.wgsl"),
     };
+    if let Access::Quant(quant) = spec.operands[1].1 {
+        let rounds = ROUND / 32;
+        let span = quant.info().span;
+        text.line("alias BLoad = vec4<u32>;");
+        let turns = ("TURNS", span.div_ceil(rounds));
+        text.constants(&[turns, ("SPANS", rounds.div_ceil(span))]);
+        text.part(wgsl!("kernel/matmul/gemm_coop_b_units.wgsl"));
+        text.part(&reads.replace(function(reads, "b_octet"), ""));
+        text.part(wgsl!("kernel/matmul/gemm_coop_scaled.wgsl"));
+        return y_put(spec, 4, "more", text);
+    }
+    text.line("alias BLoad = Load;");
+    text.part(B_OCTETS);
     text.part(reads);
     if is_pair(spec) {
         // Without an alias: `C` is a role of cooperative matrices.
-        text.line("@group(0) @binding(4) var<storage, read_write> c: array<BUnit>;");
+        text.line("@group(0) @binding(4) var<storage, read_write> c: array<BLoad>;");
         let names = [("b_octet", "c_octet"), ("b", "c")];
         text.line(renamed(function(reads, "b_octet"), &names));
         text.part(wgsl!("kernel/matmul/gemm_coop_pair.wgsl"));
     } else {
         text.line("fn octet_of(i: u32, at: u32) -> Octet { return b_octet(at); }");
-        text.part(match spec.binds("line_scales") {
+        text.part(match spec.binds("b_scales") {
             true => wgsl!("kernel/matmul/gemm_coop_scaled.wgsl"),
             false => wgsl!("kernel/matmul/gemm_coop_store.wgsl"),
         });
@@ -178,7 +201,10 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
 
 /// Whether a workgroup can compute half a tile of each of two such matmuls: lines along k, so that an octet lies in one matrix.
 pub(crate) fn can_pair(spec: &Specialization) -> bool {
-    spec.is_of(&GEMM_COOP) && is_bare(spec) && spec.value("B_ALONG_K") == Some(1)
+    spec.is_of(&GEMM_COOP)
+        && is_bare(spec)
+        && spec.value("B_ALONG_K") == Some(1)
+        && spec.operands[1].1 == Access::Raw
 }
 
 /// The sizes of a tile, of which `own` columns belong to y, and its cooperative matrices.
@@ -212,11 +238,18 @@ pub fn catalogue() -> Vec<Specialization> {
         for (along_k, whole_k) in runs.iter().flat_map(|r| [(*r, true), (*r, false)]) {
             // Split-K parts are f32.
             for y in [Access::Put, Access::Set] {
-                for dtype in FLOATS {
-                    all.push(spec(tile, octets, along_k, whole_k, (dtype, y), true));
-                }
-                for dtype in [DType::F16, DType::F32] {
-                    all.push(spec(tile, octets, along_k, whole_k, (dtype, y), false));
+                let of = |dtype, scaled, quant| {
+                    spec(tile, octets, along_k, whole_k, (dtype, y), scaled, quant)
+                };
+                all.extend(FLOATS.map(|dtype| of(dtype, true, None)));
+                all.extend([DType::F16, DType::F32].map(|dtype| of(dtype, false, None)));
+                // Lines of blocks are whole octets, and whole rounds if a span is.
+                let blocks = octets && along_k == [true, true];
+                for row in QUANTS
+                    .iter()
+                    .filter(|row| blocks && (whole_k || row.span == 1))
+                {
+                    all.extend(FLOATS.map(|dtype| of(dtype, true, Some(row.quant))));
                 }
             }
         }

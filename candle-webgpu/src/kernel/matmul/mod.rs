@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::kernel::matmul::f64::matmul_spec;
 use crate::kernel::matmul::plan::Plan;
 use crate::kernel::matmul::problem::{Problem, OP};
+use crate::kernel::matmul::scaled::LineScales;
 use crate::kernel::{threads, ROUNDS};
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
@@ -78,17 +79,19 @@ impl Recorder {
             self.record(plan.spec, &ranges, &params, threads(count))?;
             return Ok(y);
         }
-        self.multiply(problem, [a_range, b_range], count)
+        self.multiply(problem, [a_range, b_range], count, None)
     }
 
     /// Plans and records a matmul whose result has `count` elements.
+    /// `kept` keeps the scales of the lines of b.
     pub(crate) fn multiply(
         &self,
         mut problem: Problem,
         [a, b]: [BindingRange<'_>; 2],
         count: usize,
+        kept: Option<&LineScales>,
     ) -> Result<Value> {
-        let scaled = self.scale(&mut problem, [a, b])?;
+        let scaled = self.scale(&mut problem, [a, b], kept)?;
         let plan = problem.plan(self);
         problem.split_k(plan.parts);
         let parts = plan.parts as usize;
@@ -97,8 +100,10 @@ impl Recorder {
         let params = problem.params(&plan, 0);
         let grid = problem.grid(&plan);
         match &scaled {
-            Some([a, b, scale]) => {
-                let ranges = [a.into(), b.into(), (&y).into(), scale.into()];
+            Some(scaled) => {
+                let b = scaled.b.as_ref().map_or(b, BindingRange::from);
+                let [a_scales, b_scales] = scaled.scales.each_ref().map(BindingRange::from);
+                let ranges = [(&scaled.a).into(), b, (&y).into(), a_scales, b_scales];
                 self.record(plan.spec, &ranges, &params, grid)?;
             }
             None => self.record(plan.spec, &[a, b, (&y).into()], &params, grid)?,

@@ -3,7 +3,7 @@
 use crate::dtype::quant::Quant;
 use crate::dtype::DType;
 use crate::kernel::matmul::epilogue::is_bare;
-use crate::kernel::matmul::gemm::{self, Reading, GEMM};
+use crate::kernel::matmul::gemm::{self, GEMM};
 use crate::kernel::matmul::gemm_coop::{self, GEMM_COOP};
 use crate::kernel::matmul::gemv::{
     self, Partition, Reduction, GEMV_K, GEMV_N, GEMV_N_COLS, MAX_ROWS,
@@ -27,6 +27,8 @@ const SPLIT_LONG: u32 = 1024;
 
 /// The fewest rows for which converting the operands for cooperative matrices pays off.
 const MANY_ROWS: u32 = 17;
+/// The most rows for which gemm_coop unpacks a quantized matrix, once for each row tile; for more, it is converted once.
+const UNPACK_ROWS: u32 = 256;
 
 /// Split-K: the most parts, and the smallest k of a part.
 const MAX_PARTS: u32 = 8;
@@ -105,17 +107,8 @@ impl Problem {
         if self.m <= MAX_ROWS || self.quant.is_some() && self.m <= gemv_dot::MAX_ROWS {
             return self.plan_gemv(device);
         }
-        let readings = [
-            self.a.reading(self.k),
-            match self.quant {
-                Some(quant) => Reading {
-                    access: Access::Quant(quant),
-                    along_k: true,
-                },
-                None => self.b.reading(self.k),
-            },
-        ];
-        if let Some(plan) = self.plan_coop(device, readings) {
+        let readings = self.readings();
+        if let Some(plan) = self.plan_coop(device) {
             return plan;
         }
         let limit = device.limits().max_compute_workgroup_storage_size;
@@ -159,7 +152,7 @@ impl Problem {
     }
 
     /// The same matmul with its operands converted to scaled f16 lines, and the lines to convert, if only that lets cooperative
-    /// matrices compute it: for bf16 or a quantized matrix.
+    /// matrices compute it: for bf16 or a quantized matrix. A quantized matrix stays as it is for few rows.
     pub fn scaled(&self, device: &Recorder) -> Option<(Problem, [Lines; 2])> {
         let other = self.quant.is_some() || self.dtype == DType::Bf16;
         let able = device.coop_tiles().is_some() && !device.denies(&SCALE_LINES);
@@ -173,8 +166,9 @@ impl Problem {
             side,
         };
         let dense = |side: Side| {
-            let Reading { access, along_k } = side.reading(self.k);
-            (access == Access::Quads).then(|| lines((self.dtype, access), along_k, side))
+            let reading = side.reading(self.k);
+            let x = (self.dtype, reading.access);
+            (reading.access == Access::Quads).then(|| lines(x, reading.along_k, side))
         };
         let a = dense(self.a)?;
         let b = match self.quant {
@@ -183,31 +177,37 @@ impl Problem {
             Some(quant) => lines((DType::U32, Access::Quant(quant)), true, self.b),
             None => dense(self.b)?,
         };
-        if a.bytes().max(b.bytes()) > device.binding_limit() {
+        let quant = self.quant.filter(|_| self.m <= UNPACK_ROWS);
+        let most = device.binding_limit();
+        if a.bytes() > most || quant.is_none() && b.bytes() > most {
             return None;
         }
         let problem = Problem {
             dtype: DType::F16,
-            quant: None,
+            quant,
             scaled: true,
             a: a.packed(),
-            b: b.packed(),
+            b: if quant.is_some() { self.b } else { b.packed() },
             ..*self
         };
-        let readings = [problem.a, problem.b].map(|side| side.reading(self.k));
-        problem.plan_coop(device, readings)?;
+        problem.plan_coop(device)?;
         Some((problem, [a, b]))
     }
 
     /// Cooperative matrices, if the adapter has them and both operands are made of aligned quads of f16.
-    fn plan_coop(&self, device: &Recorder, readings: [Reading; 2]) -> Option<Plan> {
-        let quads = readings.iter().all(|r| r.access == Access::Quads);
-        if !(self.dtype == DType::F16 && quads) {
+    fn plan_coop(&self, device: &Recorder) -> Option<Plan> {
+        let readings = self.readings();
+        // Units of a quantized matrix are unpacked to such.
+        let mut accesses = readings.iter().map(|r| r.access);
+        let able = accesses.all(|access| self.scaled || access == Access::Quads);
+        if !(self.dtype == DType::F16 && able) {
             return None;
         }
         let limit = device.limits().max_compute_workgroup_storage_size;
         let count = |t: &gemm_coop::Tile| self.tiles(t.m, t.n);
-        let round = gemm_coop::ROUND;
+        // Parts of k are whole spans.
+        let span = self.quant.map_or(0, |quant| 32 * quant.info().span);
+        let round = gemm_coop::ROUND.max(span);
         let parts = |t: &gemm_coop::Tile| self.parts(device, count(t), round);
         let mut tiles = device.coop_tiles()?.iter();
         let busy = SPLIT_BUSY.map(|busy| device.scaled(busy));
@@ -225,7 +225,7 @@ impl Problem {
         let octets = [(&self.a, along_k[0]), (&self.b, along_k[1])];
         let octets = octets.iter().all(|(s, along)| s.aligned(8, *along, self.k));
         let plan = self.tiled([tile.m, tile.n], round, parts(tile), |whole_k, y| {
-            gemm_coop::spec(tile, octets, along_k, whole_k, y, self.scaled)
+            gemm_coop::spec(tile, octets, along_k, whole_k, y, self.scaled, self.quant)
         });
         Some(plan).filter(|plan| !device.denies_variant(&plan.spec))
     }
@@ -333,6 +333,7 @@ impl Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::matmul::gemm::Reading;
 
     /// Workgroup memory, in bytes, of DX12 and of most other adapters.
     const COMMON: u32 = 32 << 10;

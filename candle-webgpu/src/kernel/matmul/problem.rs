@@ -9,7 +9,7 @@ use crate::kernel::reads;
 use crate::memory::merge::{merge, to_u32};
 use crate::memory::view::View;
 use crate::recorder::op::Grid;
-use crate::shader::params;
+use crate::shader::{params, Access};
 
 pub(crate) const OP: &str = "matmul";
 
@@ -174,6 +174,18 @@ impl Problem {
     pub fn quantized(mut self, quant: Quant) -> Self {
         self.quant = Some(quant);
         self
+    }
+
+    /// How a and b can be read.
+    pub fn readings(&self) -> [Reading; 2] {
+        let b = match self.quant {
+            Some(quant) => Reading {
+                access: Access::Quant(quant),
+                along_k: true,
+            },
+            None => self.b.reading(self.k),
+        };
+        [self.a.reading(self.k), b]
     }
 
     /// Split-K: turns `parts` equal ranges of k into a batch.

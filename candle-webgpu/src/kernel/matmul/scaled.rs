@@ -1,5 +1,8 @@
-//! Converts bf16 and quantized operands for cooperative matrices of f16. Each line along k is divided by a power of two, its scale,
-//! so that it fits the range of f16; bf16 values stay exact. The results are multiplied by both scales when they are stored.
+//! Converts bf16 and quantized operands for cooperative matrices of f16, or finds the scales with which gemm_coop unpacks blocks. Each
+//! line along k is divided by a power of two, its scale, so that it fits the range of f16; bf16 values stay exact. The results are
+//! multiplied by both scales when they are stored.
+
+use std::sync::Mutex;
 
 use crate::dtype::quant::QUANTS;
 use crate::dtype::DType;
@@ -10,22 +13,25 @@ use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
 use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
-use crate::shader::{params, Access, Kernel, Specialization, Text};
+use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
+use crate::util::lock;
 
 /// With 256 threads, which is more than a line of a K-quant has pieces, prefill in q4_k took 13.8 ms instead of 13.3 (TinyLlama-1.1B, NVIDIA
 /// H100).
 const WORKGROUP: u32 = 128;
 
+/// Added bindings: `line_scales`, which the kernel writes or is given, and `y`, the scaled lines.
 pub static SCALE_LINES: Kernel = Kernel {
     workgroup: WORKGROUP,
     shared: |_| WORKGROUP * 16,
     slots,
-    ..kernel!("matmul", "scale_lines", Params::LAYOUT; read x, write y, write line_scales)
+    ..kernel!("matmul", "scale_lines", Params::LAYOUT; read x)
 };
 
-/// The direction of the lines in memory: the `op` of the specialization.
+/// The `op` of the specialization: the direction of the lines in memory, or lines along k whose scales are known.
 const ALONG: &str = "along";
 const ACROSS: &str = "across";
+const KNOWN: &str = "known";
 
 /// Lines of a workgroup if they run across memory: four groups of four, which are 32 bytes of a 16-bit row.
 const LINES_ACROSS: u32 = 16;
@@ -39,7 +45,6 @@ params! {
         x_k: u32,
         y_line: u32,
         y_k: u32,
-        first: u32,
     }
 }
 
@@ -51,19 +56,42 @@ pub(crate) struct Lines {
     pub side: Side,
 }
 
-fn spec(along: bool, x: (DType, Access)) -> Specialization {
-    let op = if along { ALONG } else { ACROSS };
-    let operands = [x, (DType::F16, Access::Put), (DType::F32, Access::Raw)];
-    Specialization::new(&SCALE_LINES, op, &operands)
+/// The specialization that finds the scales, unless they are known, and stores the scaled lines if it `stores`.
+fn spec(op: &'static str, x: (DType, Access), stores: bool) -> Specialization {
+    let scales = if op == KNOWN { read } else { write }("line_scales");
+    let spec = Specialization::new(&SCALE_LINES, op, &[x]).bind(scales, DType::F32, Access::Raw);
+    if stores {
+        spec.bind(write("y"), DType::F16, Access::Put)
+    } else {
+        spec
+    }
 }
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
-    let (thread_groups, wide) = if spec.op == ALONG {
-        (1, 1)
-    } else {
-        (LINES_ACROSS / 4, 4)
+    let (thread_groups, wide) = match spec.op {
+        ACROSS => (LINES_ACROSS / 4, 4),
+        _ => (1, 1),
     };
-    text.constants(&[("TEAMS", thread_groups), ("WIDE", wide)]);
+    let known = spec.op == KNOWN;
+    text.constants(&[
+        ("TEAMS", thread_groups),
+        ("WIDE", wide),
+        ("KNOWN", known.into()),
+    ]);
+    let access = if known { "read" } else { "read_write" };
+    text.line(format!(
+        "@group(0) @binding(2) var<storage, {access}> line_scales: array<f32>;"
+    ));
+    text.line(match known {
+        true => "fn put_scale(line: u32, scale: f32) {}",
+        false => "fn put_scale(line: u32, scale: f32) { line_scales[line] = scale; }",
+    });
+    if spec.binds("y") {
+        text.bindings(spec, 2);
+        text.part(wgsl!("kernel/matmul/scale_lines_store.wgsl"));
+    } else {
+        text.line("fn store(line: u32, source: u32, own: u32, by: vec4<f32>) {}");
+    }
     if let Access::Quant(_) = spec.operands[0].1 {
         text.part(wgsl!("kernel/matmul/scale_lines_units.wgsl"));
     } else {
@@ -80,39 +108,92 @@ pub fn catalogue() -> Vec<Specialization> {
     let blocks = QUANTS
         .iter()
         .map(|row| (DType::U32, Access::Quant(row.quant)));
-    let across = dense.clone().map(|x| spec(false, x));
-    across
-        .chain(dense.chain(blocks).map(|x| spec(true, x)))
-        .collect()
+    let across = dense.clone().map(|x| spec(ACROSS, x, true));
+    let along = dense.chain(blocks.clone()).map(|x| spec(ALONG, x, true));
+    let scales = blocks.clone().map(|x| spec(ALONG, x, false));
+    let lines = blocks.map(|x| spec(KNOWN, x, true));
+    across.chain(along).chain(scales).chain(lines).collect()
+}
+
+/// The scales of the lines of a quantized matrix, once a matmul has needed them.
+#[derive(Debug, Default)]
+pub struct LineScales(Mutex<Option<([u32; 2], Value)>>);
+
+impl LineScales {
+    /// Those of lines of the same number and length.
+    fn get(&self, lines: &Lines) -> Option<Value> {
+        let kept = lock(&self.0);
+        let (size, scales) = kept.as_ref()?;
+        (*size == lines.size() && !scales.has_failed()).then(|| scales.clone())
+    }
+
+    fn set(&self, lines: &Lines, scales: &Value) {
+        *lock(&self.0) = Some((lines.size(), scales.clone()));
+    }
+}
+
+/// The operands of a matmul of scaled lines, and the scales of their lines.
+pub(crate) struct Scaled {
+    pub a: Value,
+    /// `None` if the matmul unpacks b.
+    pub b: Option<Value>,
+    pub scales: [Value; 2],
 }
 
 impl Recorder {
-    /// Converts the operands of `problem` to f16, and updates `problem`, if that lets cooperative matrices compute it. Returns both
-    /// operands, and the scales of their lines, those of `a` first.
+    /// Converts the operands of `problem` to f16, and updates `problem`, if that lets cooperative matrices compute it. Scales of b are
+    /// taken from `kept`, or kept there.
     pub(crate) fn scale(
         &self,
         problem: &mut Problem,
         [a, b]: [BindingRange<'_>; 2],
-    ) -> Result<Option<[Value; 3]>> {
+        kept: Option<&LineScales>,
+    ) -> Result<Option<Scaled>> {
         let Some((scaled, [a_lines, b_lines])) = problem.scaled(self) else {
             return Ok(None);
         };
-        let lines = a_lines.side.size + b_lines.side.size;
-        let scale = self.output(OP, lines as usize, DType::F32)?;
-        let a = self.scale_lines(a, &a_lines, (&scale, 0))?;
-        let b = self.scale_lines(b, &b_lines, (&scale, a_lines.side.size))?;
+        let a_scales = self.output(OP, a_lines.side.size as usize, DType::F32)?;
+        let new_a = self.f16_lines(&a_lines)?;
+        self.scale_lines(a, &a_lines, (&a_scales, false), Some(&new_a))?;
+        let known = kept.and_then(|kept| kept.get(&b_lines));
+        let is_known = known.is_some();
+        let b_scales = match known {
+            Some(scales) => scales,
+            None => self.output(OP, b_lines.side.size as usize, DType::F32)?,
+        };
+        let new_b = match scaled.quant {
+            Some(_) => None,
+            None => Some(self.f16_lines(&b_lines)?),
+        };
+        if new_b.is_some() || !is_known {
+            self.scale_lines(b, &b_lines, (&b_scales, is_known), new_b.as_ref())?;
+        }
+        if let Some(kept) = kept.filter(|_| !is_known) {
+            kept.set(&b_lines, &b_scales);
+        }
         *problem = scaled;
-        Ok(Some([a, b, scale]))
+        Ok(Some(Scaled {
+            a: new_a,
+            b: new_b,
+            scales: [a_scales, b_scales],
+        }))
     }
 
+    /// Room for scaled lines.
+    fn f16_lines(&self, lines: &Lines) -> Result<Value> {
+        let [count, k] = lines.size().map(|size| size as usize);
+        self.output(OP, count * k, DType::F16)
+    }
+
+    /// Finds the scales of `lines`, unless they are known, and stores the scaled lines to `y`.
     fn scale_lines(
         &self,
         x: BindingRange<'_>,
         lines: &Lines,
-        scale: (&Value, u32),
-    ) -> Result<Value> {
+        (scales, known): (&Value, bool),
+        y: Option<&Value>,
+    ) -> Result<()> {
         let (from, to) = (&lines.side, lines.packed());
-        let y = self.output(OP, from.size as usize * lines.k as usize, DType::F16)?;
         let params = Params {
             lines: from.size,
             k: lines.k,
@@ -121,17 +202,26 @@ impl Recorder {
             x_k: from.k,
             y_line: to.other,
             y_k: to.k,
-            first: scale.1,
         };
-        let lines_each = if lines.along_k { 1 } else { LINES_ACROSS };
+        let (op, lines_each) = match lines.along_k {
+            _ if known => (KNOWN, 1),
+            true => (ALONG, 1),
+            false => (ACROSS, LINES_ACROSS),
+        };
         let grid = Grid::Linear(u64::from(from.size.div_ceil(lines_each)));
-        let ranges = [x, (&y).into(), scale.0.into()];
-        self.record(spec(lines.along_k, lines.x), &ranges, &params, grid)?;
-        Ok(y)
+        let mut ranges = vec![x, scales.into()];
+        ranges.extend(y.map(BindingRange::from));
+        let spec = spec(op, lines.x, y.is_some());
+        self.record(spec, &ranges, &params, grid)
     }
 }
 
 impl Lines {
+    /// Their number, and the elements of each.
+    fn size(&self) -> [u32; 2] {
+        [self.side.size, self.k]
+    }
+
     /// The lines without gaps.
     pub fn packed(&self) -> Side {
         let size = self.side.size;

@@ -33,18 +33,20 @@ fn b_put(at: u32, v: vec4<f16>) { b_tile[at] = v; }
 fn y_quad(at: u32) -> vec4<f32> { return y_tile[at]; }
 fn y_put(at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
 fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
-// The loads of octets of b and the stores of y: gemm_coop_dense.wgsl for a matmul, gemm_coop_image.wgsl for a convolution.
-alias BUnit = Unit;
+// The parts of b and the stores of y: gemm_coop_b_octets.wgsl, with the addresses of gemm_coop_dense.wgsl for a matmul and of
+// gemm_coop_image.wgsl for a convolution; gemm_coop_b_units.wgsl for a quantized b.
+alias BLoad = Load;
 alias More = u32;
-fn b_start(i: u32, n: u32, k: u32, base: u32, batch: u32) { b_from[i] = (base + n * p.b_n + k * p.b_k) / UNIT; }
-fn b_next(i: u32, live: bool, more: bool) -> Octet { return b_octet(b_from[i]); }
+const TURNS = 1u; // rounds that b is loaded for at a time
+fn b_begin(thread: u32, i: u32, n0: u32, base: u32, batch: u32) {}
+fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32, more: bool) {}
+fn b_stage(thread: u32, half: u32, turn: u32) { b_put(thread, quad(b[thread], half == 1u)); }
 fn store(row: u32, m: u32, n: u32, at: u32) { y_put(row * p.n + n, 4u, y_quad(at)); }
 // Operands are read by octets if all of these are aligned to 16 bytes, else by quads.
-alias Unit = vec4<u32>;
+alias Load = vec4<u32>;
 alias Octet = vec4<u32>;
 const UNIT = 8u;
 fn a_octet(at: u32) -> Octet { return a[at]; }
-fn b_octet(at: u32) -> Octet { return b[at]; }
 fn quad(of8: Octet, high: bool) -> vec4<f16> {
     let words = select(of8.xy, of8.zw, high);
     return vec4<f16>(vec2<f16>(unpack2x16float(words.x)), vec2<f16>(unpack2x16float(words.y)));
@@ -74,8 +76,8 @@ struct Params {
     more: More,
 }
 @group(0) @binding(0) var<uniform> p: Params;
-@group(0) @binding(1) var<storage, read_write> a: array<Unit>;
-@group(0) @binding(2) var<storage, read_write> b: array<BUnit>;
+@group(0) @binding(1) var<storage, read_write> a: array<Load>;
+@group(0) @binding(2) var<storage, read_write> b: array<BLoad>;
 @group(0) @binding(3) var<storage, read_write> y: array<Y>;
 override WORKGROUP: u32 = 128u;
 override A_ALONG_K: u32 = 1u; // octets of a are contiguous along k, else along m
@@ -94,9 +96,7 @@ var<workgroup> a_tile: array<Cell, max(BM * (BK + PAD), BK * (BM + PAD)) / CELL>
 var<workgroup> b_tile: array<Cell, max(BN * (BK + PAD), BK * (BN + PAD)) / CELL>;
 var<workgroup> y_tile: array<YCell, THREADS / LANES * SIDE * SIDE / CELL>;
 var<private> a_hold: array<Octet, HOLD>;
-var<private> b_hold: array<Octet, HOLD>;
 var<private> a_from: array<u32, HOLD>; // the next octets to fetch
-var<private> b_from: array<u32, HOLD>;
 var<private> lefts: array<Left, IS>;
 var<private> sums: array<Sum, IS * JS>;
 
@@ -138,13 +138,10 @@ fn inside(at: u32, size: u32, along_k: u32) -> u32 {
 }
 
 // Fetches the thread's part of a round into registers, with zeros past the end of k.
-fn fetch(thread: u32, k0: u32, more: bool) {
+fn fetch(thread: u32, k0: u32, turn: u32, more: bool) {
     let a_step = select(0u, ROUND * p.a_k / UNIT, more);
     for (var i = 0u; i < HOLD; i++) {
-        let b_k = k0 + octet_at(thread, i, B_ALONG_K, BN).y;
-        let b_live = WHOLE_K == 1u || b_k < p.k;
-        b_hold[i] = b_next(i, b_live, more);
-        if WHOLE_K == 0u { b_hold[i] = within(b_hold[i], b_live, b_k + 4u * B_ALONG_K < p.k); }
+        b_fetch(thread, i, k0, turn, more);
         let a_k = k0 + octet_at(thread, i, A_ALONG_K, BM).y;
         let a_live = WHOLE_K == 1u || a_k < p.k;
         a_hold[i] = a_octet(select(0u, a_from[i], a_live));
@@ -162,30 +159,20 @@ fn first_slot(thread: u32, half: u32, along_k: u32, size: u32) -> u32 {
 
 // Stores a half of a round to workgroup memory. Across k, adjacent groups of eight threads start with different quads of their
 // octets, on different banks.
-fn stage(thread: u32, half: u32) {
-    let turn = thread / 8u % 2u;
-    let a_slot = first_slot(thread, half, A_ALONG_K, BM);
-    let b_slot = first_slot(thread, half, B_ALONG_K, BN);
+fn stage(thread: u32, half: u32, turn: u32) {
+    let swap = thread / 8u % 2u;
+    let slot = first_slot(thread, half, A_ALONG_K, BM);
     if A_ALONG_K == 1u {
-        for (var i = 0u; i < HOLD; i++) { a_put(a_slot + i * (THREADS / 8u * (BK + PAD) / 4u), quad(a_hold[i], half == 1u)); }
+        for (var i = 0u; i < HOLD; i++) { a_put(slot + i * (THREADS / 8u * (BK + PAD) / 4u), quad(a_hold[i], half == 1u)); }
     } else {
         for (var i = 0u; i < HOLD / 2u; i++) {
             let v = a_hold[i + half * (HOLD / 2u)];
-            let at = a_slot + i * (THREADS / (BM / 8u) * (BM + PAD) / 4u);
-            a_put(at + turn, quad(v, turn == 1u));
-            a_put(at + 1u - turn, quad(v, turn == 0u));
+            let at = slot + i * (THREADS / (BM / 8u) * (BM + PAD) / 4u);
+            a_put(at + swap, quad(v, swap == 1u));
+            a_put(at + 1u - swap, quad(v, swap == 0u));
         }
     }
-    if B_ALONG_K == 1u {
-        for (var i = 0u; i < HOLD; i++) { b_put(b_slot + i * (THREADS / 8u * (BK + PAD) / 4u), quad(b_hold[i], half == 1u)); }
-    } else {
-        for (var i = 0u; i < HOLD / 2u; i++) {
-            let v = b_hold[i + half * (HOLD / 2u)];
-            let at = b_slot + i * (THREADS / (BN / 8u) * (BN + PAD) / 4u);
-            b_put(at + turn, quad(v, turn == 1u));
-            b_put(at + 1u - turn, quad(v, turn == 0u));
-        }
-    }
+    b_stage(thread, half, turn);
 }
 
 fn left(m: u32, k: u32) -> Left {
@@ -246,24 +233,26 @@ fn main(
     let col = subgroup / (BM / WM) * WN;
     for (var i = 0u; i < HOLD; i++) {
         let a_at = octet_at(thread, i, A_ALONG_K, BM);
-        let b_at = octet_at(thread, i, B_ALONG_K, BN);
         a_from[i] = (base.x + inside(m0 + a_at.x, p.m, A_ALONG_K) * p.a_m + a_at.y * p.a_k) / UNIT;
-        b_start(i, n0 + b_at.x, b_at.y, base.y, batch);
+        b_begin(thread, i, n0, base.y, batch);
     }
     // The last round fetches its own octets again; they are not used.
-    fetch(thread, 0u, ROUND < p.k);
-    for (var k0 = 0u; k0 < p.k; k0 += ROUND) {
-        stage(thread, 0u);
-        if BK < ROUND {
+    fetch(thread, 0u, 0u, ROUND < p.k);
+    for (var first = 0u; first < p.k; first += TURNS * ROUND) {
+        for (var turn = 0u; turn < TURNS; turn++) { // unroll
+            let k0 = first + turn * ROUND;
+            stage(thread, 0u, turn);
+            if BK < ROUND {
+                workgroupBarrier();
+                multiply(row, col);
+                workgroupBarrier();
+            }
+            stage(thread, 1u, turn);
             workgroupBarrier();
+            fetch(thread, k0 + ROUND, (turn + 1u) % TURNS, k0 + 2u * ROUND < p.k);
             multiply(row, col);
             workgroupBarrier();
         }
-        stage(thread, 1u);
-        workgroupBarrier();
-        fetch(thread, k0 + ROUND, k0 + 2u * ROUND < p.k);
-        multiply(row, col);
-        workgroupBarrier();
     }
     // The subgroups of both matrices of a pair store its results together.
     keep(Piece(m0 + row, n0 + col % OWN, batch * p.m, subgroup * (SIDE * SIDE), lane + col / OWN * LANES));

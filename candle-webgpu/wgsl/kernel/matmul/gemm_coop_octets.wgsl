@@ -7,7 +7,7 @@ enable f16;
 @group(0) @binding(2) var<storage, read_write> b: array<vec4<u32>>;
 // end slots
 
-alias Unit = vec4<u32>;
+alias Load = vec4<u32>;
 alias Octet = vec4<u32>;
 const UNIT = 8u;
 fn a_octet(at: u32) -> Octet { return a[at]; }

@@ -7,7 +7,7 @@ enable f16;
 @group(0) @binding(2) var<storage, read_write> b: array<vec4<f16>>;
 // end slots
 
-alias Unit = vec4<f16>;
+alias Load = vec4<f16>;
 struct Octet { low: vec4<f16>, high: vec4<f16> }
 const UNIT = 4u;
 fn a_octet(at: u32) -> Octet { return Octet(a[at], a[min(at + 1u, arrayLength(&a) - 1u)]); }

@@ -1,12 +1,10 @@
-// y[l, k] = x[l, k] / s[l] in f16, where the power of two s[l] scales the largest magnitude of line l to at least 2^14. Also
-// stores s. A workgroup owns TEAMS adjacent groups of WIDE lines; its threads stride along k.
+// The powers of two s[l] that scale the largest magnitude of line l of x to at least 2^14, unless they are known; and y[l, k] = x[l, k] /
+// s[l] in f16, if y is bound. A workgroup owns TEAMS adjacent groups of WIDE lines; its threads stride along k.
 
 override WORKGROUP: u32 = 128u;
 
 // slots: as it stands this file is the f32 case of lines along k, to f32.
 alias X = vec4<f32>;
-alias Y = vec4<f32>;
-alias YL = vec4<f32>;
 const TEAMS = 1u; // adjacent groups of lines
 const WIDE = 1u;  // lines of a group: 1 along k, 4 across
 // A thread loads a line in pieces: EACH elements in QUADS quads.
@@ -15,7 +13,10 @@ const QUADS = 1u;
 fn piece_at(j: u32) -> u32 { return 4u * j; } // the first element of piece j
 fn quad_at(q: u32) -> u32 { return 0u; }      // from there to quad q
 fn x_piece(at: u32) -> array<vec4<f32>, QUADS> { return array<vec4<f32>, QUADS>(x[at / 4u]); }
-fn y_quad_put(q: u32, v: YL) { y[q] = v; }
+const KNOWN = 0u; // 1 if the scales are known; lines along k only
+@group(0) @binding(2) var<storage, read_write> line_scales: array<f32>;
+fn put_scale(line: u32, scale: f32) { line_scales[line] = scale; }
+fn store(line: u32, source: u32, own: u32, by: vec4<f32>) {}
 // end slots
 
 struct Params {
@@ -26,18 +27,34 @@ struct Params {
     x_k: u32,
     y_line: u32,
     y_k: u32,
-    first: u32, // offset of s in `line_scales`
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> x: array<X>;
-@group(0) @binding(2) var<storage, read_write> y: array<Y>;
-@group(0) @binding(3) var<storage, read_write> line_scales: array<f32>;
 var<workgroup> part: array<vec4<u32>, WORKGROUP>;
+var<private> piece: array<vec4<f32>, QUADS>; // the thread's last one
 
 // The bits of finite magnitudes, 0 for others: infinities and NaN survive any division.
 fn magnitudes(v: vec4<f32>) -> vec4<u32> {
     let bits = bitcast<vec4<u32>>(v) & vec4<u32>(0x7fffffffu);
     return select(bits, vec4<u32>(), bits >= vec4<u32>(0x7f800000u));
+}
+
+// The exponents of the scales of the thread's lines.
+fn exponents(thread: u32, source: u32, own: u32) -> vec4<u32> {
+    var most = vec4<u32>();
+    for (var j = own; j < p.k / EACH; j += WORKGROUP / TEAMS) {
+        piece = x_piece(source + piece_at(j) * p.x_k);
+        for (var q = 0u; q < QUADS; q++) { most = max(most, magnitudes(piece[q])); } // unroll
+    }
+    part[thread] = most;
+    workgroupBarrier();
+    for (var half = WORKGROUP / 2u; half >= TEAMS; half /= 2u) {
+        if thread < half { part[thread] = max(part[thread], part[thread + half]); }
+        workgroupBarrier();
+    }
+    most = part[thread % TEAMS];
+    if WIDE == 1u { most = vec4<u32>(max(max(most.x, most.y), max(most.z, most.w))); }
+    return max(most >> vec4<u32>(23u), vec4<u32>(15u)) - vec4<u32>(14u);
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -51,36 +68,17 @@ fn main(
     let line = first + thread % TEAMS * WIDE;
     let live = line < p.lines;
     let source = p.x_offset + min(line, p.lines - WIDE) * p.x_line;
-    let threads = WORKGROUP / TEAMS; // of a line
-    let pieces = p.k / EACH;
     let own = thread / TEAMS;
-    var piece: array<vec4<f32>, QUADS>;
-    var most = vec4<u32>();
-    for (var j = own; j < pieces; j += threads) {
-        piece = x_piece(source + piece_at(j) * p.x_k);
-        for (var q = 0u; q < QUADS; q++) { most = max(most, magnitudes(piece[q])); } // unroll
+    var exponent: vec4<u32>;
+    if KNOWN == 1u {
+        exponent = vec4<u32>(bitcast<u32>(line_scales[line]) >> 23u);
+    } else {
+        exponent = exponents(thread, source, own);
     }
-    part[thread] = most;
-    workgroupBarrier();
-    for (var half = WORKGROUP / 2u; half >= TEAMS; half /= 2u) {
-        if thread < half { part[thread] = max(part[thread], part[thread + half]); }
-        workgroupBarrier();
-    }
-    most = part[thread % TEAMS];
-    if WIDE == 1u { most = vec4<u32>(max(max(most.x, most.y), max(most.z, most.w))); }
-
-    let exponent = max(most >> vec4<u32>(23u), vec4<u32>(15u)) - vec4<u32>(14u);
-    let by = bitcast<vec4<f32>>((vec4<u32>(254u) - exponent) << vec4<u32>(23u));
     if !live { return; }
-    // Backwards, since the last piece is still in registers.
-    for (var left = (pieces + threads - 1u - own) / threads; left > 0u; left--) {
-        let k = piece_at(own + (left - 1u) * threads);
-        if own + left * threads < pieces { piece = x_piece(source + k * p.x_k); }
-        let to = line * p.y_line + k * p.y_k;
-        for (var q = 0u; q < QUADS; q++) { y_quad_put((to + quad_at(q)) / 4u, piece[q] * by); } // unroll
-    }
+    store(line, source, own, bitcast<vec4<f32>>((vec4<u32>(254u) - exponent) << vec4<u32>(23u)));
     if thread < TEAMS {
         let s = bitcast<vec4<f32>>(exponent << vec4<u32>(23u));
-        for (var i = 0u; i < WIDE; i++) { line_scales[p.first + line + i] = s[i]; }
+        for (var i = 0u; i < WIDE; i++) { put_scale(line + i, s[i]); }
     }
 }

@@ -1,0 +1,76 @@
+// The units of a quantized b for gemm_coop, scaled by lines. A thread owns a column of the tile, or of a small tile the low or the high
+// halves of a column's units.
+
+// slots: stand-ins for what gemm_coop.wgsl and its linker provide.
+enable f16;
+const BN = 128u;
+const BK = 32u;
+const PAD = 8u;
+const ROUND = 64u;
+const HALF = 32u;
+const THREADS = 128u;
+const W_SPAN = 2u;
+const TURNS = 1u; // rounds of a span
+const SPANS = 1u; // spans of a round
+override WHOLE_K: u32 = 1u;
+struct Params { m: u32, n: u32, k: u32, b_n: u32 }
+@group(0) @binding(0) var<uniform> p: Params;
+@group(0) @binding(5) var<storage, read> b_scales: array<f32>;
+struct Raw { q: u32 }
+struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
+fn w_load(u: u32) -> Raw { return Raw(u); }
+fn w_unpack(r: Raw, u: u32, j: u32) -> Parts {
+    return Parts(vec4<u32>(r.q), vec4<u32>(u), vec2<i32>(), vec2<i32>(), vec2<f32>());
+}
+fn unit_four(word: u32) -> vec4<f32> { return vec4<f32>(unpack4xI8(word)); }
+fn b_put(at: u32, v: vec4<f16>) {}
+// end slots
+
+var<private> b_raw: array<Raw, SPANS>;
+var<private> b_unit: array<u32, SPANS>; // the first units of the spans
+var<private> b_first: u32;              // the first unit of the column
+var<private> b_by: f32;                 // 1 / the scale of the column, a power of two
+
+fn b_begin(thread: u32, i: u32, n0: u32, base: u32, batch: u32) {
+    if i > 0u { return; }
+    let n = min(n0 + thread % BN, p.n - 1u);
+    b_first = (base + n * p.b_n) / 32u;
+    b_by = bitcast<f32>(0x7f000000u - bitcast<u32>(b_scales[n]));
+}
+
+// Loads the spans of a round, or of TURNS rounds, beside the first octet of a; past the end of k, the last one again, or zeros.
+fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32, more: bool) {
+    if i > 0u || turn > 0u { return; }
+    let units = p.k / 32u;
+    for (var s = 0u; s < SPANS; s++) {
+        let u = k0 / 32u + s * W_SPAN;
+        b_unit[s] = b_first + min(u, units - W_SPAN);
+        b_raw[s] = w_load(b_unit[s]);
+        if WHOLE_K == 0u && u >= units { b_raw[s] = Raw(); }
+    }
+}
+
+// Unpacks half of each quad's octet; the quads of a unit are four in each half.
+fn b_stage(thread: u32, half: u32, turn: u32) {
+    let slot = thread % BN * ((BK + PAD) / 4u) + select(0u, half * HALF / 4u, BK == ROUND);
+    for (var u = 0u; u < 2u; u++) { // unroll
+        let unit = w_unpack(b_raw[u / W_SPAN], b_unit[u / W_SPAN], (turn * 2u + u) % W_SPAN);
+        if THREADS == BN {
+            b_pair(slot + u * 4u, unit, false, half);
+            b_pair(slot + u * 4u + 2u, unit, true, half);
+        } else {
+            b_pair(slot + u * 4u + thread / BN * 2u, unit, thread >= BN, half);
+        }
+    }
+}
+
+// Stores two quads of the low or high half of a unit.
+fn b_pair(slot: u32, unit: Parts, high: bool, half: u32) {
+    let words = select(unit.low, unit.high, high);
+    let scale = unit.factor.x * f32(select(unit.scale.x, unit.scale.y, high));
+    let shift = unit.factor.y * f32(select(unit.shift.x, unit.shift.y, high));
+    for (var i = 0u; i < 2u; i++) { // unroll
+        let four = unit_four(select(words[2u * i], words[2u * i + 1u], half == 1u));
+        b_put(slot + i, vec4<f16>((scale * four + shift) * b_by));
+    }
+}
