@@ -105,6 +105,19 @@ impl Tile {
         }
     }
 
+    /// Units of 32 elements of a quantized matrix's column that are loaded at a time: at least a round. Small tiles have the registers
+    /// for two rounds of blocks of less than 8 bits an element, which hides more of the latency.
+    fn units(&self, quant: Quant) -> u32 {
+        let info = quant.info();
+        let small = self.n < 128 && info.bytes < info.block_len;
+        (if small { 2 } else { 1 } * ROUND / 32).max(info.span)
+    }
+
+    /// Elements along k of that many units, or of a round.
+    pub fn depth(&self, quant: Option<Quant>) -> u32 {
+        quant.map_or(ROUND, |quant| 32 * self.units(quant))
+    }
+
     /// Rows and columns per subgroup.
     fn subgroup(&self) -> (u32, u32) {
         let subgroups = THREADS / self.lanes;
@@ -125,7 +138,7 @@ pub(crate) fn tile(spec: &Specialization) -> &'static Tile {
 }
 
 /// The specialization for a tile, whether both operands are read by octets, whether `a` and `b` are contiguous along k, whether k is
-/// a multiple of [`ROUND`], the dtype of y, whose rows are whole quads with `Put`, whether lines are scaled, and the format of a
+/// a multiple of [`Tile::depth`], the dtype of y, whose rows are whole quads with `Put`, whether lines are scaled, and the format of a
 /// quantized `b`.
 pub(crate) fn spec(
     tile: &Tile,
@@ -170,11 +183,9 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         false => wgsl!("kernel/matmul/gemm_coop_quads.wgsl"),
     };
     if let Access::Quant(quant) = spec.operands[1].1 {
-        let rounds = ROUND / 32;
-        let span = quant.info().span;
+        let (span, units) = (quant.info().span, tile.units(quant));
         text.line("alias BLoad = vec4<u32>;");
-        let turns = ("TURNS", span.div_ceil(rounds));
-        text.constants(&[turns, ("SPANS", rounds.div_ceil(span))]);
+        text.constants(&[("TURNS", units * 32 / ROUND), ("SPANS", units / span)]);
         text.part(wgsl!("kernel/matmul/gemm_coop_b_units.wgsl"));
         text.part(&reads.replace(function(reads, "b_octet"), ""));
         text.part(wgsl!("kernel/matmul/gemm_coop_scaled.wgsl"));

@@ -224,7 +224,8 @@ impl Problem {
         let along_k = readings.map(|r| r.along_k);
         let octets = [(&self.a, along_k[0]), (&self.b, along_k[1])];
         let octets = octets.iter().all(|(s, along)| s.aligned(8, *along, self.k));
-        let plan = self.tiled([tile.m, tile.n], round, parts(tile), |whole_k, y| {
+        let depth = tile.depth(self.quant);
+        let plan = self.tiled([tile.m, tile.n], depth, parts(tile), |whole_k, y| {
             gemm_coop::spec(tile, octets, along_k, whole_k, y, self.scaled, self.quant)
         });
         Some(plan).filter(|plan| !device.denies_variant(&plan.spec))

@@ -82,7 +82,7 @@ struct Params {
 override WORKGROUP: u32 = 128u;
 override A_ALONG_K: u32 = 1u; // octets of a are contiguous along k, else along m
 override B_ALONG_K: u32 = 1u; // octets of b are contiguous along k, else along n
-override WHOLE_K: u32 = 1u;   // k is a multiple of ROUND
+override WHOLE_K: u32 = 1u;   // k is a multiple of TURNS * ROUND
 
 const ROUND = 64u;
 const HALF = 32u;

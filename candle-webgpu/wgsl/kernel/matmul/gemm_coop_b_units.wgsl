@@ -10,8 +10,7 @@ const ROUND = 64u;
 const HALF = 32u;
 const THREADS = 128u;
 const W_SPAN = 2u;
-const TURNS = 1u; // rounds of a span
-const SPANS = 1u; // spans of a round
+const SPANS = 1u; // loaded at a time
 override WHOLE_K: u32 = 1u;
 struct Params { m: u32, n: u32, k: u32, b_n: u32 }
 @group(0) @binding(0) var<uniform> p: Params;
@@ -38,7 +37,7 @@ fn b_begin(thread: u32, i: u32, n0: u32, base: u32, batch: u32) {
     b_by = bitcast<f32>(0x7f000000u - bitcast<u32>(b_scales[n]));
 }
 
-// Loads the spans of a round, or of TURNS rounds, beside the first octet of a; past the end of k, the last one again, or zeros.
+// Loads the spans of TURNS rounds beside the first octet of a; past the end of k, the last one again, or zeros.
 fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32, more: bool) {
     if i > 0u || turn > 0u { return; }
     let units = p.k / 32u;
@@ -54,7 +53,8 @@ fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32, more: bool) {
 fn b_stage(thread: u32, half: u32, turn: u32) {
     let slot = thread % BN * ((BK + PAD) / 4u) + select(0u, half * HALF / 4u, BK == ROUND);
     for (var u = 0u; u < 2u; u++) { // unroll
-        let unit = w_unpack(b_raw[u / W_SPAN], b_unit[u / W_SPAN], (turn * 2u + u) % W_SPAN);
+        let at = turn * 2u + u;
+        let unit = w_unpack(b_raw[at / W_SPAN], b_unit[at / W_SPAN], at % W_SPAN);
         if THREADS == BN {
             b_pair(slot + u * 4u, unit, false, half);
             b_pair(slot + u * 4u + 2u, unit, true, half);
