@@ -1,5 +1,5 @@
 //! Operands in GGUF blocks: dequantization, embedding lookup, matmul and mixture of experts. Kernels dequantize elements where they
-//! use them; matmuls accumulate in f32 with unrounded activations, except those of gemv_dot.
+//! use them. Matmuls accumulate in f32; gemv_dot first rounds activations to integers, and gemm_coop both operands to f16.
 
 use crate::dtype::quant::{Quant, QUANTS};
 use crate::dtype::DType;
