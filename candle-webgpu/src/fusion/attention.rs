@@ -5,7 +5,7 @@ use crate::dtype::DType;
 use crate::fusion::graph::{Graph, Places, Rewrite};
 use crate::fusion::heads::Heads;
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
-use crate::fusion::trace::{common_dims, stride, Axis, CopyMap, OperandView};
+use crate::fusion::trace::{common_dims, may_be_due, stride, Axis, CopyMap, OperandView};
 use crate::kernel::attention::plan::{plan, Mask, Params, MAX_HEAD_DIM};
 use crate::kernel::elementwise::binary::BINARY;
 use crate::kernel::elementwise::unary::{CAST_OP, UNARY};
@@ -235,6 +235,11 @@ fn fused(
     [(first, qk), (second, pv)]: [(usize, &Matmul); 2],
     mut scores: Scores,
 ) -> Option<Rewrite> {
+    // Tracing takes long, and a later batch tries again.
+    let ends = [(first, 0), (first, 1), (second, 1)];
+    if !ends.iter().any(|(at, i)| may_be_due(graph, *at, *i)) {
+        return None;
+    }
     let axis = |size: u32, stride: u32| Axis::from_slice(&[(size as usize, stride as usize)]);
     let view = |(reader, operand), offset: u32, axes| {
         let dtype = graph.op(reader)?.spec.dtype(operand);

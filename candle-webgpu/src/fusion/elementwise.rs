@@ -30,13 +30,14 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     reads.iter().find_map(|read| {
         let producer = graph.sole_producer(Some(read), at)?;
         let first = graph.op(producer)?;
-        if !graph.due().contains(&producer) || !graph.can_move(&[producer, at], at) {
-            return None;
-        }
-        let expr = Expr::lift(last)?;
-        let joined = if is_zeros(first) {
-            let zeros = expr.reads.iter().position(|r| r.value.same(&read.0))?;
-            expr.without_zeros(zeros).filter(fits)?
+        let zeros = is_zeros(first);
+        let fuses = (zeros || Expr::is(first))
+            && graph.due().contains(&producer)
+            && graph.can_move(&[producer, at], at);
+        let expr = fuses.then(|| Expr::lift(last))??;
+        let joined = if zeros {
+            let place = expr.reads.iter().position(|r| r.value.same(&read.0))?;
+            expr.without_zeros(place).filter(fits)?
         } else {
             join(Expr::lift(first)?, &expr)?
         };

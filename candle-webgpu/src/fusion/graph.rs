@@ -92,7 +92,11 @@ impl Graph {
     /// The ops that are due, those that stay recorded, and those that were replaced, which no longer hold their values.
     pub fn into_ops(mut self) -> [Ops; 3] {
         let later = self.places.split_off(self.due.min(self.places.len()));
-        let ops = |places: Vec<Place>| places.into_iter().flatten().collect();
+        let ops = |places: Vec<Place>| {
+            let mut ops = Ops::with_capacity(places.len());
+            places.into_iter().for_each(|place| ops.extend(place));
+            ops
+        };
         [ops(self.places), ops(later), self.replaced]
     }
 
@@ -216,10 +220,12 @@ impl Graph {
 
     fn remove(&mut self, at: usize) {
         for mut op in std::mem::take(&mut self.places[at]) {
-            for (value, _) in &op.operands {
+            for (i, (value, _)) in op.operands.iter().enumerate() {
                 if let Some(uses) = self.uses.get_mut(&value.key()) {
-                    uses.reads.retain(|place| *place != at);
-                    uses.writes.retain(|place| *place != at);
+                    match op.spec.writes(i) {
+                        true => uses.writes.retain(|place| *place != at),
+                        false => uses.reads.retain(|place| *place != at),
+                    }
                 }
             }
             op.operands.retain(|(value, _)| value.recycle());

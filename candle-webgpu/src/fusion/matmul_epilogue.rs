@@ -89,10 +89,10 @@ fn gemms(device: &Gpu, graph: &Graph, producers: &[usize], at: usize) -> Option<
     let [second, first] = *producers else {
         return None;
     };
-    let (one, other) = (graph.op(first)?, graph.op(second)?);
+    let one = graph.op(first).filter(|op| gemm_coop::can_pair(&op.spec))?;
+    let other = graph.op(second)?;
     let (of, with): (MatmulParams, MatmulParams) = (one.params(), other.params());
-    let fits = gemm_coop::can_pair(&one.spec)
-        && fused_projections::are_projections((one, &of), other)
+    let fits = fused_projections::are_projections((one, &of), other)
         && (of.n, of.b_n) == (with.n, with.b_n);
     if !fits {
         return None;

@@ -27,49 +27,51 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let bare = |op: &&Op| is_projections(&op.spec) && !op.spec.bindings().any(is_bias);
     let op = graph.op(at).filter(bare)?;
     let params: Params = op.params();
-    let mut members = Places::from_slice(&[at]);
+    let sums =
+        (0..matrices(&op.spec).len()).filter_map(|which| Sum::find(graph, at, which, &params));
+    let sums: SmallVec<[Sum; MOST]> = sums.collect();
+    let last = sums.iter().map(|sum| sum.at).max()?;
+    let members: Places = [at]
+        .into_iter()
+        .chain(sums.iter().map(|sum| sum.at))
+        .collect();
+    let place = graph.place_for(&members, [at, last])?;
+    let biased: SmallVec<[usize; MOST]> = sums.iter().map(|sum| sum.which).collect();
+    let spec = projection_bias::spec(&op.spec, &biased);
+    if !device.has_room(&spec) {
+        return None;
+    }
     let mut operands = op.operands.clone();
-    let mut biased = SmallVec::<[usize; MOST]>::new();
-    for which in 0..matrices(&op.spec).len() {
-        let result = 2 + 2 * which;
-        let Some(sum) = Sum::find(graph, at, result, (&params, which)) else {
-            continue;
-        };
-        members.push(sum.at);
-        biased.push(which);
-        operands[result] = sum.y;
+    for sum in sums {
+        operands[result(sum.which)] = sum.y;
         operands.push(sum.bias);
     }
-    let last = members.iter().max().filter(|last| **last != at)?;
-    let place = graph.place_for(&members, [at, *last])?;
-    let spec = projection_bias::spec(&op.spec, &biased);
-    let fits = device.has_room(&spec);
-    let fused = fits.then(|| Op::new(spec, operands, &op.slot(), op.grid))?;
+    let fused = Op::new(spec, operands, &op.slot(), op.grid);
     Some(Rewrite::new(&members, place, [fused]))
+}
+
+/// The operand of projections that is their result `which`.
+fn result(which: usize) -> usize {
+    2 + 2 * which
 }
 
 /// The only op that reads a result, where it adds a bias of one row.
 struct Sum {
+    which: usize,
     at: usize,
     y: (Value, u64),
     bias: (Value, u64),
 }
 
 impl Sum {
-    /// Of operand `result` of the projections at `from`, which is their result `which`.
-    fn find(
-        graph: &Graph,
-        from: usize,
-        result: usize,
-        (params, which): (&Params, usize),
-    ) -> Option<Self> {
+    /// Of result `which` of the projections at `from`.
+    fn find(graph: &Graph, from: usize, which: usize, params: &Params) -> Option<Self> {
         let projections = graph.op(from)?;
-        let (made, dtype) = (
-            projections.operands.get(result)?,
-            projections.spec.dtype(result),
-        );
-        let at = graph.sole_reader(from, result)?;
-        let op = graph.op(at).filter(|op| Expr::is(op))?;
+        let made = projections.operands.get(result(which))?;
+        let dtype = projections.spec.dtype(result(which));
+        let at = graph.sole_reader(from, result(which))?;
+        let two = |op: &&Op| op.operands.len() == 3 && Expr::is(op);
+        let op = graph.op(at).filter(two)?;
         let expr = Expr::lift(op)?.in_front(&[&made.0])?;
         let [step] = &expr.steps[..] else {
             return None;
@@ -89,6 +91,7 @@ impl Sum {
                 .iter()
                 .any(|(value, _)| value.same(&expr.y.0));
         fits.then(|| Sum {
+            which,
             at,
             y: expr.y.clone(),
             bias: (bias.value.clone(), bias.start),

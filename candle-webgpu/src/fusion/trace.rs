@@ -112,13 +112,20 @@ impl CopyMap {
         }
     }
 
-    /// Translates `size` steps of `stride` in the output into steps in the input. Adds the index that they reach in each dim to `reach`.
-    fn axis(&self, size: usize, stride: usize, reach: &mut [usize]) -> Option<Axis> {
+    /// Translates `size` steps of `stride` in the output into steps in the input, and appends these to `axis`. Adds the index that they
+    /// reach in each dim to `reach`.
+    fn append(
+        &self,
+        (size, stride): (usize, usize),
+        axis: &mut Axis,
+        reach: &mut [usize],
+    ) -> Option<()> {
         if size == 1 || stride == 0 {
-            return Some(smallvec![(size, 0)]);
+            axis.push((size, 0));
+            return Some(());
         }
         let (mut left, mut stride) = (size, stride);
-        let mut axis = Axis::new();
+        let outermost = axis.len();
         for (i, &(dim, to, from)) in self.dims.iter().enumerate().rev() {
             if stride >= to * dim || left == 1 {
                 continue;
@@ -132,11 +139,12 @@ impl CopyMap {
                 return None;
             }
             reach[i] += (here - 1) * step;
-            axis.insert(0, (here, step * from));
+            axis.push((here, step * from));
             left /= here;
             stride = to * dim;
         }
-        (left == 1).then_some(axis)
+        axis[outermost..].reverse();
+        (left == 1).then_some(())
     }
 }
 
@@ -157,8 +165,8 @@ impl<const N: usize> OperandView<N> {
         }
         let mut axes = std::array::from_fn(|_| Axis::new());
         for (axis, new) in self.axes.iter().zip(&mut axes) {
-            for (size, stride) in axis {
-                new.extend(map.axis(*size, *stride, &mut reach)?);
+            for steps in axis {
+                map.append(*steps, new, &mut reach)?;
             }
         }
         let mut reached = map.dims.iter().zip(&reach);
@@ -199,6 +207,20 @@ impl<const N: usize> OperandView<N> {
     }
 }
 
+/// Whether the op at a place is due, or one of the copies or elementwise ops of one operand through which its operand is traced.
+pub(crate) fn may_be_due(graph: &Graph, mut at: usize, mut operand: usize) -> bool {
+    let copies = |op: &&Op| op.run.is_some() || op.is_of(&UNARY);
+    while !graph.due().contains(&at) {
+        let bound = graph.op(at).and_then(|op| op.operands.get(operand));
+        let producer = graph.sole_producer(bound, at);
+        let Some(next) = producer.filter(|next| graph.op(*next).filter(copies).is_some()) else {
+            return false;
+        };
+        (at, operand) = (next, 0);
+    }
+    true
+}
+
 /// The stride of an axis of one dim, 0 if its size is 1; `None` if the axis has several dims.
 pub(crate) fn stride(axis: &Axis) -> Option<u32> {
     let mut steps = axis.iter().filter(|(size, _)| *size > 1);
@@ -218,7 +240,8 @@ pub(crate) fn common_dims<const N: usize>(axes: [&Axis; N]) -> Option<Vec<(usize
     let mut dims: Vec<(usize, [usize; N])> = Vec::new();
     while rest.iter().any(|axis| !axis.is_empty()) {
         let sizes = rest.iter().map(|axis| axis.last().map(|(size, _)| *size));
-        let size = sizes.collect::<Option<Vec<_>>>()?.into_iter().min()?;
+        // `None` if an axis has no dims left, which is less than any size.
+        let size = sizes.min()??;
         let mut strides = [0; N];
         for (axis, stride) in rest.iter_mut().zip(&mut strides) {
             let (left, step) = axis.last_mut()?;
@@ -274,8 +297,9 @@ mod tests {
             dims: SmallVec::from_slice(&[(2, 90, 30), (3, 30, 0), (30, 1, 1)]),
         };
         let steps = |size, stride| {
-            let mut reach = [0; 3];
-            map.axis(size, stride, &mut reach)
+            let mut axis = Axis::new();
+            let fits = map.append((size, stride), &mut axis, &mut [0; 3]);
+            fits.map(|()| axis)
         };
         assert_eq!(steps(6, 30), Some(axis(&[(2, 30), (3, 0)])), "heads");
         assert_eq!(steps(5, 6), Some(axis(&[(5, 6)])), "keys");
