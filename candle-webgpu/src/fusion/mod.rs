@@ -24,6 +24,7 @@ mod rope_kv_cache;
 mod rope_qk;
 mod rule;
 mod rules;
+mod shared_scale_lines;
 mod softmax;
 mod split_softmax;
 mod tiled_transpose;

@@ -5,7 +5,7 @@ use crate::fusion::rule::{Enabled, Rule};
 use crate::fusion::{
     add_norm, attention, coalesce_copies, concat, dead_code, elementwise, fused_projections,
     fused_row, matmul_epilogue, projection_bias, rms_norm_matmul, rope_attention, rope_kv_cache,
-    rope_qk, softmax, split_softmax, tiled_transpose,
+    rope_qk, shared_scale_lines, softmax, split_softmax, tiled_transpose,
 };
 
 /// The rules, in the order in which they are tried.
@@ -16,6 +16,7 @@ use crate::fusion::{
 pub const RULES: &[Rule] = &[
     coalesce_copies::RULE,
     dead_code::RULE,
+    shared_scale_lines::RULE,
     softmax::RULE,
     attention::RULE,
     concat::RULE,
