@@ -61,7 +61,6 @@ pub use dtype::DType;
 pub use error::{Error, Result};
 pub use executor::readback::Reading;
 pub use fusion::{Enabled, Exact, Fired, Rule, RULES};
-pub use kernel::matmul::scaled::LineScales;
 pub use memory::binding_range::BindingRange;
 pub use memory::buffer::Value;
 pub use memory::view::View;

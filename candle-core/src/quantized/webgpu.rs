@@ -6,7 +6,7 @@ mod readback;
 use std::io::Read;
 
 use candle_webgpu::kernel::matmul::quantized::Blocks;
-use candle_webgpu::{DType as WebGpuDType, LineScales, Quant, Value, View};
+use candle_webgpu::{DType as WebGpuDType, Quant, Value, View};
 
 use super::{GgmlDType, GgmlType, QStorage};
 use crate::backend::BackendStorage;
@@ -54,7 +54,6 @@ const WEIGHED: [GgmlDType; 5] = [
 
 pub struct QWebGpuStorage {
     value: Value,
-    scales: LineScales,
     device: WebGpuDevice,
     dtype: GgmlDType,
     /// Size in the file format.
@@ -71,7 +70,6 @@ pub(super) fn zeros(device: &WebGpuDevice, count: usize, dtype: GgmlDType) -> Re
     };
     Ok(QStorage::WebGpu(QWebGpuStorage {
         value: device.runtime().fill(on_device, WebGpuDType::U8, 0)?,
-        scales: LineScales::default(),
         device: device.clone(),
         dtype,
         bytes,
@@ -125,7 +123,6 @@ impl QWebGpuStorage {
         let read = |chunk: &mut [u8]| Result::Ok(from.read_exact(chunk)?);
         Ok(Self {
             value: device.runtime().upload_from(quant, bytes, read)?,
-            scales: LineScales::default(),
             device: device.clone(),
             dtype,
             bytes,
@@ -149,7 +146,6 @@ impl QWebGpuStorage {
         Blocks {
             value: &self.value,
             quant,
-            scales: &self.scales,
         }
     }
 

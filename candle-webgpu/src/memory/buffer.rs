@@ -1,11 +1,12 @@
 //! Values and their memory. A value is allocated as late as its first op is encoded, and its memory returns to the pool when the last
 //! reference is dropped. Recorded ops hold references too, so memory is reused in queue order.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::error::{Error, Result};
 use crate::memory::pool::Pool;
+use crate::util::lock;
 
 /// A device buffer. Ids are never reused, so cache keys can contain an id instead of the buffer.
 #[derive(Debug)]
@@ -17,6 +18,9 @@ pub(crate) struct Block {
     pub taken: u64,
 }
 
+/// Which part of a value another one was derived from, and how.
+pub(crate) type Key = [u64; 6];
+
 #[derive(Debug)]
 struct Inner {
     bytes: u64,
@@ -27,6 +31,9 @@ struct Inner {
     handles: AtomicUsize,
     /// The batch being recorded when the last handle was dropped.
     dropped_in_batch: AtomicU64,
+    /// A value that an op derived from this one, until an op writes this one. `derives` spares most writes the lock.
+    derived: Mutex<Option<(Key, Value)>>,
+    derives: AtomicBool,
     pool: Arc<Pool>,
 }
 
@@ -89,6 +96,8 @@ impl Value {
             error: OnceLock::new(),
             handles: AtomicUsize::new(usize::from(!bound)),
             dropped_in_batch: AtomicU64::new(0),
+            derived: Mutex::default(),
+            derives: AtomicBool::new(false),
             pool: pool.clone(),
         };
         Value {
@@ -161,6 +170,26 @@ impl Value {
             && self.inner.dropped_in_batch.load(Ordering::Relaxed) <= batch
     }
 
+    /// The value that an op derived from the present contents under this key.
+    pub(crate) fn derived(&self, key: &Key) -> Option<Value> {
+        let derived = lock(&self.inner.derived);
+        let (of, value) = derived.as_ref()?;
+        (of == key && !value.has_failed()).then(|| value.clone())
+    }
+
+    /// Keeps what a recorded op derives from the present contents, in place of what was kept before.
+    pub(crate) fn keep_derived(&self, key: Key, value: &Value) {
+        *lock(&self.inner.derived) = Some((key, value.clone()));
+        self.inner.derives.store(true, Ordering::Release);
+    }
+
+    /// Called when an op that writes the value is recorded.
+    pub(crate) fn forget_derived(&self) {
+        if self.inner.derives.load(Ordering::Acquire) {
+            *lock(&self.inner.derived) = None;
+        }
+    }
+
     /// A key that is unique while a reference to the value exists.
     pub(crate) fn key(&self) -> usize {
         Arc::as_ptr(&self.inner) as usize
@@ -168,5 +197,33 @@ impl Value {
 
     pub(crate) fn same(&self, other: &Value) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+    use crate::dtype::DType;
+    use crate::memory::split::Part;
+
+    #[test]
+    fn writes_forget_what_was_derived() -> Result<()> {
+        let device = Device::separate(0)?;
+        let [x, y] = [0, 1].map(|bits| device.fill(64, DType::F32, bits));
+        let (x, y) = (x?, y?);
+        let [key, other] = [[0; 6], [1; 6]];
+        x.keep_derived(key, &y);
+        assert!(x.derived(&key).is_some_and(|kept| kept.same(&y)));
+        assert!(x.derived(&other).is_none());
+        let [from, to] = [&x, &y].map(|value| Part::all(value, DType::F32, &[64]));
+        device.copy_into(from.view(), to.view())?;
+        assert!(x.derived(&key).is_some(), "read");
+        device.copy_into(to.view(), from.view())?;
+        assert!(x.derived(&key).is_none(), "written");
+        x.keep_derived(other, &y);
+        y.fail(&Arc::new(Error::Validation("of an op".into())));
+        assert!(x.derived(&other).is_none(), "failed");
+        Ok(())
     }
 }

@@ -170,11 +170,15 @@ impl Recorder {
                 .iter()
                 .enumerate()
                 .any(|(j, b)| i != j && a.value.same(b.value));
-            if binding.write && !binding.read_only && twice {
+            let written = binding.write && !binding.read_only;
+            if written && twice {
                 return Err(Error::Invalid {
                     op: spec.kernel.name,
                     message: "the output is also an input".into(),
                 });
+            }
+            if written {
+                a.value.forget_derived();
             }
             a.check(spec.kernel.name, &self.pool)?;
         }

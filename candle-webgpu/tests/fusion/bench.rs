@@ -4,9 +4,7 @@ use std::fmt::Debug;
 use std::sync::{Mutex, Once};
 
 use candle_webgpu::kernel::matmul::quantized::Blocks;
-use candle_webgpu::{
-    DType, Device, LineScales, Quant, Result, Value, View, DISABLE_VAR, ENABLE_VAR,
-};
+use candle_webgpu::{DType, Device, Quant, Result, Value, View, DISABLE_VAR, ENABLE_VAR};
 
 pub const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
 
@@ -215,11 +213,7 @@ impl Bench {
     /// x (m, k) times the transpose of a quantized w (n, k).
     pub fn by_blocks(&self, x: &T, quant: Quant, w: &T) -> T {
         let (m, n, k, value) = (x.dims[0], w.dims[0], w.dims[1], &w.value);
-        let w = Blocks {
-            value,
-            quant,
-            scales: &LineScales::default(),
-        };
+        let w = Blocks { value, quant };
         let y = self.device.matmul_blocks(x.v(), w, (n, k));
         T::new(y.expect("matmul"), x.dtype, &[m, n])
     }

@@ -1,7 +1,7 @@
 //! Norms ahead of matmuls.
 
 use candle_webgpu::kernel::matmul::quantized::Blocks;
-use candle_webgpu::{DType, LineScales, Quant};
+use candle_webgpu::{DType, Quant};
 
 use crate::bench::{near, saves, saves_near, Bench, FLOATS, T};
 
@@ -168,7 +168,6 @@ fn longest(quant: Quant, n: usize, k: usize) -> f32 {
     let w = Blocks {
         value: &value,
         quant,
-        scales: &LineScales::default(),
     };
     let all = b.device.dequantize(w, count, DType::F32).expect("values");
     let all = b.device.read(&all, 0, all.bytes()).expect("values");

@@ -22,7 +22,6 @@ use crate::error::{Error, Result};
 use crate::kernel::matmul::f64::matmul_spec;
 use crate::kernel::matmul::plan::Plan;
 use crate::kernel::matmul::problem::{Problem, OP};
-use crate::kernel::matmul::scaled::LineScales;
 use crate::kernel::{threads, ROUNDS};
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::Value;
@@ -79,19 +78,17 @@ impl Recorder {
             self.record(plan.spec, &ranges, &params, threads(count))?;
             return Ok(y);
         }
-        self.multiply(problem, [a_range, b_range], count, None)
+        self.multiply(problem, [a_range, b_range], count)
     }
 
     /// Plans and records a matmul whose result has `count` elements.
-    /// `kept` keeps the scales of the lines of b.
     pub(crate) fn multiply(
         &self,
         mut problem: Problem,
         [a, b]: [BindingRange<'_>; 2],
         count: usize,
-        kept: Option<&LineScales>,
     ) -> Result<Value> {
-        let scaled = self.scale(&mut problem, [a, b], kept)?;
+        let scaled = self.scale(&mut problem, [a, b])?;
         let plan = problem.plan(self);
         problem.split_k(plan.parts);
         let parts = plan.parts as usize;

@@ -5,7 +5,6 @@ use crate::dtype::quant::{Quant, QUANTS};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::matmul::problem::{Problem, OP};
-use crate::kernel::matmul::scaled::LineScales;
 use crate::kernel::matmul::store::FLOATS;
 use crate::kernel::{threads, RAW};
 use crate::memory::binding_range::BindingRange;
@@ -70,8 +69,6 @@ pub fn catalogue() -> Vec<Specialization> {
 pub struct Blocks<'a> {
     pub value: &'a Value,
     pub quant: Quant,
-    /// Kept for as long as the value is.
-    pub scales: &'a LineScales,
 }
 
 fn gcd(a: usize, b: usize) -> usize {
@@ -243,13 +240,12 @@ impl Recorder {
         }
         let (a_range, a) = self.binding_range(OP, a)?;
         let mut runs = w.runs(self, n, k, batch * m * a.dtype.size());
-        let kept = (runs.len() == 1).then_some(w.scales);
         let matmul = |first: usize, run: usize| {
             let b = w.transposed(a.dtype, [run, k], &a.dims[..outer]);
             let size = [batch, m, run, k];
             let problem = Problem::new(a, b.view(), size, a.dtype)?.quantized(w.quant);
             let ranges = [a_range, w.range(first * k, run * k)];
-            self.multiply(problem, ranges, batch * m * run, kept)
+            self.multiply(problem, ranges, batch * m * run)
         };
         if runs.len() == 1 {
             return matmul(0, n);

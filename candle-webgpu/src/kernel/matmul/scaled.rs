@@ -2,19 +2,16 @@
 //! line along k is divided by a power of two, its scale, so that it fits the range of f16; bf16 values stay exact. The results are
 //! multiplied by both scales when they are stored.
 
-use std::sync::Mutex;
-
 use crate::dtype::quant::QUANTS;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::matmul::problem::{Problem, Side, BATCH_DIMS, OP};
 use crate::kernel::matmul::store::FLOATS;
 use crate::memory::binding_range::BindingRange;
-use crate::memory::buffer::Value;
+use crate::memory::buffer::{Key, Value};
 use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
 use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
-use crate::util::lock;
 
 /// With 256 threads, which is more than a line of a K-quant has pieces, prefill in q4_k took 13.8 ms instead of 13.3 (TinyLlama-1.1B, NVIDIA
 /// H100).
@@ -115,23 +112,6 @@ pub fn catalogue() -> Vec<Specialization> {
     across.chain(along).chain(scales).chain(lines).collect()
 }
 
-/// The scales of the lines of a quantized matrix, once a matmul has needed them.
-#[derive(Debug, Default)]
-pub struct LineScales(Mutex<Option<([u32; 2], Value)>>);
-
-impl LineScales {
-    /// Those of lines of the same number and length.
-    fn get(&self, lines: &Lines) -> Option<Value> {
-        let kept = lock(&self.0);
-        let (size, scales) = kept.as_ref()?;
-        (*size == lines.size() && !scales.has_failed()).then(|| scales.clone())
-    }
-
-    fn set(&self, lines: &Lines, scales: &Value) {
-        *lock(&self.0) = Some((lines.size(), scales.clone()));
-    }
-}
-
 /// The operands of a matmul of scaled lines, and the scales of their lines.
 pub(crate) struct Scaled {
     pub a: Value,
@@ -141,35 +121,34 @@ pub(crate) struct Scaled {
 }
 
 impl Recorder {
-    /// Converts the operands of `problem` to f16, and updates `problem`, if that lets cooperative matrices compute it. Scales of b are
-    /// taken from `kept`, or kept there.
+    /// Converts the operands of `problem` to f16, and updates `problem`, if that lets cooperative matrices compute it. The scales of b are
+    /// kept with a quantized b.
     pub(crate) fn scale(
         &self,
         problem: &mut Problem,
         [a, b]: [BindingRange<'_>; 2],
-        kept: Option<&LineScales>,
     ) -> Result<Option<Scaled>> {
         let Some((scaled, [a_lines, b_lines])) = problem.scaled(self) else {
             return Ok(None);
         };
-        let a_scales = self.output(OP, a_lines.side.size as usize, DType::F32)?;
         let new_a = self.f16_lines(&a_lines)?;
+        let a_scales = self.scales(&a_lines)?;
         self.scale_lines(a, &a_lines, (&a_scales, false), Some(&new_a))?;
-        let known = kept.and_then(|kept| kept.get(&b_lines));
-        let is_known = known.is_some();
-        let b_scales = match known {
-            Some(scales) => scales,
-            None => self.output(OP, b_lines.side.size as usize, DType::F32)?,
-        };
         let new_b = match scaled.quant {
             Some(_) => None,
             None => Some(self.f16_lines(&b_lines)?),
         };
-        if new_b.is_some() || !is_known {
-            self.scale_lines(b, &b_lines, (&b_scales, is_known), new_b.as_ref())?;
+        let key = b_lines.key(b);
+        let known = problem.quant.and_then(|_| b.value.derived(&key));
+        let (b_scales, known) = match known {
+            Some(scales) => (scales, true),
+            None => (self.scales(&b_lines)?, false),
+        };
+        if new_b.is_some() || !known {
+            self.scale_lines(b, &b_lines, (&b_scales, known), new_b.as_ref())?;
         }
-        if let Some(kept) = kept.filter(|_| !is_known) {
-            kept.set(&b_lines, &b_scales);
+        if problem.quant.is_some() && !known {
+            b.value.keep_derived(key, &b_scales);
         }
         *problem = scaled;
         Ok(Some(Scaled {
@@ -177,6 +156,11 @@ impl Recorder {
             b: new_b,
             scales: [a_scales, b_scales],
         }))
+    }
+
+    /// Room for the scales of lines.
+    fn scales(&self, lines: &Lines) -> Result<Value> {
+        self.output(OP, lines.side.size as usize, DType::F32)
     }
 
     /// Room for scaled lines.
@@ -217,6 +201,19 @@ impl Recorder {
 }
 
 impl Lines {
+    /// Which elements of the value at `range` they are.
+    fn key(&self, range: BindingRange<'_>) -> Key {
+        let Side {
+            offset,
+            k,
+            other,
+            size,
+            ..
+        } = self.side;
+        let [offset, k, other, size, each] = [offset, k, other, size, self.k].map(u64::from);
+        [range.start, offset, k, other, size, each]
+    }
+
     /// Their number, and the elements of each.
     fn size(&self) -> [u32; 2] {
         [self.side.size, self.k]
