@@ -2,7 +2,7 @@
 
 use candle_core::{DType, Device, Tensor};
 
-use crate::bound::{Bound, MATMUL};
+use crate::bound::{self, Bound, MATMUL};
 use crate::case::Cases;
 use crate::input::{check, tensor, Fill, Operand, FLOATS};
 
@@ -162,36 +162,62 @@ fn tiles(cases: &mut Cases, dtype: DType) {
 
 /// Rows and columns of very different magnitudes, including infinities and NaN; nothing cancels.
 fn lines(cases: &mut Cases, dtype: DType) {
-    let powers = |count: usize, by: f64| -> anyhow::Result<Tensor> {
-        let of = |i: usize| 2f64.powf(by * (i % 3) as f64 - by);
-        Ok(Tensor::from_iter((0..count).map(of), &Device::Cpu)?.to_dtype(DType::F32)?)
-    };
     let name = dtype.as_str();
     for (bn, b_dims, b_view) in &SIDES[..2] {
         cases.add(format!("matmul/{name}/lines/{bn}"), move |d| {
-            let (m, n, k) = (72, 68, 100);
-            let rows = powers(m, 40.)?.unsqueeze(1)?;
-            let columns = powers(n, -30.)?.unsqueeze(0)?;
-            let mut a = tensor(DType::F32, &[m, k], 14, Fill::Small)?
-                .abs()?
-                .broadcast_mul(&rows)?
-                .to_vec2::<f32>()?;
-            (a[2][7], a[2][9]) = (f32::INFINITY, 1e30);
-            (a[5][1], a[6][3]) = (f32::NAN, f32::NEG_INFINITY);
-            let a = Tensor::new(a, &Device::Cpu)?.to_dtype(dtype)?;
-            // Stored transposed, so that the view has b's rows and columns.
-            let b = tensor(DType::F32, &b_dims(k, n), 15, Fill::Small)?.abs()?;
-            let columns = if b.dims() == [k, n] {
-                columns
-            } else {
-                columns.t()?
-            };
-            let b = (b.broadcast_mul(&columns)? + 1e-30)?.to_dtype(dtype)?;
-            check(d, &[a, b].map(Operand::of), MATMUL, |t| {
-                t[0].matmul(&b_view(t[1].clone(), k, n)?)
-            })
+            // Lines of whole quads, and of whole octets.
+            for k in [100, 104] {
+                let (m, n) = (72, 68);
+                let rows = powers(m, 40.)?.unsqueeze(1)?;
+                let columns = powers(n, -30.)?.unsqueeze(0)?;
+                let mut a = tensor(DType::F32, &[m, k], 14, Fill::Small)?
+                    .abs()?
+                    .broadcast_mul(&rows)?
+                    .to_vec2::<f32>()?;
+                (a[2][7], a[2][9]) = (f32::INFINITY, 1e30);
+                (a[5][1], a[6][3]) = (f32::NAN, f32::NEG_INFINITY);
+                let a = Tensor::new(a, &Device::Cpu)?.to_dtype(dtype)?;
+                // Stored transposed, so that the view has b's rows and columns.
+                let b = tensor(DType::F32, &b_dims(k, n), 15, Fill::Small)?.abs()?;
+                let columns = if b.dims() == [k, n] {
+                    columns
+                } else {
+                    columns.t()?
+                };
+                let b = (b.broadcast_mul(&columns)? + 1e-30)?.to_dtype(dtype)?;
+                check(d, &[a, b].map(Operand::of), MATMUL, |t| {
+                    t[0].matmul(&b_view(t[1].clone(), k, n)?)
+                })?;
+            }
+            Ok(())
         });
     }
+    // What was found about weights, such as the magnitudes of their lines, holds until they are overwritten.
+    cases.add(format!("matmul/{name}/overwritten"), move |d| {
+        let (n, k) = (36, 96);
+        let w = operand(dtype, &[n, k], 16)?;
+        let larger = w
+            .to_dtype(DType::F32)?
+            .broadcast_mul(&powers(n, 30.)?.unsqueeze(1)?)?;
+        let larger = larger.to_dtype(dtype)?;
+        let here = w.to_device(d)?;
+        for weights in [&w, &larger, &w] {
+            here.slice_set(&weights.to_device(d)?, 0, 0)?;
+            for m in [20, 300, 40] {
+                let x = operand(dtype, &[m, k], 17)?;
+                let expected = x.matmul(&weights.t()?)?;
+                let got = x.to_device(d)?.matmul(&here.t()?)?;
+                bound::close(&expected, &got, MATMUL)?;
+            }
+        }
+        Ok(())
+    });
+}
+
+/// Three powers of two in turn, whose exponents are `by` apart.
+fn powers(count: usize, by: f64) -> anyhow::Result<Tensor> {
+    let of = |i: usize| 2f64.powf(by * (i % 3) as f64 - by);
+    Ok(Tensor::from_iter((0..count).map(of), &Device::Cpu)?.to_dtype(DType::F32)?)
 }
 
 /// A name, and for each side the storage's dims and the view of the batch.
