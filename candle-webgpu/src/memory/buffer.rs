@@ -32,7 +32,7 @@ struct Inner {
     /// The batch being recorded when the last handle was dropped.
     dropped_in_batch: AtomicU64,
     /// A value that an op derived from this one, until an op writes this one. `derives` spares most writes the lock.
-    derived: Mutex<Option<(Key, Value)>>,
+    derived: Mutex<Option<Box<(Key, Value)>>>,
     derives: AtomicBool,
     pool: Arc<Pool>,
 }
@@ -70,9 +70,10 @@ impl Drop for Value {
         if !self.bound {
             // Store the batch before decrementing: a thread that sees zero handles must also see the batch.
             let now = self.inner.pool.batches.load(Ordering::Relaxed);
-            self.inner
-                .dropped_in_batch
-                .fetch_max(now, Ordering::Relaxed);
+            let last = &self.inner.dropped_in_batch;
+            if last.load(Ordering::Relaxed) < now {
+                last.fetch_max(now, Ordering::Relaxed);
+            }
             self.inner.handles.fetch_sub(1, Ordering::Release);
         }
     }
@@ -173,13 +174,13 @@ impl Value {
     /// The value that an op derived from the present contents under this key.
     pub(crate) fn derived(&self, key: &Key) -> Option<Value> {
         let derived = lock(&self.inner.derived);
-        let (of, value) = derived.as_ref()?;
+        let (of, value) = derived.as_deref()?;
         (of == key && !value.has_failed()).then(|| value.clone())
     }
 
     /// Keeps what a recorded op derives from the present contents, in place of what was kept before.
     pub(crate) fn keep_derived(&self, key: Key, value: &Value) {
-        *lock(&self.inner.derived) = Some((key, value.clone()));
+        *lock(&self.inner.derived) = Some(Box::new((key, value.clone())));
         self.inner.derives.store(true, Ordering::Release);
     }
 

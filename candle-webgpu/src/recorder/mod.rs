@@ -132,7 +132,7 @@ impl Recorder {
             operands,
             params: bytemuck::bytes_of(&params),
             grid,
-            run: Some(run),
+            run: Some(Box::new(run)),
         })
     }
 

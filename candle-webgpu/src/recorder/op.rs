@@ -27,7 +27,7 @@ pub(crate) struct Op {
     filled: usize,
     pub grid: [u32; 3],
     /// Set if the op is a copy that others may join.
-    pub run: Option<CopyRun>,
+    pub run: Option<Box<CopyRun>>,
 }
 
 /// An op that is about to be recorded.
@@ -36,7 +36,7 @@ pub(crate) struct NewOp<'a> {
     pub operands: &'a [BindingRange<'a>],
     pub params: &'a [u8],
     pub grid: [u32; 3],
-    pub run: Option<CopyRun>,
+    pub run: Option<Box<CopyRun>>,
 }
 
 impl NewOp<'_> {

@@ -101,7 +101,7 @@ pub(crate) fn dispatch(run: &CopyRun) -> Result<(Specialization, Strided<2>, Gri
 
 /// Selects the kernel of a copy to which others were joined. Returns how many were.
 pub(crate) fn dispatch_joined(gpu: &Gpu, op: &mut Op) -> Result<u64> {
-    let Some(run) = op.run.as_ref().filter(|run| run.is_joined()) else {
+    let Some(run) = op.run.as_deref().filter(|run| run.is_joined()) else {
         return Ok(0);
     };
     let joined = run.dims[0] as u64 - 1;
