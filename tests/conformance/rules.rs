@@ -115,12 +115,14 @@ fn again(
 }
 
 impl Tally {
-    /// Rules that are on but rewrote nothing on their own in any case.
+    /// Rules that are on but rewrote nothing on their own in any case, though the adapter has the kernels that they rewrite.
     pub fn lacking(&self, device: &Device) -> Result<Vec<&'static str>> {
-        let rules = device.as_webgpu_device()?.runtime().rewrites();
+        let runtime = device.as_webgpu_device()?.runtime();
+        let able = |rule: &str| rule != "shared_scale_lines" || runtime.cooperative();
+        let rules = runtime.rewrites();
         let lacking = rules
             .iter()
-            .filter(|rule| rule.on && !self.alone.contains_key(rule.rule));
+            .filter(|rule| rule.on && able(rule.rule) && !self.alone.contains_key(rule.rule));
         Ok(lacking.map(|rule| rule.rule).collect())
     }
 
