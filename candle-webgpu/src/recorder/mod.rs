@@ -170,14 +170,13 @@ impl Recorder {
                 .iter()
                 .enumerate()
                 .any(|(j, b)| i != j && a.value.same(b.value));
-            let written = binding.write && !binding.read_only;
-            if written && twice {
+            if binding.writes() && twice {
                 return Err(Error::Invalid {
                     op: spec.kernel.name,
                     message: "the output is also an input".into(),
                 });
             }
-            if written {
+            if binding.writes() {
                 a.value.forget_derived();
             }
             a.check(spec.kernel.name, &self.pool)?;

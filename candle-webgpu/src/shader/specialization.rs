@@ -47,6 +47,13 @@ pub struct Binding {
     pub read_only: bool,
 }
 
+impl Binding {
+    /// Whether the kernel writes to it.
+    pub(crate) fn writes(&self) -> bool {
+        self.write && !self.read_only
+    }
+}
+
 pub const fn read(name: &'static str) -> Binding {
     Binding {
         write: false,
@@ -206,7 +213,7 @@ impl Specialization {
 
     /// Whether the kernel writes operand `i`.
     pub fn writes(&self, i: usize) -> bool {
-        self.binding(i).is_none_or(|b| b.write && !b.read_only)
+        self.binding(i).is_none_or(Binding::writes)
     }
 
     /// Whether there is a binding of this name.
