@@ -48,7 +48,7 @@ pub use device::adapter::{adapters, adapters_async, AdapterReport};
 pub use device::env::{
     EnvVar, ADAPTER_VAR, BINDING_VAR, CACHE_VAR, CHECKED_VAR, CHECK_NAN_VAR, CPU_FALLBACK_VAR,
     DENY_VAR, DISABLE_VAR, ENABLE_VAR, ENV, EXECUTOR_VAR, LIMITS_VAR, LOG_VAR, MEMORY_VAR,
-    REWRITE_VAR, SUBMIT_VAR, TIMEOUT_VAR, VERIFY_VAR, WORKGROUPS_VAR,
+    REDUCED_F32_VAR, REWRITE_VAR, SUBMIT_VAR, TIMEOUT_VAR, VERIFY_VAR, WORKGROUPS_VAR,
 };
 pub use device::facade::{Device, Stats};
 pub use device::features::FeatureState;

@@ -162,7 +162,7 @@ impl Matmul {
         Matmul {
             size: [side; 3],
             strides: [strides; 2],
-            spec: gemm_coop::spec(tile, octets, along_k, false, y, false, None),
+            spec: gemm_coop::spec(tile, octets, along_k, false, y, false, gemm_coop::F16),
             tile: [tile.m, tile.n],
         }
     }

@@ -1,6 +1,6 @@
 //! Opens a device on an adapter, configured by the environment and by self-tests of optional features.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -175,6 +175,7 @@ impl Device {
             dot4: has(DOT4),
             software,
             workgroups: settings.workgroups,
+            reduced_f32: AtomicBool::new(settings.reduced_f32),
             denied: settings.denied,
             cooperative: OnceLock::new(),
             pool,

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::device::adapter::{AdapterReport, DOT4, OPTIONAL, PACK16, SOFTWARE};
 use crate::device::env::{
     cache_folder, set, BINDING_VAR, CHECKED_VAR, CHECK_NAN_VAR, CPU_FALLBACK_VAR, DENY_VAR, ENV,
-    EXECUTOR_VAR, LIMITS_VAR, LOG_VAR, MEMORY_VAR, SUBMIT_VAR, TIMEOUT_VAR, VERIFY_VAR,
-    WORKGROUPS_VAR,
+    EXECUTOR_VAR, LIMITS_VAR, LOG_VAR, MEMORY_VAR, REDUCED_F32_VAR, SUBMIT_VAR, TIMEOUT_VAR,
+    VERIFY_VAR, WORKGROUPS_VAR,
 };
 use crate::device::kept;
 use crate::error::{Error, Result};
@@ -32,6 +32,8 @@ pub(crate) struct Settings {
     pub workgroups: u64,
     /// The most ops of a batch.
     pub longest_batch: usize,
+    /// Matmuls of f32 may round operands.
+    pub reduced_f32: bool,
     /// Names of kernels, or of their variants.
     pub denied: Vec<String>,
     pub checked: bool,
@@ -71,6 +73,7 @@ impl Settings {
             workgroups: parse(WORKGROUPS_VAR, value(WORKGROUPS_VAR), workgroups)?
                 .unwrap_or(WORKGROUPS),
             longest_batch: parse(SUBMIT_VAR, value(SUBMIT_VAR), batch)?.unwrap_or(DEFAULT_BATCH),
+            reduced_f32: parsed(REDUCED_F32_VAR, switch)?.unwrap_or(false),
             denied,
             checked: parsed(CHECKED_VAR, switch)?.unwrap_or(false),
             cache: cache_folder(),

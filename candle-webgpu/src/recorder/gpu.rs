@@ -1,5 +1,6 @@
 //! The GPU: its limits and features, its memory, and the fault record.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::dtype::DType;
@@ -29,6 +30,7 @@ pub struct Gpu {
     pub(crate) software: bool,
     /// How many workgroups fill the GPU, of which no adapter reports how many it runs at once.
     pub(crate) workgroups: u64,
+    pub(crate) reduced_f32: AtomicBool,
     /// Kernels and kernel variants named in `CANDLE_WEBGPU_DENY`.
     pub(crate) denied: Vec<String>,
     /// The cooperative matrix configuration that passed its self-test: an index into `gemm_coop::TILES`.
@@ -53,6 +55,20 @@ impl Gpu {
     /// Whether `dot4I8Packed` is fast on this adapter and not disabled.
     pub fn dot4(&self) -> bool {
         self.dot4
+    }
+
+    /// Whether matmuls of f32 may round operands ([`set_gemm_reduced_precision_f32`](Self::set_gemm_reduced_precision_f32)).
+    pub fn gemm_reduced_precision_f32(&self) -> bool {
+        self.reduced_f32.load(Ordering::Relaxed)
+    }
+
+    /// Whether later matmuls of f32 may use cooperative matrices of f16, where the adapter has them. They round operands to 11 bits, like
+    /// TF32, and accumulate in f32. Off by default, or as [`REDUCED_F32_VAR`](crate::REDUCED_F32_VAR) says.
+    ///
+    /// Each line of an operand along k is first divided by a power of two, which brings its largest magnitude to 2^14. Elements less than 2^-28
+    /// of that have fewer bits, and those below 2^-38 become zero.
+    pub fn set_gemm_reduced_precision_f32(&self, reduced: bool) {
+        self.reduced_f32.store(reduced, Ordering::Relaxed);
     }
 
     /// Whether every subgroup is [wide](is_wide). A SIMD then has few registers for each thread, and large tiles leave it only one or two

@@ -6,6 +6,11 @@ use crate::table::{close, device, epsilon, read, Table, FLOATS};
 
 /// Multiplies on the device and checks every element, with a bound from its sum of magnitudes.
 fn check(d: &Device, dtype: DType, a: &Table, b: &Table) {
+    check_terms(d, dtype, a, b, 8.0 * f64::from(f32::EPSILON));
+}
+
+/// The same with a bound of `rounding` for each term of the sum, relative to its magnitude.
+fn check_terms(d: &Device, dtype: DType, a: &Table, b: &Table, rounding: f64) {
     let r = a.dims.len();
     let (m, k, n) = (a.dims[r - 2], a.dims[r - 1], b.dims[r - 1]);
     let batch: usize = a.dims[..r - 2].iter().product();
@@ -30,7 +35,7 @@ fn check(d: &Device, dtype: DType, a: &Table, b: &Table) {
         }
     }
     close(&what, &got, &expected, |i| {
-        8.0 * f64::from(f32::EPSILON) * sizes[i] + epsilon(dtype) * expected[i].abs() + 1e-7
+        rounding * sizes[i] + epsilon(dtype) * expected[i].abs() + 1e-7
     });
 }
 
@@ -120,6 +125,32 @@ fn large_tiles() {
         check_layouts(&d, dtype, 43, (260, 20, 200));
     }
     check_layouts(&d, DType::F32, 64, (131, 17, 250));
+}
+
+/// f32 with operands that may be rounded: within half a unit of 11 bits each, and exact again afterwards.
+#[test]
+fn reduced_precision() {
+    let d = Device::separate(0).expect("an adapter (a software one will do)");
+    assert!(!d.gemm_reduced_precision_f32());
+    let layouts: [(&[usize], _); 3] = [(&[0, 1], 0), (&[1, 0], 0), (&[0, 1], 3)];
+    for (i, (m, k, n)) in [(40, 96, 72), (300, 104, 68), (17, 33, 20)]
+        .into_iter()
+        .enumerate()
+    {
+        for (order, pad) in layouts {
+            let a = Table::noise(&d, DType::F32, i as u64, &[m, k], (&[0, 1], 0, 0));
+            let b = Table::noise(&d, DType::F32, 9, &[k, n], (order, pad, 0));
+            d.set_gemm_reduced_precision_f32(true);
+            check_terms(&d, DType::F32, &a, &b, 2.0 / 2048.0);
+            let multiply = || d.matmul(a.view(), b.view(), (1, m, n, k)).unwrap();
+            let rounded = read(&d, DType::F32, &multiply());
+            d.set_gemm_reduced_precision_f32(false);
+            check(&d, DType::F32, &a, &b);
+            let quads = k % 4 + n % 4 + pad == 0;
+            let changes = rounded != read(&d, DType::F32, &multiply());
+            assert_eq!(changes, d.cooperative() && quads, "{m} {k} {n} {order:?}");
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt::{self, Debug, Display};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::reference::{contiguous, known_defect, OnCpu};
+use super::reference::{contiguous, known_defect, OnCpu, ROUNDED};
 use crate::backend::BackendStorage;
 use crate::op::BackpropOp;
 use crate::webgpu_backend::WebGpuStorage;
@@ -108,8 +108,13 @@ impl<'a> Call<'a> {
         expected: &CpuStorage,
         contents: Vec<CpuStorage>,
     ) -> Result<()> {
-        device.device().runtime().note_verified();
-        let tolerance = self.tolerance.unwrap_or_else(|| tolerance(device.dtype()));
+        let runtime = device.device().runtime();
+        runtime.note_verified();
+        let tolerance = match self.tolerance {
+            Some(tolerance) => tolerance,
+            None if self.op == "matmul" && runtime.gemm_reduced_precision_f32() => ROUNDED,
+            None => tolerance(device.dtype()),
+        };
         let Some(difference) = difference(expected, &device.to_cpu_storage()?, tolerance) else {
             return Ok(());
         };

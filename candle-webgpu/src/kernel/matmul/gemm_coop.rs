@@ -113,9 +113,12 @@ impl Tile {
         (if small { 2 } else { 1 } * ROUND / 32).max(info.span)
     }
 
-    /// Elements along k of that many units, or of a round.
-    pub fn depth(&self, quant: Option<Quant>) -> u32 {
-        quant.map_or(ROUND, |quant| 32 * self.units(quant))
+    /// Elements of b along k that are loaded at a time: such units, or a round.
+    pub fn depth(&self, b: Access) -> u32 {
+        match b {
+            Access::Quant(quant) => 32 * self.units(quant),
+            _ => ROUND,
+        }
     }
 
     /// Rows and columns per subgroup.
@@ -138,8 +141,8 @@ pub(crate) fn tile(spec: &Specialization) -> &'static Tile {
 }
 
 /// The specialization for a tile, whether both operands are read by octets, whether `a` and `b` are contiguous along k, whether k is
-/// a multiple of [`Tile::depth`], the dtype of y, whose rows are whole quads with `Put`, whether lines are scaled, and the format of a
-/// quantized `b`.
+/// a multiple of [`Tile::depth`], the dtype of y, whose rows are whole quads with `Put`, and whether lines are scaled; `b` is f16, or what
+/// the kernel converts: quantized, or bf16 or f32 in octets along k.
 pub(crate) fn spec(
     tile: &Tile,
     octets: bool,
@@ -147,12 +150,10 @@ pub(crate) fn spec(
     whole_k: bool,
     y: (DType, Access),
     scaled: bool,
-    quant: Option<Quant>,
+    b: (DType, Access),
 ) -> Specialization {
-    let raw = (DType::F16, Access::Raw);
     let name = tile.names[usize::from(!octets)];
-    let b = quant.map_or(raw, |quant| (DType::F16, Access::Quant(quant)));
-    let spec = Specialization::new(&GEMM_COOP, name, &[raw, b, y])
+    let spec = Specialization::new(&GEMM_COOP, name, &[F16, b, y])
         .with("A_ALONG_K", along_k[0].into())
         .with("B_ALONG_K", along_k[1].into())
         .with("WHOLE_K", whole_k.into());
@@ -166,6 +167,9 @@ pub(crate) fn spec(
         spec
     }
 }
+
+/// An operand of f16.
+pub(crate) const F16: (DType, Access) = (DType::F16, Access::Raw);
 
 /// The parts of a dense b.
 pub(crate) const B_OCTETS: &str = wgsl!("kernel/matmul/gemm_coop_b_octets.wgsl");
@@ -182,11 +186,20 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         true => OCTETS,
         false => wgsl!("kernel/matmul/gemm_coop_quads.wgsl"),
     };
-    if let Access::Quant(quant) = spec.operands[1].1 {
-        let (span, units) = (quant.info().span, tile.units(quant));
+    let b = spec.operands[1];
+    if b != F16 {
         text.line("alias BLoad = vec4<u32>;");
-        text.constants(&[("TURNS", units * 32 / ROUND), ("SPANS", units / span)]);
-        text.part(wgsl!("kernel/matmul/gemm_coop_b_units.wgsl"));
+        if let Access::Quant(quant) = b.1 {
+            let (span, units) = (quant.info().span, tile.units(quant));
+            text.constants(&[("TURNS", units * 32 / ROUND), ("SPANS", units / span)]);
+            text.part(wgsl!("kernel/matmul/gemm_coop_b_units.wgsl"));
+        } else {
+            text.part(match b.0 {
+                DType::Bf16 => wgsl!("kernel/matmul/gemm_coop_lines_bf16.wgsl"),
+                _ => wgsl!("kernel/matmul/gemm_coop_lines_f32.wgsl"),
+            });
+            text.part(wgsl!("kernel/matmul/gemm_coop_b_lines.wgsl"));
+        }
         text.part(&reads.replace(function(reads, "b_octet"), ""));
         text.part(wgsl!("kernel/matmul/gemm_coop_scaled.wgsl"));
         return y_put(spec, 4, "more", text);
@@ -249,18 +262,24 @@ pub fn catalogue() -> Vec<Specialization> {
         for (along_k, whole_k) in runs.iter().flat_map(|r| [(*r, true), (*r, false)]) {
             // Split-K parts are f32.
             for y in [Access::Put, Access::Set] {
-                let of = |dtype, scaled, quant| {
-                    spec(tile, octets, along_k, whole_k, (dtype, y), scaled, quant)
-                };
-                all.extend(FLOATS.map(|dtype| of(dtype, true, None)));
-                all.extend([DType::F16, DType::F32].map(|dtype| of(dtype, false, None)));
+                let of =
+                    |dtype, scaled, b| spec(tile, octets, along_k, whole_k, (dtype, y), scaled, b);
+                all.extend(FLOATS.map(|dtype| of(dtype, true, F16)));
+                all.extend([DType::F16, DType::F32].map(|dtype| of(dtype, false, F16)));
+                if octets && along_k[1] {
+                    let bf16 = (DType::Bf16, Access::Raw);
+                    let f32 = (DType::F32, Access::Raw);
+                    all.extend([DType::Bf16, DType::F32].map(|dtype| of(dtype, true, bf16)));
+                    all.push(of(DType::F32, true, f32));
+                }
                 // Lines of blocks are whole octets, and whole rounds if a span is.
                 let blocks = octets && along_k == [true, true];
                 for row in QUANTS
                     .iter()
                     .filter(|row| blocks && (whole_k || row.span == 1))
                 {
-                    all.extend(FLOATS.map(|dtype| of(dtype, true, Some(row.quant))));
+                    let b = (DType::F16, Access::Quant(row.quant));
+                    all.extend(FLOATS.map(|dtype| of(dtype, true, b)));
                 }
             }
         }

@@ -10,8 +10,7 @@ use crate::kernel::matmul::gemv::{
 };
 use crate::kernel::matmul::gemv_coop::{self, GEMV_COOP};
 use crate::kernel::matmul::gemv_dot::{self, Request};
-use crate::kernel::matmul::problem::{Problem, Side};
-use crate::kernel::matmul::scaled::{Lines, SCALE_LINES};
+use crate::kernel::matmul::problem::Problem;
 use crate::kernel::{reads, writes};
 use crate::recorder::gpu::Gpu;
 use crate::recorder::Recorder;
@@ -24,11 +23,6 @@ const BUSY: u64 = 256;
 const SPLIT_BUSY: [u64; 2] = [160, 192];
 /// The length of such a part from which on it is faster even if smaller tiles fill an adapter.
 const SPLIT_LONG: u32 = 1024;
-
-/// The fewest rows for which converting the operands for cooperative matrices pays off.
-const MANY_ROWS: u32 = 17;
-/// The most rows for which gemm_coop unpacks a quantized matrix, once for each row tile; for more, it is converted once.
-const UNPACK_ROWS: u32 = 256;
 
 /// Split-K: the most parts, and the smallest k of a part.
 const MAX_PARTS: u32 = 8;
@@ -151,51 +145,8 @@ impl Problem {
         }
     }
 
-    /// The same matmul with its operands converted to scaled f16 lines, and the lines to convert, if only that lets cooperative
-    /// matrices compute it: for bf16 or a quantized matrix. A quantized matrix stays as it is for few rows.
-    pub fn scaled(&self, device: &Recorder) -> Option<(Problem, [Lines; 2])> {
-        let other = self.quant.is_some() || self.dtype == DType::Bf16;
-        let able = device.coop_tiles().is_some() && !device.denies(&SCALE_LINES);
-        if !(able && other && self.batch == 1 && self.m >= MANY_ROWS) {
-            return None;
-        }
-        let lines = |x, along_k, side| Lines {
-            x,
-            along_k,
-            k: self.k,
-            side,
-        };
-        let dense = |side: Side| {
-            let reading = side.reading(self.k);
-            let x = (self.dtype, reading.access);
-            (reading.access == Access::Quads).then(|| lines(x, reading.along_k, side))
-        };
-        let a = dense(self.a)?;
-        let b = match self.quant {
-            // Its lines are read by whole spans.
-            Some(quant) if !self.k.is_multiple_of(32 * quant.info().span) => return None,
-            Some(quant) => lines((DType::U32, Access::Quant(quant)), true, self.b),
-            None => dense(self.b)?,
-        };
-        let quant = self.quant.filter(|_| self.m <= UNPACK_ROWS);
-        let most = device.binding_limit();
-        if a.bytes() > most || quant.is_none() && b.bytes() > most {
-            return None;
-        }
-        let problem = Problem {
-            dtype: DType::F16,
-            quant,
-            scaled: true,
-            a: a.packed(),
-            b: if quant.is_some() { self.b } else { b.packed() },
-            ..*self
-        };
-        problem.plan_coop(device)?;
-        Some((problem, [a, b]))
-    }
-
     /// Cooperative matrices, if the adapter has them and both operands are made of aligned quads of f16.
-    fn plan_coop(&self, device: &Recorder) -> Option<Plan> {
+    pub(super) fn plan_coop(&self, device: &Recorder) -> Option<Plan> {
         let readings = self.readings();
         // Units of a quantized matrix are unpacked to such.
         let mut accesses = readings.iter().map(|r| r.access);
@@ -224,9 +175,13 @@ impl Problem {
         let along_k = readings.map(|r| r.along_k);
         let octets = [(&self.a, along_k[0]), (&self.b, along_k[1])];
         let octets = octets.iter().all(|(s, along)| s.aligned(8, *along, self.k));
-        let depth = tile.depth(self.quant);
+        let b = match readings[1].access {
+            Access::Quant(quant) => (DType::F16, Access::Quant(quant)),
+            _ => (self.b_dtype, Access::Raw),
+        };
+        let depth = tile.depth(b.1);
         let plan = self.tiled([tile.m, tile.n], depth, parts(tile), |whole_k, y| {
-            gemm_coop::spec(tile, octets, along_k, whole_k, y, self.scaled, self.quant)
+            gemm_coop::spec(tile, octets, along_k, whole_k, y, self.scaled, b)
         });
         Some(plan).filter(|plan| !device.denies_variant(&plan.spec))
     }

@@ -84,6 +84,8 @@ pub(crate) struct Problem {
     pub quant: Option<Quant>,
     /// The operands are f16 lines, each divided by its scale (see [`scaled`](crate::kernel::matmul::scaled)).
     pub scaled: bool,
+    /// The dtype of a dense `b`, which the matmul converts to that of a if they differ.
+    pub b_dtype: DType,
     pub batch: u32,
     pub m: u32,
     pub n: u32,
@@ -144,6 +146,7 @@ impl Problem {
             out,
             quant: None,
             scaled: false,
+            b_dtype: a.dtype,
             batch: batch as u32,
             m: m as u32,
             n: n as u32,

@@ -1,4 +1,4 @@
-//! Converts bf16 and quantized operands for cooperative matrices of f16, or finds the scales with which gemm_coop unpacks blocks. Each
+//! Converts bf16 and quantized operands for cooperative matrices of f16, or finds the scales with which gemm_coop does so. Each
 //! line along k is divided by a power of two, its scale, so that it fits the range of f16; bf16 values stay exact. The results are
 //! multiplied by both scales when they are stored.
 
@@ -32,6 +32,12 @@ const KNOWN: &str = "known";
 
 /// Lines of a workgroup if they run across memory: four groups of four, which are 32 bytes of a 16-bit row.
 const LINES_ACROSS: u32 = 16;
+
+/// The fewest rows for which converting the operands for cooperative matrices pays off.
+const MANY_ROWS: u32 = 17;
+/// The most rows for which gemm_coop converts a quantized or f32 matrix, once for each row tile; for more, it is converted once. bf16, which
+/// is half as long as f32 and takes two instructions, is faster without another kernel for any number of rows.
+const DIRECT_ROWS: u32 = 256;
 
 params! {
     struct Params {
@@ -107,7 +113,8 @@ pub fn catalogue() -> Vec<Specialization> {
         .map(|row| (DType::U32, Access::Quant(row.quant)));
     let across = dense.clone().map(|x| spec(ACROSS, x, true));
     let along = dense.chain(blocks.clone()).map(|x| spec(ALONG, x, true));
-    let scales = blocks.clone().map(|x| spec(ALONG, x, false));
+    let direct = [DType::Bf16, DType::F32].map(|dtype| (dtype, Access::Quads));
+    let scales = blocks.clone().chain(direct).map(|x| spec(ALONG, x, false));
     let lines = blocks.map(|x| spec(KNOWN, x, true));
     across.chain(along).chain(scales).chain(lines).collect()
 }
@@ -115,14 +122,70 @@ pub fn catalogue() -> Vec<Specialization> {
 /// The operands of a matmul of scaled lines, and the scales of their lines.
 pub(crate) struct Scaled {
     pub a: Value,
-    /// `None` if the matmul unpacks b.
+    /// `None` if the matmul converts b.
     pub b: Option<Value>,
     pub scales: [Value; 2],
 }
 
+impl Problem {
+    /// The same matmul with its operands converted to scaled f16 lines, and the lines to convert, if only that lets cooperative
+    /// matrices compute it: for bf16, f32 that may be rounded, or a quantized matrix. The matmul converts aligned lines of b along k itself if
+    /// that is faster.
+    fn scaled(&self, device: &Recorder) -> Option<(Problem, [Lines; 2])> {
+        let other = match self.dtype {
+            _ if self.quant.is_some() => true,
+            DType::F32 => device.gemm_reduced_precision_f32(),
+            dtype => dtype == DType::Bf16,
+        };
+        let able = device.coop_tiles().is_some() && !device.denies(&SCALE_LINES);
+        if !(able && other && self.batch == 1 && self.m >= MANY_ROWS) {
+            return None;
+        }
+        let lines = |x, along_k, side| Lines {
+            x,
+            along_k,
+            k: self.k,
+            side,
+        };
+        let dense = |side: Side| {
+            let reading = side.reading(self.k);
+            let x = (self.dtype, reading.access);
+            (reading.access == Access::Quads).then(|| lines(x, reading.along_k, side))
+        };
+        let a = dense(self.a)?;
+        let b = match self.quant {
+            // Its lines are read by whole spans.
+            Some(quant) if !self.k.is_multiple_of(32 * quant.info().span) => return None,
+            Some(quant) => lines((DType::U32, Access::Quant(quant)), true, self.b),
+            None => dense(self.b)?,
+        };
+        let octets = self.b.aligned(8, true, self.k);
+        let direct = match (self.quant, self.dtype) {
+            (None, DType::Bf16) => octets,
+            (None, _) => octets && self.m <= DIRECT_ROWS,
+            (Some(_), _) => self.m <= DIRECT_ROWS,
+        };
+        let most = device.binding_limit();
+        if a.bytes() > most || !direct && b.bytes() > most {
+            return None;
+        }
+        let problem = Problem {
+            dtype: DType::F16,
+            quant: self.quant.filter(|_| direct),
+            scaled: true,
+            b_dtype: if direct { self.dtype } else { DType::F16 },
+            a: a.packed(),
+            b: if direct { self.b } else { b.packed() },
+            ..*self
+        };
+        problem.plan_coop(device)?;
+        Some((problem, [a, b]))
+    }
+}
+
 impl Recorder {
-    /// Converts the operands of `problem` to f16, and updates `problem`, if that lets cooperative matrices compute it. The scales of b are
-    /// kept with a quantized b.
+    /// Converts the operands of `problem` to f16, and updates `problem`, if that lets cooperative matrices compute it. The scales of a b that
+    /// is quantized, or that the matmul converts, are kept with its value.
     pub(crate) fn scale(
         &self,
         problem: &mut Problem,
@@ -134,12 +197,14 @@ impl Recorder {
         let new_a = self.f16_lines(&a_lines)?;
         let a_scales = self.scales(&a_lines)?;
         self.scale_lines(a, &a_lines, (&a_scales, false), Some(&new_a))?;
-        let new_b = match scaled.quant {
-            Some(_) => None,
-            None => Some(self.f16_lines(&b_lines)?),
+        let direct = scaled.quant.is_some() || scaled.b_dtype != scaled.dtype;
+        let new_b = match direct {
+            true => None,
+            false => Some(self.f16_lines(&b_lines)?),
         };
+        let keeps = direct || problem.quant.is_some();
         let key = b_lines.key(b);
-        let known = problem.quant.and_then(|_| b.value.derived(&key));
+        let known = keeps.then(|| b.value.derived(&key)).flatten();
         let (b_scales, known) = match known {
             Some(scales) => (scales, true),
             None => (self.scales(&b_lines)?, false),
@@ -147,7 +212,7 @@ impl Recorder {
         if new_b.is_some() || !known {
             self.scale_lines(b, &b_lines, (&b_scales, known), new_b.as_ref())?;
         }
-        if problem.quant.is_some() && !known {
+        if keeps && !known {
             b.value.keep_derived(key, &b_scales);
         }
         *problem = scaled;

@@ -1,0 +1,49 @@
+// The octets of lines along k of a matrix b in bf16 or f32 for gemm_coop, divided by the scales of their lines.
+
+// slots: as it stands this file is the case of bf16.
+enable f16;
+const HOLD = 8u;
+const BN = 128u;
+const BK = 32u;
+const PAD = 8u;
+const ROUND = 64u;
+const THREADS = 128u;
+override WHOLE_K: u32 = 1u;
+struct Params { n: u32, k: u32, b_n: u32 }
+@group(0) @binding(0) var<uniform> p: Params;
+@group(0) @binding(2) var<storage, read_write> b: array<vec4<u32>>;
+@group(0) @binding(5) var<storage, read> b_scales: array<f32>;
+fn octet_at(thread: u32, i: u32, along_k: u32, size: u32) -> vec2<u32> { return vec2<u32>(); }
+fn first_slot(thread: u32, half: u32, along_k: u32, size: u32) -> u32 { return 0u; }
+fn b_put(at: u32, v: vec4<f16>) {}
+alias Wide = vec4<u32>; // an octet of b
+fn wide_at(at: u32) -> Wide { return b[at]; }
+fn wide_quad(of8: Wide, high: bool) -> vec4<f32> { return vec4<f32>(select(of8.xyxy, of8.zwzw, high)); }
+// end slots
+
+const TURNS = 1u;
+var<private> b_hold: array<Wide, HOLD>;
+var<private> b_from: array<u32, HOLD>; // the next octets to fetch
+var<private> b_by: array<f32, HOLD>;   // 1 / the scales of their lines, powers of two
+
+fn b_begin(thread: u32, i: u32, n0: u32, base: u32, batch: u32) {
+    let at = octet_at(thread, i, 1u, BN);
+    let n = min(n0 + at.x, p.n - 1u);
+    b_from[i] = (base + n * p.b_n + at.y) / 8u;
+    b_by[i] = bitcast<f32>(0x7f000000u - bitcast<u32>(b_scales[n]));
+}
+
+fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32, more: bool) {
+    let live = WHOLE_K == 1u || k0 + octet_at(thread, i, 1u, BN).y < p.k;
+    b_hold[i] = wide_at(select(0u, b_from[i], live));
+    if WHOLE_K == 0u && !live { b_hold[i] = Wide(); }
+    b_from[i] += select(0u, ROUND / 8u, more);
+}
+
+fn b_stage(thread: u32, half: u32, turn: u32) {
+    let slot = first_slot(thread, half, 1u, BN);
+    for (var i = 0u; i < HOLD; i++) {
+        let quad = wide_quad(b_hold[i], half == 1u) * b_by[i];
+        b_put(slot + i * (THREADS / 8u * (BK + PAD) / 4u), vec4<f16>(quad));
+    }
+}
