@@ -205,6 +205,11 @@ pub fn add(cases: &mut Cases) {
             });
         }
         masks(cases, dtype);
+        if dtype != DType::F16 {
+            cases.add(format!("attention/{name}/magnitudes"), move |d| {
+                magnitudes(d, dtype)
+            });
+        }
         cases.add(format!("attention/{name}/softcap"), move |d| {
             for (queries, cap) in [(1, 50.), (5, 0.5), (40, 2.), (70, 30.)] {
                 let case = Case::new(dtype, queries, 90, 64).causal(true);
@@ -250,6 +255,34 @@ pub fn add(cases: &mut Cases) {
         Ok(())
     });
     cases.add("attention/refuses", refuses);
+}
+
+/// Queries, keys and values beyond the range of f16. Rows differ in magnitude; scores are usual. The values of the keys are in turn about
+/// 2^even and 2^odd; results are compared relative to the larger.
+fn magnitudes(device: &Device, dtype: DType) -> anyhow::Result<()> {
+    let powers = |by: [i32; 2], rows: usize| {
+        let of = |i: usize| 2f64.powi(by[i % 2]);
+        Tensor::from_vec((0..rows).map(of).collect(), (rows, 1), &Device::Cpu)
+    };
+    for (queries, d) in [(1, 64), (40, 64), (70, 128), (40, 96), (9, 40)] {
+        for [even, odd] in [[30, 30], [-30, -30], [20, -20], [25, 28]] {
+            let case = Case::new(dtype, queries, 90, d);
+            let mut operands = case.operands(&LIES[0])?;
+            let by = [([40, 30], queries), ([-40, -44], 90), ([even, odd], 90)];
+            for (operand, (by, rows)) in operands.iter_mut().zip(by) {
+                let scaled = operand.wide()?.broadcast_mul(&powers(by, rows)?)?;
+                *operand = Operand::of(scaled.to_dtype(dtype)?);
+            }
+            check(device, &operands, bound::attention(dtype, device)?, |t| {
+                let y = match t[0].dtype() {
+                    DType::F64 => case.formula(t)?,
+                    _ => ops::sdpa(&t[0], &t[1], &t[2], None, false, case.scale(), 1.)?,
+                };
+                y * 2f64.powi(-even.max(odd))
+            })?;
+        }
+    }
+    Ok(())
 }
 
 fn masks(cases: &mut Cases, dtype: DType) {

@@ -41,11 +41,15 @@ pub const SOFTMAX: Bound = bound(1e-7, 4e-6, 1);
 /// Means of up to a few thousand numbers of magnitude at most 2, weighted by scores of magnitude at most 20.
 pub const ATTENTION: Bound = bound(1e-5, 1e-5, 1);
 /// The bound of a device. Cooperative matrices of f16 round the weights, by a relative 2^-11, before the sum: for
-/// values of magnitude at most 2 that adds 2 * 2^-11.
+/// values of magnitude at most 2 that adds 2 * 2^-11. f32 that may be rounded has queries, keys and values rounded as well.
 pub fn attention(dtype: DType, device: &Device) -> Result<Bound> {
     let device = device.as_webgpu_device()?.runtime();
-    let rounded = dtype == DType::F16 && device.cooperative_attention();
-    let abs = if rounded { 2. / 2048. } else { 0. };
+    let abs = match dtype {
+        _ if !device.cooperative_attention() => 0.,
+        DType::F32 if device.gemm_reduced_precision_f32() => 4. / 2048.,
+        DType::F32 => 0.,
+        _ => 2. / 2048.,
+    };
     Ok(Bound {
         abs: ATTENTION.abs + abs,
         ..ATTENTION

@@ -57,14 +57,14 @@ impl WebGpuDevice {
         Ok(self.runtime.empty_cache()?)
     }
 
-    /// Whether matmuls of f32 may round operands to 11 bits, as
+    /// Whether matmuls and attention of f32 may round operands to 11 bits, as
     /// [`set_gemm_reduced_precision_f32`](Self::set_gemm_reduced_precision_f32) sets.
     pub fn gemm_reduced_precision_f32(&self) -> bool {
         self.runtime.gemm_reduced_precision_f32()
     }
 
-    /// Whether later matmuls of f32 may round operands to 11 bits, like TF32 on CUDA, where that lets tensor cores compute them. Sums stay
-    /// f32. Off by default.
+    /// Whether later matmuls of f32, and candle-nn's `sdpa`, may round operands to 11 bits, like TF32 on CUDA, where that lets tensor cores
+    /// compute them. Sums stay f32. Off by default.
     pub fn set_gemm_reduced_precision_f32(&self, reduced: bool) {
         self.runtime.set_gemm_reduced_precision_f32(reduced)
     }

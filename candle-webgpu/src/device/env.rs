@@ -35,7 +35,7 @@ variables! {
     WORKGROUPS_VAR   "CANDLE_WEBGPU_WORKGROUPS",   "a number from 8 to 4096",                 "256",                          "How many workgroups fill the GPU. Tiles, and parts of long sums and of keys, are chosen by it. `webgpu-info --tune` measures it.";
     SUBMIT_VAR       "CANDLE_WEBGPU_SUBMIT",       "a number from 16 to 160",                 "80; 160 in browsers",          "How many ops a submit has at most. `webgpu-info --tune` measures it.";
     CACHE_VAR        "CANDLE_WEBGPU_CACHE",        "a folder; empty turns the cache off",     "the user's cache folder",      "Where compiled pipelines, and the faults that `webgpu-info --probe` found, are kept between runs.";
-    REDUCED_F32_VAR  "CANDLE_WEBGPU_GEMM_REDUCED_PRECISION_F32", "`0` or `1`",                   "`0`",                          "Matmuls of f32 may round operands to 11 bits, to use cooperative matrices.";
+    REDUCED_F32_VAR  "CANDLE_WEBGPU_GEMM_REDUCED_PRECISION_F32", "`0` or `1`",                   "`0`",                          "Matmuls and attention of f32 may round operands to 11 bits, to use cooperative matrices.";
     CHECKED_VAR      "CANDLE_WEBGPU_CHECKED",      "`0` or `1`",                              "`0`",                          "Shaders run with wgpu's runtime checks.";
     CHECK_NAN_VAR    "CANDLE_WEBGPU_CHECK_NAN",    "`0` or `1`",                              "`0`",                          "The first op that makes a NaN or an infinity from operands without any is an error that names it.";
     VERIFY_VAR       "CANDLE_WEBGPU_VERIFY",       "`0` or `1`",                              "`0`",                          "Each op also runs on the CPU, and a difference is an error.";

@@ -32,7 +32,7 @@ pub(crate) struct Settings {
     pub workgroups: u64,
     /// The most ops of a batch.
     pub longest_batch: usize,
-    /// Matmuls of f32 may round operands.
+    /// Matmuls and attention of f32 may round operands.
     pub reduced_f32: bool,
     /// Names of kernels, or of their variants.
     pub denied: Vec<String>,

@@ -1,5 +1,6 @@
 //! softmax, norms and rotary embeddings against plain loops in f64.
 
+use candle_webgpu::kernel::attention::Attention;
 use candle_webgpu::{DType, Device, Error, Recorder, Value};
 
 use crate::table::{close, device, epsilon, read, Table, FLOATS};
@@ -259,6 +260,29 @@ fn rotary_embeddings() {
                 }
             }
         }
+    }
+}
+
+/// f32 that may be rounded, against f32: within 4 units of 11 bits for values of magnitude at most 1.
+#[test]
+fn attention_of_reduced_precision() {
+    let d = Device::separate(0).expect("an adapter (a software one will do)");
+    let how = Attention {
+        causal: true,
+        scale: 0.125,
+        softcapping: 1.,
+    };
+    for (keys, n) in [(40, 64), (70, 128), (33, 96)] {
+        let of = |seed| Table::contiguous(&d, DType::F32, seed, &[2, 3, keys, n]);
+        let (q, k, v) = (of(1), of(2), of(3));
+        let attend = |reduced| {
+            d.set_gemm_reduced_precision_f32(reduced);
+            let y = d.sdpa([q.view(), k.view(), v.view()], None, how).unwrap();
+            read(&d, DType::F32, &y)
+        };
+        let (rounded, exact) = (attend(true), attend(false));
+        close("reduced precision", &rounded, &exact, |_| 4. / 2048.);
+        assert_eq!(rounded != exact, d.cooperative_attention(), "{keys} {n}");
     }
 }
 

@@ -112,7 +112,11 @@ impl<'a> Call<'a> {
         runtime.note_verified();
         let tolerance = match self.tolerance {
             Some(tolerance) => tolerance,
-            None if self.op == "matmul" && runtime.gemm_reduced_precision_f32() => ROUNDED,
+            None if ["matmul", "sdpa"].contains(&self.op)
+                && runtime.gemm_reduced_precision_f32() =>
+            {
+                ROUNDED
+            }
             None => tolerance(device.dtype()),
         };
         let Some(difference) = difference(expected, &device.to_cpu_storage()?, tolerance) else {

@@ -1,5 +1,6 @@
-//! flash_coop: attention of f16 with cooperative matrices, for many queries.
+//! flash_coop: attention with cooperative matrices of f16, for many queries.
 
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::attention::flash::{score_slots, KEYS, KEY_TILES};
 use crate::kernel::attention::plan::Params;
@@ -9,7 +10,7 @@ use crate::shader::{Kernel, Specialization, Text};
 
 pub(crate) static FLASH_COOP: Kernel = Kernel {
     workgroup: THREADS,
-    shared: |spec| tile(spec).shared(),
+    shared: |spec| tile(spec).shared(spec.dtype(0)),
     features: FEATURES,
     slots,
     ..kernel!(
@@ -33,9 +34,15 @@ pub(crate) struct Tile {
 
 impl Tile {
     /// Bytes of workgroup memory.
-    const fn shared(&self) -> u32 {
+    fn shared(&self, dtype: DType) -> u32 {
         let pitch = self.head_dim + 8;
-        (ROWS * pitch + ROWS * (KEYS + 8)) * 2 + ROWS * (KEYS + 4) * 4 + 2 * KEY_TILES / 8
+        let scales = if dtype == DType::F16 { 0 } else { 3 * KEYS * 4 };
+        (ROWS * pitch + ROWS * (KEYS + 8)) * 2 + ROWS * (KEYS + 4) * 4 + 2 * KEY_TILES / 8 + scales
+    }
+
+    /// Whether it takes operands of this dtype: others than f16 are scaled by rows, which a subgroup stages as a whole.
+    pub fn takes(&self, dtype: DType) -> bool {
+        dtype == DType::F16 || self.head_dim.is_power_of_two()
     }
 }
 
@@ -46,16 +53,17 @@ pub(crate) const TILES: &[Tile] = &[
     Tile { name: "64x128", head_dim: 128 },
 ];
 
-/// The smallest tile for q, k and v, if there is one.
-pub(crate) fn tile_for(device: &Gpu, params: &Params) -> Option<&'static Tile> {
+/// The smallest tile for q, k and v of a dtype, if there is one.
+pub(crate) fn tile_for(device: &Gpu, dtype: DType, params: &Params) -> Option<&'static Tile> {
     let limit = device.limits.max_compute_workgroup_storage_size;
-    fitting(params.head_dim.max(params.v_dim), limit)
+    fitting(dtype, params.head_dim.max(params.v_dim), limit)
 }
 
 /// The smallest tile for a last dim, if it takes at most `limit` bytes of workgroup memory.
-fn fitting(head_dim: u32, limit: u32) -> Option<&'static Tile> {
-    let tile = TILES.iter().find(|t| t.head_dim >= head_dim);
-    tile.filter(|t| t.shared() <= limit)
+fn fitting(dtype: DType, head_dim: u32, limit: u32) -> Option<&'static Tile> {
+    let suits = |t: &&Tile| t.head_dim >= head_dim && t.takes(dtype);
+    let tile = TILES.iter().find(suits);
+    tile.filter(|t| t.shared(dtype) <= limit)
 }
 
 /// Whether 16 x 16 matrices passed their self-test and every subgroup has 32 lanes, which the kernel assumes.
@@ -73,6 +81,19 @@ fn tile(spec: &Specialization) -> &'static Tile {
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.constants(&[("D", tile(spec).head_dim)]);
     score_slots(spec, text);
+    text.part(wgsl!("kernel/attention/flash_coop_stage.wgsl"));
+    let scaled = wgsl!("kernel/attention/flash_coop_scaled.wgsl");
+    match spec.dtype(0) {
+        DType::F16 => text.part(wgsl!("kernel/attention/flash_coop_plain.wgsl")),
+        DType::Bf16 => {
+            text.part(wgsl!("kernel/attention/flash_coop_bf16.wgsl"));
+            text.part(scaled);
+        }
+        _ => {
+            text.part(wgsl!("kernel/attention/flash_coop_f32.wgsl"));
+            text.part(scaled);
+        }
+    }
     Ok(())
 }
 
@@ -82,11 +103,13 @@ mod tests {
 
     #[test]
     fn tiles_fit_workgroup_memory() {
-        let name = |head_dim, limit| fitting(head_dim, limit).map(|t| t.name);
+        let name = |head_dim, limit| fitting(DType::F16, head_dim, limit).map(|t| t.name);
         assert_eq!(name(64, 48 << 10), Some("64x64"));
         assert_eq!(name(80, 32 << 10), Some("64x96"));
         assert_eq!(name(128, 32 << 10), Some("64x128"));
         assert_eq!(name(64, 16 << 10), None);
         assert_eq!(name(136, 48 << 10), None);
+        let name = |head_dim, limit| fitting(DType::F32, head_dim, limit).map(|t| t.name);
+        assert_eq!(name(80, 32 << 10), Some("64x128"));
     }
 }

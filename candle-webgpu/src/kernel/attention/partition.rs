@@ -1,5 +1,6 @@
 //! How the rows and keys of an attention are divided among workgroups.
 
+use crate::dtype::DType;
 use crate::kernel::attention::flash::{self, Tile, KEYS, KEY_TILES};
 use crate::kernel::attention::flash_coop;
 use crate::kernel::attention::flash_decode::{
@@ -71,8 +72,8 @@ pub(crate) struct Partition {
     pub split_keys: u32,
 }
 
-/// `coop` says whether cooperative matrices may be used.
-pub(crate) fn partition(device: &Gpu, coop: bool, params: &Params) -> Partition {
+/// `coop` is the dtype if cooperative matrices may be used.
+pub(crate) fn partition(device: &Gpu, coop: Option<DType>, params: &Params) -> Partition {
     let (strategy, tile_rows) = strategy(device, coop, params);
     let limits = match strategy {
         Strategy::Decode(_) => DECODE,
@@ -101,7 +102,7 @@ pub(crate) fn partition(device: &Gpu, coop: bool, params: &Params) -> Partition 
 }
 
 /// The kernel with its tile, and the rows of a workgroup.
-fn strategy(device: &Gpu, coop: bool, params: &Params) -> (Strategy, u32) {
+fn strategy(device: &Gpu, coop: Option<DType>, params: &Params) -> (Strategy, u32) {
     let rows = params.rows;
     if params.queries <= DECODE_QUERIES && rows <= DECODE_ROWS {
         let thread_group = thread_group(device, params.v_dim);
@@ -117,7 +118,7 @@ fn strategy(device: &Gpu, coop: bool, params: &Params) -> (Strategy, u32) {
         };
         return (strategy, block.rows);
     }
-    if let Some(tile) = flash_coop::tile_for(device, params).filter(|_| coop) {
+    if let Some(tile) = coop.and_then(|dtype| flash_coop::tile_for(device, dtype, params)) {
         return (Strategy::Coop(tile), flash_coop::ROWS);
     }
     let tile = flash::tile_for(params.v_dim, rows, device.wide_subgroups());

@@ -199,7 +199,8 @@ pub(crate) struct Merge {
 pub(crate) fn plan(device: &Gpu, (dtype, mask): (DType, Mask), mut params: Params) -> Plan {
     let [whole, whole_mask] = params.whole_quads();
     let able = flash_coop::is_supported(device) && !device.denies(&FLASH_COOP);
-    let coop = dtype == DType::F16 && whole && able;
+    let rounds = dtype != DType::F32 || device.gemm_reduced_precision_f32();
+    let coop = Some(dtype).filter(|_| whole && able && rounds);
     let partition = partition(device, coop, &params);
     let request = Request {
         dtype,
@@ -278,8 +279,8 @@ pub fn catalogue() -> Vec<Specialization> {
             };
             let mut add = |strategy, head_dim| all.push(request.spec(&strategy, head_dim));
             TILES.iter().for_each(|tile| add(Strategy::Flash(tile), 0));
-            if dtype == DType::F16 && whole {
-                let tiles = flash_coop::TILES.iter();
+            if whole {
+                let tiles = flash_coop::TILES.iter().filter(|t| t.takes(dtype));
                 tiles.for_each(|tile| add(Strategy::Coop(tile), 0));
             }
             for block in BLOCKS {

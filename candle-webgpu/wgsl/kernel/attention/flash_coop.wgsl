@@ -1,6 +1,6 @@
 // Attention with grouped queries: y[i, c] = sum_j softmax_j(s[i, j]) v[j, c], where
 // s[i, j] = softcap tanh(scale / softcap q[i] . k[j]) + mask[i, j]. Rows i are the queries of all query heads that share a KV head.
-// In f16 with cooperative matrices. A workgroup of four subgroups owns 64 rows and a split of the keys, which it visits 32 at a time;
+// With cooperative matrices of f16. A workgroup of four subgroups owns 64 rows and a split of the keys, which it visits 32 at a time;
 // a subgroup owns 16 rows, two lanes share a row of scores. The lanes of a cooperative matrix cannot scale its rows, so y passes through
 // workgroup memory to be rescaled. This is rare, since scores may exceed the maximum that weights are relative to by up to SLACK.
 //
@@ -10,10 +10,20 @@
 enable f16;
 enable wgpu_cooperative_matrix;
 
-// slots: as it stands this file is the case of up to 64 columns.
+// slots: as it stands this file is the case of f16 and up to 64 columns.
 alias MASK = f32;
 alias Y = vec4<f32>;
 const D = 64u; // head_dim of q, k and v, zero-padded
+// Staging, flash_coop_stage.wgsl: the 64 rows of q from row0 on; the next tile of k and v into registers, and from there.
+alias Quad = vec4<f16>;
+fn stage_queries(thread: u32, base: u32, row0: u32) { tile[thread] = q[base]; }
+fn fetch(thread: u32, k_base: u32, v_base: u32, j0: u32) {}
+fn stage_keys(thread: u32, j0: u32) { tile[thread] = k[j0] + v[j0]; }
+// Scales of operands that are not f16, flash_coop_scaled.wgsl: of a row of q, and of keys or values j .. j + 4.
+fn query_scale(row: u32) -> f32 { return 1.0; }
+fn by_keys(dots: vec4<f32>, j: u32) -> vec4<f32> { return dots; }
+fn by_values(weights: vec4<f32>, j: u32) -> vec4<f32> { return weights; }
+fn with_values(scores: vec4<f32>, j: u32) -> vec4<f32> { return scores; }
 fn y_quad_put(i: u32, four: vec4<f32>) { y[i] = four; }
 fn apply_softcap(dots: vec4<f32>) -> vec4<f32> { return dots; }
 fn mask_scores(s: vec4<f32>, mask_at: u32, j: u32) -> vec4<f32> { return s; }
@@ -27,9 +37,9 @@ struct Params {
 // end slots
 
 @group(0) @binding(0) var<uniform> p: Params;
-@group(0) @binding(1) var<storage, read_write> q: array<vec4<f16>>;
-@group(0) @binding(2) var<storage, read_write> k: array<vec4<f16>>;
-@group(0) @binding(3) var<storage, read_write> v: array<vec4<f16>>;
+@group(0) @binding(1) var<storage, read_write> q: array<Quad>;
+@group(0) @binding(2) var<storage, read_write> k: array<Quad>;
+@group(0) @binding(3) var<storage, read_write> v: array<Quad>;
 @group(0) @binding(4) var<storage, read_write> mask: array<MASK>;
 @group(0) @binding(5) var<storage, read_write> y: array<Y>;
 override WORKGROUP: u32 = 128u;
@@ -43,7 +53,6 @@ const SCORE_PITCH = KEYS + 4u;
 const WEIGHT_PITCH = KEYS + 8u;
 const SLACK = 8.0; // keeps weights, at most exp(SLACK), within f16
 const KEY_TILES = 512u; // the most of a split; a multiple of 4
-const HELD = KEYS * D / 4u / 128u; // quads of k, and of v, that a thread stages
 alias Left = coop_mat16x16<f16, A>;
 alias Right = coop_mat16x16<f16, B>;
 alias Acc = coop_mat16x16<f32, C>;
@@ -55,8 +64,6 @@ var<workgroup> live: array<atomic<u32>, KEY_TILES / 32u>;
 var<workgroup> changed: array<atomic<u32>, KEY_TILES / 32u>;
 var<private> q_tiles: array<Left, D / 16u>;
 var<private> acc: array<Acc, D / 16u>;
-var<private> k_held: array<vec4<f16>, HELD>;
-var<private> v_held: array<vec4<f16>, HELD>;
 
 fn key_tile(j: u32, c: u32) -> Right { return coopLoad<Right>(&tile[(j * PITCH + c) / 4u], PITCH / 4u); }
 fn value_tile(j: u32, c: u32) -> Right { return coopLoadT<Right>(&tile[((KEYS + j) * PITCH + c) / 4u], PITCH / 4u); }
@@ -93,46 +100,8 @@ fn rescale(factor: f32, tile_at: u32, lane_at: u32) {
     }
 }
 
-// Quad i of the KEYS rows from j0 on. Outside of k it repeats the last key or quad: whoever zeroes it here waits for the load.
-fn key_quad(i: u32, base: u32, j0: u32) -> vec4<f16> {
-    let key = min(j0 + i / (D / 4u), p.keys - 1u);
-    return k[(base + key * p.k_strides.w + min(i % (D / 4u) * 4u, p.head_dim - 4u)) / 4u];
-}
-
-fn value_quad(i: u32, base: u32, j0: u32) -> vec4<f16> {
-    let key = min(j0 + i / (D / 4u), p.keys - 1u);
-    return v[(base + key * p.v_strides.w + min(i % (D / 4u) * 4u, p.v_dim - 4u)) / 4u];
-}
-
-// Fetches a thread's quads of the tile at j0.
-fn fetch(thread: u32, k_base: u32, v_base: u32, j0: u32) {
-    for (var i = 0u; i < HELD; i++) { // unroll
-        k_held[i] = key_quad(thread + i * 128u, k_base, j0);
-        v_held[i] = value_quad(thread + i * 128u, v_base, j0);
-    }
-}
-
-// Stages the quads that were fetched, with zeros outside of k and v.
-fn stage(thread: u32, j0: u32) {
-    for (var i = 0u; i < HELD; i++) { // unroll
-        let at = slot(thread + i * 128u);
-        tile[at] = k_held[i];
-        tile[KEYS * PITCH / 4u + at] = v_held[i];
-    }
-    if p.head_dim == D && j0 + KEYS <= p.keys { return; }
-    for (var i = 0u; i < HELD; i++) {
-        let here = thread + i * 128u;
-        if here % (D / 4u) * 4u >= p.head_dim { tile[slot(here)] = vec4<f16>(); }
-        if j0 + here / (D / 4u) >= p.keys { tile[KEYS * PITCH / 4u + slot(here)] = vec4<f16>(); }
-    }
-}
-
-// Where quad i of the staged rows lies.
-fn slot(i: u32) -> u32 { return i / (D / 4u) * (PITCH / 4u) + i % (D / 4u); }
-
 // The scores with keys j .. j + 4 of a row that sees the keys before `visible`. In a plain tile no score is masked or capped.
-fn score_quad(dots: vec4<f32>, is_plain_tile: bool, mask_at: u32, visible: u32, j: u32) -> vec4<f32> {
-    let s = dots * p.scale;
+fn score_quad(s: vec4<f32>, is_plain_tile: bool, mask_at: u32, visible: u32, j: u32) -> vec4<f32> {
     if is_plain_tile { return s; }
     let here = vec4<u32>(j) + vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(visible);
     return select(vec4<f32>(p.neg_inf), mask_scores(apply_softcap(s), mask_at, j), here);
@@ -182,12 +151,12 @@ fn is_plain(j: u32, first: u32, visible_to_all: u32) -> bool {
 
 @compute @workgroup_size(WORKGROUP)
 fn main(
-    @builtin(local_invocation_index) thread: u32,
     @builtin(subgroup_id) subgroup: u32,
     @builtin(subgroup_invocation_id) lane: u32,
     @builtin(workgroup_id) id: vec3<u32>,
     @builtin(num_workgroups) count: vec3<u32>,
 ) {
+    let thread = subgroup * 32u + lane;
     // With a causal mask the last rows take longest, so they start first.
     let group = id.y * count.x + id.x;
     let matrix = group / p.splits % p.matrices;
@@ -221,15 +190,7 @@ fn main(
     let tile_at = row16 * SCORE_PITCH;
     let lane_at = (row16 + lane / 2u) * SCORE_PITCH + half;
 
-    for (var i = 0u; i < 2u * HELD; i++) {
-        let here = thread + i * 128u;
-        let r = min(row0 + here / (D / 4u), p.rows - 1u);
-        let c = here % (D / 4u) * 4u;
-        let element = q_base + r / p.queries * p.q_strides.z + r % p.queries * p.q_strides.w + c;
-        var quad = q[select(0u, element / 4u, c < p.head_dim)];
-        if c >= p.head_dim { quad = vec4<f16>(); }
-        tile[slot(here)] = quad;
-    }
+    stage_queries(thread, q_base, row0);
     if MASKED != 0u {
         if thread < KEY_TILES / 32u {
             atomicStore(&live[thread], 0u);
@@ -251,6 +212,7 @@ fn main(
     }
     workgroupBarrier();
     for (var c = 0u; c < D; c += 16u) { q_tiles[c / 16u] = coopLoadT<Left>(&tile[(row16 * PITCH + c) / 4u], PITCH / 4u); } // unroll
+    let scale = p.scale * query_scale(row16 + lane / 2u);
 
     let start = next_live(first, first, last);
     workgroupBarrier();
@@ -259,7 +221,7 @@ fn main(
     var weight_sum = 0.0;
     fetch(thread, k_base, v_base, start);
     for (var j0 = start; j0 < last;) {
-        stage(thread, j0);
+        stage_keys(thread, j0);
         workgroupBarrier();
         let next = next_live(j0 + KEYS, first, last);
         fetch(thread, k_base, v_base, next);
@@ -269,8 +231,10 @@ fn main(
         var s: array<vec4<f32>, KEYS / 8u>;
         var top = p.lowest;
         for (var t = 0u; t < KEYS / 8u; t++) { // unroll
-            s[t] = score_quad(score[lane_at / 4u + t], is_plain_tile, mask_at, visible, j0 + half + t * 4u);
-            top = max(top, max(max(s[t].x, s[t].y), max(s[t].z, s[t].w)));
+            let j = half + t * 4u;
+            s[t] = score_quad(by_keys(score[lane_at / 4u + t], j) * scale, is_plain_tile, mask_at, visible, j0 + j);
+            let lifted = with_values(s[t], j);
+            top = max(top, max(max(lifted.x, lifted.y), max(lifted.z, lifted.w)));
         }
         top = max(top, subgroupShuffleXor(top, 1u));
         if subgroupAny(top > high + SLACK) {
@@ -284,7 +248,7 @@ fn main(
         for (var t = 0u; t < KEYS / 8u; t++) { // unroll
             let w = exp(s[t] - vec4<f32>(high));
             weight_sum += (w.x + w.y) + (w.z + w.w);
-            weight[((row16 + lane / 2u) * WEIGHT_PITCH + half) / 4u + t] = vec4<f16>(w);
+            weight[((row16 + lane / 2u) * WEIGHT_PITCH + half) / 4u + t] = vec4<f16>(by_values(w, half + t * 4u));
         }
         subgroupBarrier();
         multiply_values(row16);

@@ -1,0 +1,86 @@
+// How flash_coop stages rows of q, k and v in workgroup memory.
+
+// slots: stand-ins for what flash_coop.wgsl and its linker provide.
+enable f16;
+const D = 64u;
+const KEYS = 32u;
+const PITCH = 72u;
+alias Quad = vec4<f16>;
+struct Params {
+    head_dim: u32, v_dim: u32, queries: u32, keys: u32, rows: u32, q_strides: vec4<u32>, k_strides: vec4<u32>, v_strides: vec4<u32>,
+}
+@group(0) @binding(0) var<uniform> p: Params;
+@group(0) @binding(1) var<storage, read_write> q: array<Quad>;
+@group(0) @binding(2) var<storage, read_write> k: array<Quad>;
+@group(0) @binding(3) var<storage, read_write> v: array<Quad>;
+var<workgroup> tile: array<vec4<f16>, 1152>;
+fn find_scales(thread: u32) {}
+fn narrow_key(x: Quad) -> vec4<f16> { return x; }
+fn narrow_value(x: Quad) -> vec4<f16> { return x; }
+// end slots
+
+const HELD = KEYS * D / 4u / 128u; // quads of k, and of v, that a thread stages
+var<private> k_held: array<Quad, HELD>;
+var<private> v_held: array<Quad, HELD>;
+
+// Quad i of the KEYS rows from j0 on. Outside of k it repeats the last key or quad: whoever zeroes it here waits for the load.
+fn key_quad(i: u32, base: u32, j0: u32) -> Quad {
+    let key = min(j0 + i / (D / 4u), p.keys - 1u);
+    return k[(base + key * p.k_strides.w + min(i % (D / 4u) * 4u, p.head_dim - 4u)) / 4u];
+}
+
+fn value_quad(i: u32, base: u32, j0: u32) -> Quad {
+    let key = min(j0 + i / (D / 4u), p.keys - 1u);
+    return v[(base + key * p.v_strides.w + min(i % (D / 4u) * 4u, p.v_dim - 4u)) / 4u];
+}
+
+// Fetches a thread's quads of the tile at j0.
+fn fetch(thread: u32, k_base: u32, v_base: u32, j0: u32) {
+    for (var i = 0u; i < HELD; i++) { // unroll
+        k_held[i] = key_quad(thread + i * 128u, k_base, j0);
+        v_held[i] = value_quad(thread + i * 128u, v_base, j0);
+    }
+}
+
+// Stages the quads that were fetched.
+fn stage(thread: u32) {
+    find_scales(thread);
+    for (var i = 0u; i < HELD; i++) { // unroll
+        let at = slot(thread + i * 128u);
+        tile[at] = narrow_key(k_held[i]);
+        tile[KEYS * PITCH / 4u + at] = narrow_value(v_held[i]);
+    }
+}
+
+// Stages the tile at j0, with zeros outside of k and v.
+fn stage_keys(thread: u32, j0: u32) {
+    stage(thread);
+    if p.head_dim == D && j0 + KEYS <= p.keys { return; }
+    for (var i = 0u; i < HELD; i++) {
+        let here = thread + i * 128u;
+        if here % (D / 4u) * 4u >= p.head_dim { tile[slot(here)] = vec4<f16>(); }
+        if j0 + here / (D / 4u) >= p.keys { tile[KEYS * PITCH / 4u + slot(here)] = vec4<f16>(); }
+    }
+}
+
+// Stages the rows of q, the first half in the place of keys, with zeros behind the last column.
+fn stage_queries(thread: u32, base: u32, row0: u32) {
+    for (var i = 0u; i < HELD; i++) { // unroll
+        k_held[i] = query_quad(thread + i * 128u, base, row0);
+        v_held[i] = query_quad(thread + i * 128u, base, row0 + KEYS);
+    }
+    stage(thread);
+    for (var i = 0u; i < 2u * HELD && p.head_dim < D; i++) {
+        let here = thread + i * 128u;
+        if here % (D / 4u) * 4u >= p.head_dim { tile[slot(here)] = vec4<f16>(); }
+    }
+}
+
+fn query_quad(i: u32, base: u32, row0: u32) -> Quad {
+    let row = min(row0 + i / (D / 4u), p.rows - 1u);
+    let at = base + row / p.queries * p.q_strides.z + row % p.queries * p.q_strides.w;
+    return q[(at + min(i % (D / 4u) * 4u, p.head_dim - 4u)) / 4u];
+}
+
+// Where quad i of the staged rows lies.
+fn slot(i: u32) -> u32 { return i / (D / 4u) * (PITCH / 4u) + i % (D / 4u); }
