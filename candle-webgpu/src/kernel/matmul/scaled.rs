@@ -39,6 +39,10 @@ const MANY_ROWS: u32 = 17;
 /// is half as long as f32 and takes two instructions, is faster without another kernel for any number of rows.
 const DIRECT_ROWS: u32 = 256;
 
+/// The shortest lines for which f32 may be rounded. Short ones gain little, and models compute angles of rotary embeddings, which need all
+/// bits, as products of positions and frequencies with k of 1.
+const ROUNDED_K: u32 = 64;
+
 params! {
     struct Params {
         lines: u32,
@@ -112,7 +116,7 @@ pub fn catalogue() -> Vec<Specialization> {
         .iter()
         .map(|row| (DType::U32, Access::Quant(row.quant)));
     let across = dense.clone().map(|x| spec(ACROSS, x, true));
-    let along = dense.chain(blocks.clone()).map(|x| spec(ALONG, x, true));
+    let along = dense.map(|x| spec(ALONG, x, true));
     let direct = [DType::Bf16, DType::F32].map(|dtype| (dtype, Access::Quads));
     let scales = blocks.clone().chain(direct).map(|x| spec(ALONG, x, false));
     let lines = blocks.map(|x| spec(KNOWN, x, true));
@@ -134,7 +138,7 @@ impl Problem {
     fn scaled(&self, device: &Recorder) -> Option<(Problem, [Lines; 2])> {
         let other = match self.dtype {
             _ if self.quant.is_some() => true,
-            DType::F32 => device.gemm_reduced_precision_f32(),
+            DType::F32 => self.k >= ROUNDED_K && device.gemm_reduced_precision_f32(),
             dtype => dtype == DType::Bf16,
         };
         let able = device.coop_tiles().is_some() && !device.denies(&SCALE_LINES);
@@ -205,15 +209,21 @@ impl Recorder {
         let keeps = direct || problem.quant.is_some();
         let key = b_lines.key(b);
         let known = keeps.then(|| b.value.derived(&key)).flatten();
-        let (b_scales, known) = match known {
-            Some(scales) => (scales, true),
-            None => (self.scales(&b_lines)?, false),
+        let b_scales = match known {
+            Some(scales) => scales,
+            None => {
+                let scales = self.scales(&b_lines)?;
+                let y = new_b.as_ref().filter(|_| !keeps);
+                self.scale_lines(b, &b_lines, (&scales, false), y)?;
+                if keeps {
+                    b.value.keep_derived(key, &scales);
+                }
+                scales
+            }
         };
-        if new_b.is_some() || !known {
-            self.scale_lines(b, &b_lines, (&b_scales, known), new_b.as_ref())?;
-        }
-        if keeps && !known {
-            b.value.keep_derived(key, &b_scales);
+        // In a dispatch of its own also when the scales were just found, so that later prompts need no other pipeline.
+        if let Some(y) = new_b.as_ref().filter(|_| keeps) {
+            self.scale_lines(b, &b_lines, (&b_scales, true), Some(y))?;
         }
         *problem = scaled;
         Ok(Some(Scaled {
