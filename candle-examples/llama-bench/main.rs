@@ -1,6 +1,7 @@
 //! Times candle-transformers' LLaMA on a device, with random weights of a named shape.
 
 mod beside;
+mod check;
 mod measure;
 mod report;
 
@@ -12,7 +13,8 @@ use candle_examples::exit;
 use candle_examples::gguf::Gguf;
 use candle_examples::memory::usage;
 use candle_examples::profile;
-use candle_examples::random::{llama, Preset, Quant, PRESETS, QUANTS};
+use candle_examples::random::{llama, weights, Preset, Quant, Requested, PRESETS, QUANTS};
+use check::Reference;
 use clap::{Parser, ValueEnum};
 use measure::{Bench, Pass};
 use report::Report;
@@ -91,9 +93,13 @@ struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     trace: Option<PathBuf>,
 
+    /// Compare the logits of each pass, of the first decoded token if there is one, with those of the same weights in f32 on the CPU
+    #[arg(long, conflicts_with = "model")]
+    check: bool,
+
     /// Print only how long this process took to its first tokens. For a first run, set CANDLE_WEBGPU_CACHE to an empty folder; drivers may
     /// have their own shader caches
-    #[arg(long, conflicts_with_all = ["stats", "explain", "profile"])]
+    #[arg(long, conflicts_with_all = ["stats", "explain", "profile", "check"])]
     startup: bool,
 
     /// Print one line of JSON per measurement instead of the table
@@ -191,6 +197,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
         None => shape.name.to_string(),
     };
     let vocab = file.as_ref().and_then(Gguf::vocabulary);
+    let requested = args.check.then(Requested::default);
     let model = match (file, args.quant) {
         (Some(file), _) => {
             file.needs().check(file.path.display(), longest, &device)?;
@@ -199,9 +206,15 @@ fn run(args: &Args) -> anyhow::Result<()> {
         (None, Some(quant)) => llama::quantized(&shape, quant, &device, |needs| {
             needs.check(shape.name, longest, &device)
         })?,
-        (None, None) => llama::dense(&shape, dtype, &device, |needs| {
-            needs.check(shape.name, longest * sequences, &device)
-        })?,
+        (None, None) => {
+            let weights = match &requested {
+                Some(requested) => requested.weights(dtype, &device),
+                None => weights(dtype, &device),
+            };
+            llama::dense(&shape, weights, |needs| {
+                needs.check(shape.name, longest * sequences, &device)
+            })?
+        }
     };
     device.synchronize()?;
     let made = start.elapsed();
@@ -217,6 +230,13 @@ fn run(args: &Args) -> anyhow::Result<()> {
         vocab: vocab.unwrap_or(shape.config().vocab_size),
         on_host: args.sample == Sample::Host,
     };
+    let quant = args.quant;
+    let reference = requested.map(|requested| {
+        Reference::new(move || match quant {
+            Some(quant) => llama::quantized(&shape, quant, &Device::Cpu, |_| anyhow::Ok(())),
+            None => llama::dense(&shape, requested.on_cpu(), |_| anyhow::Ok(())),
+        })
+    });
     let report = Report {
         shape: name,
         description,
@@ -247,6 +267,9 @@ fn run(args: &Args) -> anyhow::Result<()> {
             let before = fired(&bench.device);
             let runs = repeat(args, || bench.run(pass))?;
             report.row(pass, &runs);
+            if let Some(reference) = &reference {
+                report.logits(pass, reference.compare(&mut bench, pass)?);
+            }
             explain(args, before, &bench.device);
             profile(args, &mut bench, pass)?;
         }

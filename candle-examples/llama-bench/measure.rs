@@ -91,7 +91,7 @@ impl Bench {
     }
 
     /// The input of the first step: the tokens after the prompt, or the prompt if no tokens are decoded.
-    fn ready(&mut self, pass: Pass) -> anyhow::Result<Vec<u32>> {
+    pub fn ready(&mut self, pass: Pass) -> anyhow::Result<Vec<u32>> {
         match pass.tokens {
             0 => Ok(ids(pass.prompt, self.vocab).repeat(pass.batch)),
             _ => self.fill(pass),
@@ -124,10 +124,15 @@ impl Bench {
         Ok(next)
     }
 
-    /// A forward pass over the ids of `batch` sequences, and the likeliest next token of each.
-    fn step(&mut self, ids: &[u32], batch: usize, position: usize) -> anyhow::Result<Vec<u32>> {
+    /// A forward pass over the ids of `batch` sequences: the logits of the last id of each.
+    pub fn logits(&mut self, ids: &[u32], batch: usize, at: usize) -> anyhow::Result<Tensor> {
         let input = Tensor::new(ids, &self.device)?.reshape((batch, ()))?;
-        let logits = (self.model)(&input, position)?;
+        Ok((self.model)(&input, at)?)
+    }
+
+    /// A forward pass, and the likeliest next token of each sequence.
+    fn step(&mut self, ids: &[u32], batch: usize, position: usize) -> anyhow::Result<Vec<u32>> {
+        let logits = self.logits(ids, batch, position)?;
         if !self.on_host {
             return Ok(logits.argmax(D::Minus1)?.to_vec1()?);
         }

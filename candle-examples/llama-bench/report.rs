@@ -1,5 +1,6 @@
 //! Medians and spread, as a table or as lines of JSON.
 
+use crate::check::Difference;
 use crate::measure::{Pass, Run};
 use candle_core::{DType, Device};
 use candle_examples::device::{counters, Counters, Description};
@@ -63,6 +64,27 @@ impl Report {
             "startup: device {opened:.0} ms, weights {made:.0} ms, first token {first:.0} ms, {all:.0} ms in all; \
              second token {second:.0} ms; pipelines {}",
             pipelines.map_or("-".to_string(), |count| count.to_string())
+        );
+    }
+
+    /// Prints how far the logits of a pass are from the CPU's.
+    pub fn logits(&self, pass: Pass, difference: Difference) {
+        let Difference { most, rms, same } = difference;
+        if self.json {
+            let line = json!({
+                "test": "logits", "shape": self.shape, "dtype": self.dtype.as_str(),
+                "quant": self.quant.map(|quant| quant.name),
+                "device": self.description.device, "adapter": self.description.adapter,
+                "batch": pass.batch, "context": pass.prompt, "after_decoding": pass.tokens > 0,
+                "most_off": most, "rms_off": rms, "same_token": same,
+            });
+            println!("{line}");
+            return;
+        }
+        let token = if same { "the same" } else { "another" };
+        println!(
+            "{:<8} logits: off by {rms:.1e} (RMS), at most {most:.1e}, relative to the RMS of the CPU's in f32; {token} likeliest token",
+            ""
         );
     }
 

@@ -209,7 +209,7 @@ pub fn as_child(wanted: &DeviceArgs, shape: Option<&str>) -> Result<()> {
     let fits = |needs: Needs| needs.check(name, sizes.iter().sum(), &device);
     measured.passes(
         dtype.as_str(),
-        llama::dense(preset, dtype, &device, fits)?,
+        llama::dense(preset, random::weights(dtype, &device), fits)?,
         preset,
         sizes,
         &device,

@@ -4,10 +4,53 @@ use candle_core::{DType, Device, Result, Shape, Tensor};
 use candle_nn::var_builder::SimpleBackend;
 use candle_nn::{Init, VarBuilder};
 use half::{bf16, f16};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A builder that generates each tensor on `device` in `dtype` when the model requests it.
 pub fn weights(dtype: DType, device: &Device) -> VarBuilder<'static> {
     VarBuilder::from_backend(Box::new(Random), dtype, device.clone())
+}
+
+/// The tensors that a model requested, by name.
+#[derive(Clone, Default)]
+pub struct Requested(Arc<Mutex<HashMap<String, Tensor>>>);
+
+impl Requested {
+    /// The same as [`weights`]; the tensors are kept here as well.
+    pub fn weights(&self, dtype: DType, device: &Device) -> VarBuilder<'static> {
+        VarBuilder::from_backend(Box::new(self.clone()), dtype, device.clone())
+    }
+
+    /// The kept tensors, converted to f32 on the CPU when a model requests them.
+    pub fn on_cpu(self) -> VarBuilder<'static> {
+        let tensors = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu)
+    }
+}
+
+impl SimpleBackend for Requested {
+    fn get(
+        &self,
+        shape: Shape,
+        name: &str,
+        init: Init,
+        dtype: DType,
+        dev: &Device,
+    ) -> Result<Tensor> {
+        let tensor = Random.get(shape, name, init, dtype, dev)?;
+        let mut tensors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tensors.insert(name.into(), tensor.clone());
+        Ok(tensor)
+    }
+
+    fn get_unchecked(&self, name: &str, dtype: DType, dev: &Device) -> Result<Tensor> {
+        Random.get_unchecked(name, dtype, dev)
+    }
+
+    fn contains_tensor(&self, _: &str) -> bool {
+        true
+    }
 }
 
 struct Random;

@@ -1,25 +1,26 @@
 //! The LLaMA implementations of candle-transformers with random weights. `check` gets what a model needs before its weights are made.
 
-use super::{gguf, weights, Preset, Quant};
+use super::{gguf, Preset, Quant};
 use crate::checkpoint;
 use crate::error::Error;
 use crate::gguf::{needs, Forward};
 use crate::needs::Needs;
-use candle_core::{DType, Device};
+use candle_core::Device;
+use candle_nn::VarBuilder;
 use candle_transformers::models::llama::{Cache, Llama};
 use candle_transformers::models::quantized_llama::ModelWeights;
 
 /// `models::llama`, which starts anew at position 0.
 pub fn dense<E: From<Error> + From<candle_core::Error>>(
     preset: &Preset,
-    dtype: DType,
-    device: &Device,
+    weights: VarBuilder<'_>,
     check: impl FnOnce(Needs) -> Result<(), E>,
 ) -> Result<Forward, E> {
     let config = preset.config();
+    let (dtype, device) = (weights.dtype(), weights.device().clone());
     check(checkpoint::needs(&config, dtype))?;
-    let model = Llama::load(weights(dtype, device), &config)?;
-    let empty = Cache::new(true, dtype, &config, device)?;
+    let model = Llama::load(weights, &config)?;
+    let empty = Cache::new(true, dtype, &config, &device)?;
     let mut cache = empty.clone();
     Ok(Box::new(move |ids, at| {
         if at == 0 {

@@ -4,7 +4,7 @@ mod dense;
 pub mod llama;
 mod quantized;
 
-pub use dense::weights;
+pub use dense::{weights, Requested};
 pub use quantized::{gguf, matrix, Quant, QUANTS};
 
 use candle_transformers::models::llama::Config;

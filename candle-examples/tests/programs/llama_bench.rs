@@ -50,6 +50,47 @@ fn batches_and_contexts() {
     refused(&quantized, "one sequence at a time");
 }
 
+/// `--check` finds the logits of one device close to the CPU's, for dense and quantized weights.
+fn check_logits(device: &str) {
+    let few = [
+        "--shape",
+        "tiny",
+        "--prefill",
+        "40",
+        "--context",
+        "4",
+        "--check",
+    ];
+    for (what, most) in [(["--dtype", "f32"], 1e-3), (["--quant", "q8_0"], 0.1)] {
+        let output = bench(&[&few[..], &["--device", device], &what].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{stderr}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let lines = text.lines().map(|l| serde_json::from_str(l).unwrap());
+        let logits: Vec<Value> = lines.filter(|l: &Value| l["test"] == "logits").collect();
+        let decoded: Vec<_> = logits
+            .iter()
+            .map(|l| l["after_decoding"].as_bool())
+            .collect();
+        assert_eq!(decoded, [Some(false), Some(true)]);
+        for line in logits {
+            let off = line["most_off"].as_f64().unwrap();
+            assert!(off < most, "{line}");
+        }
+    }
+}
+
+#[test]
+fn logits_cpu() {
+    check_logits("cpu");
+}
+
+#[cfg(feature = "webgpu")]
+#[test]
+fn logits_webgpu() {
+    check_logits("webgpu");
+}
+
 fn check(device: &str, dtype: &str) {
     let lines = measure(device, &["--dtype", dtype]);
     assert!(lines.iter().all(|line| line["dtype"] == dtype));

@@ -42,7 +42,7 @@ impl Bench {
         let dtype = DTYPES.into_iter().find(|dtype| dtype.as_str() == weights);
         let fits = |needs| check(needs, device);
         let model = match dtype {
-            Some(dtype) => llama::dense(&preset, dtype, device, fits)?,
+            Some(dtype) => llama::dense(&preset, random::weights(dtype, device), fits)?,
             None => {
                 let quant = QUANTS.iter().find(|q| q.name == weights);
                 let quant = quant.ok_or_else(|| JsError::new(&format!("no weights {weights}")))?;
