@@ -64,9 +64,9 @@ impl WebGpuDevice {
     }
 
     /// Whether later matmuls of f32, and candle-nn's `sdpa`, may round operands to 11 bits, like TF32 on CUDA, where that lets tensor cores
-    /// compute them. Sums stay f32. Off by default.
-    pub fn set_gemm_reduced_precision_f32(&self, reduced: bool) {
-        self.runtime.set_gemm_reduced_precision_f32(reduced)
+    /// compute them. Sums stay f32. Off by default. Returns the error of an earlier op, if there is one.
+    pub fn set_gemm_reduced_precision_f32(&self, reduced: bool) -> Result<()> {
+        Ok(self.runtime.set_gemm_reduced_precision_f32(reduced)?)
     }
 
     fn upload_bytes(&self, bytes: &[u8], dtype: DType, count: usize) -> Result<WebGpuStorage> {

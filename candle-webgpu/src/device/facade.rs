@@ -162,6 +162,22 @@ impl Device {
         sent
     }
 
+    /// Whether later matmuls and attention of f32 may use cooperative matrices of f16, where the adapter has them. They round operands to
+    /// 11 bits, like TF32, and accumulate in f32. Off by default, or as [`REDUCED_F32_VAR`](crate::REDUCED_F32_VAR) says.
+    ///
+    /// Each line of an operand along k (in attention, a few rows) is first divided by a power of two, which brings its largest magnitude to
+    /// 2^14. Elements less than 2^-28 of that have fewer bits, and those below 2^-38 become zero. Matmuls of fewer than 17 rows or 64 terms stay
+    /// as they are.
+    ///
+    /// Hands over what was recorded, which is not affected. Returns its error, if there is one.
+    pub fn set_gemm_reduced_precision_f32(&self, reduced: bool) -> Result<()> {
+        let sent = self.flush(&mut lock(&self.pending), Vec::new());
+        // The choice of an attention kernel is made when ops are rewritten.
+        self.executor().wait_idle();
+        self.reduced_f32.store(reduced, Ordering::Relaxed);
+        sent
+    }
+
     pub(super) fn use_rules(&self, rules: RuleSet) {
         self.executor().rules.set(rules);
         let joins = self.executor().rules.is_on(&coalesce_copies::RULE);

@@ -57,18 +57,9 @@ impl Gpu {
         self.dot4
     }
 
-    /// Whether matmuls and attention of f32 may round operands ([`set_gemm_reduced_precision_f32`](Self::set_gemm_reduced_precision_f32)).
+    /// Whether matmuls and attention of f32 may round operands, as `set_gemm_reduced_precision_f32` sets.
     pub fn gemm_reduced_precision_f32(&self) -> bool {
         self.reduced_f32.load(Ordering::Relaxed)
-    }
-
-    /// Whether later matmuls and attention of f32 may use cooperative matrices of f16, where the adapter has them. They round operands to
-    /// 11 bits, like TF32, and accumulate in f32. Off by default, or as [`REDUCED_F32_VAR`](crate::REDUCED_F32_VAR) says.
-    ///
-    /// Each line of an operand along k (in attention, a few rows) is first divided by a power of two, which brings its largest magnitude to
-    /// 2^14. Elements less than 2^-28 of that have fewer bits, and those below 2^-38 become zero.
-    pub fn set_gemm_reduced_precision_f32(&self, reduced: bool) {
-        self.reduced_f32.store(reduced, Ordering::Relaxed);
     }
 
     /// Whether every subgroup is [wide](is_wide). A SIMD then has few registers for each thread, and large tiles leave it only one or two

@@ -140,11 +140,11 @@ fn reduced_precision() {
         for (order, pad) in layouts {
             let a = Table::noise(&d, DType::F32, i as u64, &[m, k], (&[0, 1], 0, 0));
             let b = Table::noise(&d, DType::F32, 9, &[k, n], (order, pad, 0));
-            d.set_gemm_reduced_precision_f32(true);
+            d.set_gemm_reduced_precision_f32(true).unwrap();
             check_terms(&d, DType::F32, &a, &b, 2.0 / 2048.0);
             let multiply = || d.matmul(a.view(), b.view(), (1, m, n, k)).unwrap();
             let rounded = read(&d, DType::F32, &multiply());
-            d.set_gemm_reduced_precision_f32(false);
+            d.set_gemm_reduced_precision_f32(false).unwrap();
             check(&d, DType::F32, &a, &b);
             let rounds = k >= 64 && k % 4 + n % 4 + pad == 0;
             let changes = rounded != read(&d, DType::F32, &multiply());

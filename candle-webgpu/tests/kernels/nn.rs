@@ -276,7 +276,7 @@ fn attention_of_reduced_precision() {
         let of = |seed| Table::contiguous(&d, DType::F32, seed, &[2, 3, keys, n]);
         let (q, k, v) = (of(1), of(2), of(3));
         let attend = |reduced| {
-            d.set_gemm_reduced_precision_f32(reduced);
+            d.set_gemm_reduced_precision_f32(reduced).unwrap();
             let y = d.sdpa([q.view(), k.view(), v.view()], None, how).unwrap();
             read(&d, DType::F32, &y)
         };
