@@ -82,18 +82,17 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.constants(&[("D", tile(spec).head_dim)]);
     score_slots(spec, text);
     text.part(wgsl!("kernel/attention/flash_coop_stage.wgsl"));
-    let scaled = wgsl!("kernel/attention/flash_coop_scaled.wgsl");
-    match spec.dtype(0) {
-        DType::F16 => text.part(wgsl!("kernel/attention/flash_coop_plain.wgsl")),
-        DType::Bf16 => {
-            text.part(wgsl!("kernel/attention/flash_coop_bf16.wgsl"));
-            text.part(scaled);
-        }
-        _ => {
-            text.part(wgsl!("kernel/attention/flash_coop_f32.wgsl"));
-            text.part(scaled);
-        }
+    let dtype = spec.dtype(0);
+    if dtype == DType::F16 {
+        text.part(wgsl!("kernel/attention/flash_coop_plain.wgsl"));
+        return Ok(());
     }
+    text.file(dtype.info().source);
+    text.part(match dtype {
+        DType::Bf16 => wgsl!("kernel/attention/flash_coop_bf16.wgsl"),
+        _ => wgsl!("kernel/attention/flash_coop_f32.wgsl"),
+    });
+    text.part(wgsl!("kernel/attention/flash_coop_scaled.wgsl"));
     Ok(())
 }
 

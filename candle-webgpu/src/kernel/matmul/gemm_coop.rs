@@ -194,6 +194,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
             text.constants(&[("TURNS", units * 32 / ROUND), ("SPANS", units / span)]);
             text.part(wgsl!("kernel/matmul/gemm_coop_b_units.wgsl"));
         } else {
+            text.file(b.0.info().source);
             text.part(match b.0 {
                 DType::Bf16 => wgsl!("kernel/matmul/gemm_coop_lines_bf16.wgsl"),
                 _ => wgsl!("kernel/matmul/gemm_coop_lines_f32.wgsl"),
@@ -266,7 +267,8 @@ pub fn catalogue() -> Vec<Specialization> {
                     |dtype, scaled, b| spec(tile, octets, along_k, whole_k, (dtype, y), scaled, b);
                 all.extend(FLOATS.map(|dtype| of(dtype, true, F16)));
                 all.extend([DType::F16, DType::F32].map(|dtype| of(dtype, false, F16)));
-                if octets && along_k[1] {
+                // The octets of such a b do not depend on those of a.
+                if along_k[1] {
                     let bf16 = (DType::Bf16, Access::Raw);
                     let f32 = (DType::F32, Access::Raw);
                     all.extend([DType::Bf16, DType::F32].map(|dtype| of(dtype, true, bf16)));
