@@ -2,11 +2,12 @@
 // Out: names, shader, asynchronous, case, done, failed.
 import init, { adapter, known_failure, open, run, run_asynchronous, shaders } from "./pkg-tests/candle_webgpu_web_tests.js";
 
-async function compile() {
+// Compiles one in `every` shaders of each kernel.
+async function compile(every) {
   const gpu = await navigator.gpu.requestAdapter();
   const wanted = ["shader-f16", "subgroups"].filter((name) => gpu.features.has(name));
   const device = await gpu.requestDevice({ requiredFeatures: wanted });
-  const texts = shaders();
+  const texts = shaders(every);
   for (let i = 0; i < texts.length; i += 2) {
     const [name, code] = [texts[i], texts[i + 1]];
     const { messages } = await device.createShaderModule({ label: name, code }).getCompilationInfo();
@@ -36,7 +37,7 @@ onmessage = async ({ data: { filter, every, from } }) => {
     const cases = chosen(await open(), filter, every);
     postMessage({ type: "names", count: cases.length, adapter: adapter() });
     if (from === 0) {
-      if (!filter || "shaders".startsWith(filter)) await compile();
+      if (!filter || "shaders".startsWith(filter)) await compile(every);
       if (!filter || "asynchronous".startsWith(filter)) {
         const error = await run_asynchronous().then(() => null, (e) => e.message ?? String(e));
         postMessage({ type: "asynchronous", error });

@@ -31,11 +31,12 @@ Run the tests: all parts, or those named.
                each one alone; errors; limits and faults; docs/SUPPORT.md
   variants     the affected part of the conformance suite with checked shaders, portable kernels, a GPU's kernels on a
                software adapter, integer dot products, and the inline executor; WebGPU's default limits; ops split to binding
-               ranges of 64 KiB; checked shaders, the inline executor and split ops in one of five cases of each group
+               ranges of 64 KiB; most of them in one of five cases of each group, as docs/testing.md says
   fuzz         a fixed set of random expression graphs against the CPU, with rules as above; the libFuzzer seeds
   models       models of candle-transformers, dense and quantized, against the CPU; their dispatches; the examples on
                real models
-  web          in headless Chromium: the page, every shader, and one of 37 cases of each group of the conformance suite
+  web          in headless Chromium: the page, one of 37 shaders of each kernel, and one of 37 cases of each group of the
+               conformance suite
 
 Two more parts run only when named:
 

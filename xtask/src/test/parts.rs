@@ -51,8 +51,8 @@ const VARIANTS: [&str; 8] = [
     "inline",
 ];
 
-/// Those that run one of five cases in each group: half of the suite's time otherwise.
-const LONG_VARIANTS: [&str; 3] = ["checked", "split", "inline"];
+/// Those that run one of five cases in each group: more than half of the suite's time otherwise.
+const LONG_VARIANTS: [&str; 5] = ["checked", "dot4", "limits", "split", "inline"];
 
 /// Runs one of this many cases in each group. A prime, since the cases of a group repeat periodically.
 const EVERY_VAR: &str = "CANDLE_WEBGPU_TEST_EVERY";
@@ -69,6 +69,12 @@ const MODELS: [&str; 4] = ["models", "zoo", "gguf", "dispatches"];
 
 /// The first graphs of one seed. `cargo xtask fuzz` runs more.
 const GRAPHS: [&str; 6] = ["--device", "webgpu", "--seed", "1", "--cases", "400"];
+
+/// Mesa's variable with performance options of llvmpipe's compiler.
+const GALLIVM_PERF: &str = "GALLIVM_PERF";
+
+/// The job of the examples on real models.
+const DOWNLOADS: &str = "programs, real models";
 
 /// [`EVERY_VAR`] of `quick`.
 const SAMPLE: &str = "37";
@@ -133,6 +139,19 @@ pub fn jobs(parts: &[Part], args: &Args, programs: &[Program]) -> Result<Vec<Job
             programs,
         };
         jobs.extend(tests.jobs()?);
+    }
+    // Most shaders of these parts run once or twice on small tensors, and Mesa's llvmpipe would take longer to optimize them: on an
+    // empty cache, `conformance binary/` took 33 s instead of more than 100. Other drivers ignore the variable.
+    let of_small = |job: &&mut Job| {
+        matches!(
+            job.part,
+            Part::Conformance | Part::Variants | Part::Fuzz | Part::Models
+        ) && job.title != DOWNLOADS
+    };
+    if std::env::var_os(GALLIVM_PERF).is_none() {
+        for job in jobs.iter_mut().filter(of_small) {
+            job.command.env(GALLIVM_PERF, "nopt");
+        }
     }
     // Conformance takes longest. Variants run last, when Mesa's shader cache has the shaders that they share with it.
     jobs.sort_by_key(|job| match job.part {

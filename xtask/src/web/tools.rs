@@ -91,6 +91,8 @@ fn bindgen() -> Result<PathBuf> {
     ]);
     // Not in our own target folder, whose profiles and features differ.
     cargo.arg("--root").arg(&own).env_remove("CARGO_TARGET_DIR");
+    // It runs for seconds, but takes minutes to compile.
+    cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
     if !run::status(&mut cargo)?.success() || !has(&path) {
         bail!("cargo install wasm-bindgen-cli --version {version} failed");
     }

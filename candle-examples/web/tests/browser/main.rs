@@ -190,7 +190,8 @@ fn caps_are_reported() -> Result<()> {
     Ok(())
 }
 
-/// Runs one case in this many of each group, starting with the first; 1 runs all. A prime, since groups are periodic.
+/// Runs one case in this many of each group, and compiles one shader in this many of each kernel, starting with the first; 1 takes all.
+/// A prime, since groups are periodic.
 const EVERY_VAR: &str = "CANDLE_WEB_EVERY";
 
 #[test]
