@@ -31,7 +31,7 @@ Run the tests: all parts, or those named.
                each one alone; errors; limits and faults; docs/SUPPORT.md
   variants     the affected part of the conformance suite with checked shaders, portable kernels, a GPU's kernels on a
                software adapter, integer dot products, and the inline executor; WebGPU's default limits; ops split to binding
-               ranges of 64 KiB; most of them in one of five cases of each group, as docs/testing.md says
+               ranges of 64 KiB; most of them run a sample of each group, as docs/testing.md says
   fuzz         a fixed set of random expression graphs against the CPU, with rules as above; the libFuzzer seeds
   models       models of candle-transformers, dense and quantized, against the CPU; their dispatches; the examples on
                real models

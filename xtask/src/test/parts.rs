@@ -39,20 +39,18 @@ const UNIT: [&str; 2] = ["candle-webgpu", "candle-examples"];
 
 const UPSTREAM: [&str; 2] = ["candle-core", "candle-nn"];
 
-/// tests/conformance/variant.rs describes them and selects their cases. Those with their own shaders run first.
-const VARIANTS: [&str; 8] = [
-    "checked",
-    "portable",
-    "as-gpu",
-    "dot4",
-    "portable-dot4",
-    "limits",
-    "split",
-    "inline",
+/// tests/conformance/variant.rs describes them and selects their cases. Those with their own shaders run first. Without `--all`, a
+/// variant runs one of this many cases in each group: all of them would take longer than the suite itself.
+const VARIANTS: [(&str, usize); 8] = [
+    ("checked", 11),
+    ("portable", 1),
+    ("as-gpu", 1),
+    ("dot4", 5),
+    ("portable-dot4", 1),
+    ("limits", 11),
+    ("split", 5),
+    ("inline", 5),
 ];
-
-/// Those that run one of five cases in each group: more than half of the suite's time otherwise.
-const LONG_VARIANTS: [&str; 5] = ["checked", "dot4", "limits", "split", "inline"];
 
 /// Runs one of this many cases in each group. A prime, since the cases of a group repeat periodically.
 const EVERY_VAR: &str = "CANDLE_WEBGPU_TEST_EVERY";
@@ -68,13 +66,11 @@ const LIMITS: [&str; 5] = [
 const MODELS: [&str; 4] = ["models", "zoo", "gguf", "dispatches"];
 
 /// The first graphs of one seed. `cargo xtask fuzz` runs more.
-const GRAPHS: [&str; 6] = ["--device", "webgpu", "--seed", "1", "--cases", "400"];
+const GRAPHS: [&str; 6] = ["--device", "webgpu", "--seed", "1", "--cases", "200"];
 
-/// Mesa's variable with performance options of llvmpipe's compiler.
-const GALLIVM_PERF: &str = "GALLIVM_PERF";
-
-/// The job of the examples on real models.
-const DOWNLOADS: &str = "programs, real models";
+/// Mesa's variables that shorten llvmpipe's compilation: no optimization, and vectors of 128 bits instead of 256. Other drivers ignore
+/// them. On an empty cache, `conformance binary/` took 27 s instead of more than 100.
+const LLVMPIPE: [(&str, &str); 2] = [("GALLIVM_PERF", "nopt"), ("LP_NATIVE_VECTOR_WIDTH", "128")];
 
 /// [`EVERY_VAR`] of `quick`.
 const SAMPLE: &str = "37";
@@ -140,19 +136,6 @@ pub fn jobs(parts: &[Part], args: &Args, programs: &[Program]) -> Result<Vec<Job
         };
         jobs.extend(tests.jobs()?);
     }
-    // Most shaders of these parts run once or twice on small tensors, and Mesa's llvmpipe would take longer to optimize them: on an
-    // empty cache, `conformance binary/` took 33 s instead of more than 100. Other drivers ignore the variable.
-    let of_small = |job: &&mut Job| {
-        matches!(
-            job.part,
-            Part::Conformance | Part::Variants | Part::Fuzz | Part::Models
-        ) && job.title != DOWNLOADS
-    };
-    if std::env::var_os(GALLIVM_PERF).is_none() {
-        for job in jobs.iter_mut().filter(of_small) {
-            job.command.env(GALLIVM_PERF, "nopt");
-        }
-    }
     // Conformance takes longest. Variants run last, when Mesa's shader cache has the shaders that they share with it.
     jobs.sort_by_key(|job| match job.part {
         Part::Conformance => 0,
@@ -191,6 +174,17 @@ pub fn judge(part: Part, args: &Args, report: &Report) -> Result<Counts> {
     Ok(known::judge(report, &list, args.filter.is_none()))
 }
 
+/// For jobs whose shaders mostly run once or twice on small tensors: compiling takes longer than running.
+fn compiled_fast(mut jobs: Vec<Job>) -> Vec<Job> {
+    for job in &mut jobs {
+        let own = LLVMPIPE
+            .iter()
+            .filter(|(name, _)| std::env::var_os(name).is_none());
+        job.command.envs(own.copied());
+    }
+    jobs
+}
+
 struct Tests<'a> {
     part: Part,
     args: &'a Args,
@@ -210,18 +204,23 @@ impl Tests<'_> {
             }
             Part::Shaders => Ok(vec![self.shaders()?]),
             Part::Upstream => self.upstream(),
-            Part::Conformance => self.ours(&LIMITS),
-            Part::Variants => VARIANTS.iter().map(|name| self.variant(name)).collect(),
+            Part::Conformance => Ok(compiled_fast(self.ours(&LIMITS)?)),
+            Part::Variants => {
+                let jobs = VARIANTS
+                    .iter()
+                    .map(|(name, every)| self.variant(name, *every));
+                Ok(compiled_fast(jobs.collect::<Result<_>>()?))
+            }
             Part::Fuzz => {
                 // Graphs have no names to filter by.
                 let mut fuzz = self.find("fuzz")?.command();
                 fuzz.args(GRAPHS);
                 let mut jobs = self.ours(&["seeds"])?;
                 jobs.push(self.job("fuzz", fuzz));
-                Ok(jobs)
+                Ok(compiled_fast(jobs))
             }
             Part::Models => {
-                let mut jobs = self.ours(&MODELS)?;
+                let mut jobs = compiled_fast(self.ours(&MODELS)?);
                 jobs.push(self.downloads()?);
                 Ok(jobs)
             }
@@ -338,11 +337,11 @@ impl Tests<'_> {
         Ok(jobs)
     }
 
-    fn variant(&self, name: &str) -> Result<Job> {
+    fn variant(&self, name: &str, every: usize) -> Result<Job> {
         let mut command = self.find("conformance")?.command();
         command.env("CANDLE_WEBGPU_TEST_VARIANT", name);
-        if LONG_VARIANTS.contains(&name) && !self.args.all {
-            command.env(EVERY_VAR, "5");
+        if !self.args.all {
+            command.env(EVERY_VAR, every.to_string());
         }
         Ok(self.filtered(&format!("variant {name}"), command))
     }
