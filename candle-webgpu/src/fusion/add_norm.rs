@@ -17,16 +17,13 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[],
-    apply: Apply::Batch(Scan::All, find),
+    apply: Apply::Batch(Scan::All, &[&LAYER_NORM, &RMS_NORM], find),
 };
 
 /// The norm at a place and the sum that it reads.
 fn find(_: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let norm = graph.op(at)?;
     let centered = norm.is_of(&LAYER_NORM);
-    if !centered && !norm.is_of(&RMS_NORM) {
-        return None;
-    }
     let sum_at = graph.writer(&norm.operands[0].0).filter(|sum| *sum < at)?;
     let sum = graph.op(sum_at)?;
     let (params, add): (NormParams, Strided<2>) = (norm.params(), sum.params());

@@ -26,7 +26,7 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Before("softmax_last_dim"),
     needs: &[],
-    apply: Apply::Batch(Scan::All, find),
+    apply: Apply::Batch(Scan::All, &[&SOFTMAX], find),
 };
 
 /// What happens to scores before the softmax.
@@ -38,8 +38,7 @@ struct Scores {
 }
 
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
-    let softmax = graph.op(at).filter(|op| op.is_of(&SOFTMAX))?;
-    let size: SoftmaxParams = softmax.params();
+    let size: SoftmaxParams = graph.op(at)?.params();
     let mut members = Places::from_slice(&[at]);
     let (first, scores) = before(graph, at, &mut members)?;
     let second = after(graph, at, &mut members)?;

@@ -12,7 +12,7 @@ pub(crate) const RULE: Rule = Rule {
     exact: Exact::Always,
     needs: &[],
     // Backward, since an op that only dead ops read is dead, too.
-    apply: Apply::Batch(Scan::DueBackward, find),
+    apply: Apply::Batch(Scan::DueBackward, &[], find),
 };
 
 /// An op that writes something, none of which an op reads or a tensor holds. The fault record always counts as held.

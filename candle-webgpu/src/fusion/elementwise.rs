@@ -20,7 +20,7 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[],
-    apply: Apply::Batch(Scan::All, find),
+    apply: Apply::Batch(Scan::All, &Expr::KERNELS, find),
 };
 
 /// Fuses an op with the producer of one of its operands. Candle adds the first gradient of each tensor to zeros.
@@ -46,8 +46,8 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
 }
 
 /// The expression of `last` with that of `first` substituted. `last` must read all of `first`'s result without a view.
-fn join(first: Expr, last: &Expr) -> Option<Expr> {
-    let made = first.y.clone();
+fn join<'a>(first: Expr<'a>, last: &Expr<'a>) -> Option<Expr<'a>> {
+    let made = first.y;
     let all = |read: &Read| !read.value.same(&made.0) || read.is_whole();
     if first.n != last.n || made.1 != 0 || !last.reads.iter().all(all) {
         return None;
@@ -56,7 +56,7 @@ fn join(first: Expr, last: &Expr) -> Option<Expr> {
         return None;
     }
     let mut joined = Expr {
-        y: last.y.clone(),
+        y: last.y,
         out: last.out,
         ..first
     };
@@ -70,11 +70,11 @@ fn join(first: Expr, last: &Expr) -> Option<Expr> {
             true => {
                 let source = Read {
                     dtype: read.dtype,
-                    ..joined.reads[0].clone()
+                    ..joined.reads[0]
                 };
                 joined.read(source)
             }
-            false => joined.read(read.clone()),
+            false => joined.read(*read),
         });
     }
     joined.append(last, &moved);

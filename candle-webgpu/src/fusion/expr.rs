@@ -15,7 +15,7 @@ use crate::kernel::{spans, Strided};
 use crate::memory::buffer::Value;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
-use crate::shader::{Access, Arg, Step};
+use crate::shader::{Access, Arg, Kernel, Step};
 
 /// Dims and strides of an operand that is not flat, and whether its rows are whole quads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,9 +43,9 @@ impl Walk {
 }
 
 /// An operand of an expression.
-#[derive(Debug, Clone)]
-pub(crate) struct Read {
-    pub value: Value,
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Read<'a> {
+    pub value: &'a Value,
     /// Start of the binding, in bytes.
     pub start: u64,
     pub dtype: DType,
@@ -53,7 +53,7 @@ pub(crate) struct Read {
     pub view: Option<Walk>,
 }
 
-impl Read {
+impl<'a> Read<'a> {
     /// Whether this is all of a value, in order.
     pub fn is_whole(&self) -> bool {
         self.view.is_none() && self.offset == 0 && self.start == 0
@@ -79,13 +79,13 @@ impl Read {
 
     /// Operand `i` of an op at `offset`; `layout` returns dims and strides if it is not flat.
     fn of(
-        op: &Op,
+        op: &'a Op,
         i: usize,
         offset: u32,
         layout: impl FnOnce() -> Option<[[u32; VIEW_RANK]; 2]>,
-    ) -> Option<Read> {
+    ) -> Option<Self> {
         let (dtype, access) = op.spec.operands[i];
-        let (value, start) = op.operands[i].clone();
+        let (value, start) = &op.operands[i];
         let view = match access {
             Access::Flat => None,
             _ => {
@@ -99,7 +99,7 @@ impl Read {
         };
         Some(Read {
             value,
-            start,
+            start: *start,
             dtype,
             offset,
             view,
@@ -110,30 +110,31 @@ impl Read {
 /// How a kernel reads its operands.
 type Accesses = SmallVec<[(DType, Access); MAX_READS]>;
 
-/// An elementwise expression. Without steps it is a copy of its only operand.
+/// An elementwise expression. Without steps it is a copy of its only operand. Its values are those of recorded ops.
 #[derive(Debug, Clone)]
-pub(crate) struct Expr {
+pub(crate) struct Expr<'a> {
     pub n: u32,
-    pub reads: SmallVec<[Read; 4]>,
+    pub reads: SmallVec<[Read<'a>; 4]>,
     pub steps: SmallVec<[Step; 4]>,
     /// Scalars of each step.
     pub scalars: SmallVec<[[u32; 4]; 4]>,
-    pub y: (Value, u64),
+    pub y: &'a (Value, u64),
     pub out: DType,
 }
 
-impl Expr {
+impl<'a> Expr<'a> {
+    /// Those of elementwise ops.
+    pub const KERNELS: [&'static Kernel; 4] = [&FUSED_ELEMENTWISE, &UNARY, &BINARY, &WHERE_COND];
+
     /// Whether an op is elementwise and of dtypes that can be fused.
     pub fn is(op: &Op) -> bool {
         let mut operands = op.spec.operands.iter();
-        [&FUSED_ELEMENTWISE, &UNARY, &BINARY, &WHERE_COND]
-            .iter()
-            .any(|kernel| op.is_of(kernel))
+        Expr::KERNELS.iter().any(|kernel| op.is_of(kernel))
             && operands.all(|(dtype, _)| *dtype != DType::F64)
     }
 
     /// The expression of such an op.
-    pub fn lift(op: &Op) -> Option<Expr> {
+    pub fn lift(op: &'a Op) -> Option<Self> {
         if !Expr::is(op) {
             return None;
         }
@@ -155,17 +156,17 @@ impl Expr {
     }
 
     fn one<const N: usize>(
-        op: &Op,
+        op: &'a Op,
         name: &'static str,
         params: &Strided<N>,
         scalars: [u32; 4],
-    ) -> Option<Expr> {
+    ) -> Option<Self> {
         let mut expr = Expr {
             n: params.n,
             reads: SmallVec::new(),
             steps: SmallVec::new(),
             scalars: SmallVec::new(),
-            y: op.operands[N].clone(),
+            y: &op.operands[N],
             out: op.spec.dtype(N),
         };
         let mut args = SmallVec::new();
@@ -187,7 +188,7 @@ impl Expr {
     }
 
     /// What [`Expr::op`] recorded.
-    fn again(op: &Op, steps: &[Step]) -> Option<Expr> {
+    fn again(op: &'a Op, steps: &[Step]) -> Option<Self> {
         let mut params: Params = op.params();
         let offsets = params.offsets().map(|offset| *offset);
         let (y, reads) = op.operands.split_last()?;
@@ -204,15 +205,15 @@ impl Expr {
             reads,
             scalars: steps.iter().map(&mut scalars).collect(),
             steps: steps.iter().cloned().collect(),
-            y: y.clone(),
+            y,
             out: op.spec.dtype(op.operands.len() - 1),
         })
     }
 
     /// Adds an operand, unless it is there.
-    pub fn read(&mut self, read: Read) -> Arg {
+    pub fn read(&mut self, read: Read<'a>) -> Arg {
         let same = |old: &Read| {
-            old.value.same(&read.value)
+            old.value.same(read.value)
                 && (old.start, old.dtype, old.offset, old.view)
                     == (read.start, read.dtype, read.offset, read.view)
         };
@@ -240,7 +241,7 @@ impl Expr {
     }
 
     /// Reorders the operands: `values` first. None unless each of them is exactly one operand.
-    pub fn in_front(mut self, values: &[&Value]) -> Option<Expr> {
+    pub fn in_front(mut self, values: &[&Value]) -> Option<Self> {
         let mut order = SmallVec::<[usize; MAX_READS]>::new();
         for value in values {
             let mut places = (0..self.reads.len()).filter(|i| self.reads[*i].value.same(value));
@@ -253,7 +254,7 @@ impl Expr {
     }
 
     /// The same without operand `at`, whose elements are all zero. None unless exactly one step reads it, to add it to a float.
-    pub fn without_zeros(mut self, at: usize) -> Option<Expr> {
+    pub fn without_zeros(mut self, at: usize) -> Option<Self> {
         let read = Arg::Read(at as u8);
         let reads = |step: &Step| step.args.iter().any(|(arg, _)| *arg == read);
         let mut readers = (0..self.steps.len()).filter(|i| reads(&self.steps[*i]));
@@ -293,7 +294,7 @@ impl Expr {
 
     /// Keeps the operands at these places, in this order. No step may read another.
     pub fn keep(&mut self, places: &[usize]) {
-        self.reads = places.iter().map(|at| self.reads[*at].clone()).collect();
+        self.reads = places.iter().map(|at| self.reads[*at]).collect();
         let args = self.steps.iter_mut().flat_map(|step| &mut step.args);
         for (arg, _) in args {
             if let Arg::Read(at) = arg {

@@ -21,7 +21,7 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[&elementwise::RULE],
-    apply: Apply::Batch(Scan::All, find),
+    apply: Apply::Batch(Scan::All, &[&REDUCE_ROW], find),
 };
 
 /// A reduction, the ops on its results, and the elementwise op that reads them along its rows.
@@ -34,34 +34,34 @@ struct Row<'a> {
     reduction: &'a Op,
     params: Params,
     /// On the results of the reduction.
-    middle: Option<(usize, Expr)>,
+    middle: Option<(usize, Expr<'a>)>,
     /// What the last op reads of them.
-    value: Value,
-    last: (usize, Expr),
+    value: &'a Value,
+    last: (usize, Expr<'a>),
 }
 
 impl<'a> Row<'a> {
     fn of(graph: &'a Graph, at: usize) -> Option<Self> {
-        let reduction = graph.op(at).filter(|op| op.is_of(&REDUCE_ROW))?;
+        let reduction = graph.op(at)?;
         let params: Params = reduction.params();
         let f32 = |i: usize| reduction.spec.dtype(i) == DType::F32;
         let fits = matches!(reduction.spec.op, "sum" | "max" | "min")
             && reduction.spec.operands[0].1 == Access::Quads
             && (f32(0) && f32(1))
             && params.are_of_rows();
-        let mut value = fits.then(|| reduction.operands[1].0.clone())?;
-        let mut last = sole_reader(graph, &value, at)?;
+        let mut value = fits.then_some(&reduction.operands[1].0)?;
+        let mut last = sole_reader(graph, value, at)?;
         let mut middle = None;
         if last.1.n == params.n {
             let (place, expr) = &last;
             let [read] = &expr.reads[..] else {
                 return None;
             };
-            let (y, whole) = (expr.y.0.clone(), read.is_whole());
-            let next = sole_reader(graph, &y, *place).filter(|_| whole)?;
+            let (y, whole) = (&expr.y.0, read.is_whole());
+            let next = sole_reader(graph, y, *place).filter(|_| whole)?;
             (middle, last, value) = (Some(last), next, y);
         }
-        let mut reads = last.1.reads.iter().filter(|read| read.value.same(&value));
+        let mut reads = last.1.reads.iter().filter(|read| read.value.same(value));
         let along = reads.all(|read| {
             let repeats = read
                 .view
@@ -78,26 +78,26 @@ impl<'a> Row<'a> {
         })
     }
 
-    fn fuse(&self, device: &Gpu, graph: &Graph) -> Option<Rewrite> {
+    fn fuse(&self, device: &Gpu, graph: &'a Graph) -> Option<Rewrite> {
         let (at, last) = (self.last.0, &self.last.1);
         let mut chain = Chain {
             graph,
             members: Places::from_slice(&[at, self.at]),
-            row: &self.value,
+            row: self.value,
             known: SmallVec::new(),
             expr: Expr {
                 n: last.n,
-                y: last.y.clone(),
+                y: last.y,
                 out: last.out,
                 reads: SmallVec::new(),
                 steps: SmallVec::new(),
                 scalars: SmallVec::new(),
             },
         };
-        let (value, start) = self.reduction.operands[0].clone();
+        let (value, start) = &self.reduction.operands[0];
         let input = chain.arg(&Read {
             value,
-            start,
+            start: *start,
             dtype: DType::F32,
             offset: self.params.x_offset,
             view: None,
@@ -117,7 +117,7 @@ impl<'a> Row<'a> {
             chain.append(middle)?;
         }
         // As the last op sees it, through a view.
-        chain.learn(&self.value);
+        chain.learn(self.value);
         chain.append(last)?;
         let first = *chain.members.iter().min()?;
         if !fits(&chain.expr)
@@ -139,27 +139,27 @@ struct Chain<'a> {
     /// What the last op reads of the reduction, always by the view that repeats it along its row.
     row: &'a Value,
     /// Values that are results of steps.
-    known: SmallVec<[(Value, u8); 8]>,
-    expr: Expr,
+    known: SmallVec<[(&'a Value, u8); 8]>,
+    expr: Expr<'a>,
 }
 
-impl Chain<'_> {
+impl<'a> Chain<'a> {
     /// `value` is the result of the last step.
-    fn learn(&mut self, value: &Value) {
+    fn learn(&mut self, value: &'a Value) {
         let step = self.expr.steps.len().saturating_sub(1) as u8;
-        self.known.push((value.clone(), step));
+        self.known.push((value, step));
     }
 
     /// The argument for an operand: a step's result, that of an op that only members read, which becomes one, or an operand.
-    fn arg(&mut self, read: &Read) -> Option<Arg> {
+    fn arg(&mut self, read: &Read<'a>) -> Option<Arg> {
         let whole = read.is_whole();
         let mut known = self.known.iter();
-        if let Some((value, step)) = known.find(|(value, _)| value.same(&read.value)) {
+        if let Some((value, step)) = known.find(|(value, _)| value.same(read.value)) {
             return (whole || value.same(self.row)).then_some(Arg::Step(*step));
         }
         let maker = self
             .graph
-            .producer_for(&read.value, &self.members)
+            .producer_for(read.value, &self.members)
             .and_then(|at| Some((at, Expr::lift(self.graph.op(at)?)?)))
             .filter(|(_, expr)| !expr.steps.is_empty());
         let made = maker.and_then(|(at, expr)| match whole && expr.n == self.expr.n {
@@ -167,18 +167,18 @@ impl Chain<'_> {
             false => Some((at, seen_through(expr, read)?)),
         });
         let Some((at, expr)) = made else {
-            return Some(self.expr.read(read.clone()));
+            return Some(self.expr.read(*read));
         };
         self.members.push(at);
         self.append(&expr)?;
         if whole {
-            self.learn(&read.value);
+            self.learn(read.value);
         }
         Some(Arg::Step(self.expr.steps.len() as u8 - 1))
     }
 
     /// Adds the steps of an op.
-    fn append(&mut self, expr: &Expr) -> Option<()> {
+    fn append(&mut self, expr: &Expr<'a>) -> Option<()> {
         let args: SmallVec<[Arg; 6]> = expr
             .reads
             .iter()
@@ -190,7 +190,7 @@ impl Chain<'_> {
 }
 
 /// The elementwise op that alone reads what the op at a place makes.
-fn sole_reader(graph: &Graph, value: &Value, at: usize) -> Option<(usize, Expr)> {
+fn sole_reader<'a>(graph: &'a Graph, value: &Value, at: usize) -> Option<(usize, Expr<'a>)> {
     let reader = *graph.readers(value).first()?;
     let made = graph.producer_for(value, &[reader])? == at;
     let expr = Expr::lift(graph.op(reader)?)?;
@@ -198,7 +198,7 @@ fn sole_reader(graph: &Graph, value: &Value, at: usize) -> Option<(usize, Expr)>
 }
 
 /// The expression for the elements that a view reads of its result, such as `alpha + 1` for each row. None unless its operands are flat.
-fn seen_through(mut expr: Expr, read: &Read) -> Option<Expr> {
+fn seen_through<'a>(mut expr: Expr<'a>, read: &Read) -> Option<Expr<'a>> {
     let walk = read.view?;
     for operand in &mut expr.reads {
         let offset = operand.offset + read.offset;

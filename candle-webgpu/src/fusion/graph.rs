@@ -1,11 +1,12 @@
 //! Recorded ops as a graph: which op reads and which op writes each value. This module alone decides what a rule may do.
 
+use std::sync::atomic::Ordering;
+
 use smallvec::{smallvec, SmallVec};
 
 use crate::memory::buffer::Value;
 use crate::recorder::op::{Op, Ops};
-use crate::shader::Specialization;
-use rustc_hash::FxHashMap;
+use crate::shader::{Kernel, Specialization};
 
 /// Places of ops in a [`Graph`].
 pub(crate) type Places = SmallVec<[usize; 16]>;
@@ -39,8 +40,9 @@ impl Rewrite {
 }
 
 /// The ops that read and that write a value, by place. An op that binds the value twice is listed twice.
-#[derive(Default)]
 struct Uses {
+    /// [`Value::key`].
+    of: usize,
     reads: SmallVec<[usize; 4]>,
     writes: SmallVec<[usize; 2]>,
 }
@@ -55,6 +57,45 @@ impl Uses {
     }
 }
 
+/// The uses of all values. A value knows its place here, since rules look up each of them many times.
+struct Index(Vec<Uses>);
+
+impl Index {
+    fn slot(&self, value: &Value) -> Option<usize> {
+        let slot = value.slot().load(Ordering::Relaxed) as usize;
+        (self.0.get(slot)?.of == value.key()).then_some(slot)
+    }
+
+    fn get(&self, value: &Value) -> Option<&Uses> {
+        self.0.get(self.slot(value)?)
+    }
+
+    /// The uses of a value, which is added if it is new.
+    fn entry(&mut self, value: &Value) -> &mut Uses {
+        let slot = self.slot(value).unwrap_or_else(|| {
+            value.slot().store(self.0.len() as u32, Ordering::Relaxed);
+            self.0.push(Uses {
+                of: value.key(),
+                reads: SmallVec::new(),
+                writes: SmallVec::new(),
+            });
+            self.0.len() - 1
+        });
+        &mut self.0[slot]
+    }
+
+    /// Adds the operands of the op at a place.
+    fn add(&mut self, at: usize, op: &Op) {
+        for (i, (value, _)) in op.operands.iter().enumerate() {
+            let uses = self.entry(value);
+            match op.spec.writes(i) {
+                true => uses.writes.push(at),
+                false => uses.reads.push(at),
+            }
+        }
+    }
+}
+
 /// The ops at one place: one as recorded; none, one or two after a rewrite.
 type Place = SmallVec<[Box<Op>; 1]>;
 
@@ -62,11 +103,13 @@ type Place = SmallVec<[Box<Op>; 1]>;
 /// replacement.
 pub(crate) struct Graph {
     places: Vec<Place>,
-    uses: FxHashMap<usize, Uses>,
+    /// The kernel of each place that has one op: rules skip most places without reading the op, which another thread recorded.
+    kernels: Vec<Option<&'static Kernel>>,
+    uses: Index,
     due: usize,
     /// The number of the newest ops' batch.
     batch: u64,
-    /// Replaced ops, whose boxes are reused.
+    /// Replaced ops whose boxes the recorder reuses.
     replaced: Ops,
 }
 
@@ -75,7 +118,8 @@ impl Graph {
     /// numbers the batch of the newest ops: a value that a tensor held at the end of that batch counts as held.
     pub fn new(ops: Ops, due: usize, batch: u64) -> Self {
         let mut graph = Graph {
-            uses: FxHashMap::with_capacity_and_hasher(2 * ops.len(), Default::default()),
+            uses: Index(Vec::with_capacity(2 * ops.len())),
+            kernels: ops.iter().map(|op| Some(op.spec.kernel)).collect(),
             places: ops.into_iter().map(|op| smallvec![op]).collect(),
             due,
             batch,
@@ -83,7 +127,7 @@ impl Graph {
         };
         for (at, place) in graph.places.iter().enumerate() {
             for op in place {
-                index(&mut graph.uses, at, op);
+                graph.uses.add(at, op);
             }
         }
         graph
@@ -94,7 +138,12 @@ impl Graph {
         let later = self.places.split_off(self.due.min(self.places.len()));
         let ops = |places: Vec<Place>| {
             let mut ops = Ops::with_capacity(places.len());
-            places.into_iter().for_each(|place| ops.extend(place));
+            for mut place in places {
+                match place.len() {
+                    1 => ops.extend(place.pop()),
+                    _ => ops.extend(place),
+                }
+            }
             ops
         };
         [ops(self.places), ops(later), self.replaced]
@@ -123,6 +172,11 @@ impl Graph {
         }
     }
 
+    /// The kernel of the op at a place; `None` if there is none, or more than one.
+    pub fn kernel(&self, at: usize) -> Option<&'static Kernel> {
+        *self.kernels.get(at)?
+    }
+
     /// The values that an op writes.
     pub fn outputs<'a>(&self, op: &'a Op) -> impl Iterator<Item = &'a Value> {
         let operands = op.operands.iter().enumerate();
@@ -134,7 +188,7 @@ impl Graph {
     /// The places that read a value.
     pub fn readers(&self, value: &Value) -> &[usize] {
         self.uses
-            .get(&value.key())
+            .get(value)
             .map_or(&[], |uses| uses.reads.as_slice())
     }
 
@@ -145,7 +199,7 @@ impl Graph {
 
     /// The only op that writes a value, if the value had no contents before. Tensors may hold the value.
     pub fn writer(&self, value: &Value) -> Option<usize> {
-        self.uses.get(&value.key())?.writer(value)
+        self.uses.get(value)?.writer(value)
     }
 
     /// The [`writer`](Graph::writer) of a private value. Once nothing reads the value, it need not be computed.
@@ -162,7 +216,7 @@ impl Graph {
     /// The producer of a value, if only the ops at `readers` read it.
     pub fn producer_for(&self, value: &Value, readers: &[usize]) -> Option<usize> {
         let last = readers.iter().max()?;
-        let uses = self.uses.get(&value.key())?;
+        let uses = self.uses.get(value)?;
         let at = uses.writer(value).filter(|at| at < last)?;
         let only = uses.reads.iter().all(|at| readers.contains(at));
         (only && self.is_private(value)).then_some(at)
@@ -197,14 +251,15 @@ impl Graph {
         let between = |place: &usize| {
             (member.min(at)..=member.max(at)).contains(place) && !members.contains(place)
         };
-        self.places[member].iter().all(|op| {
-            op.operands.iter().enumerate().all(|(i, (value, _))| {
-                self.uses.get(&value.key()).is_none_or(|uses| {
-                    let read = op.spec.writes(i) && uses.reads.iter().any(between);
-                    !read && !uses.writes.iter().any(between)
+        member == at
+            || self.places[member].iter().all(|op| {
+                op.operands.iter().enumerate().all(|(i, (value, _))| {
+                    self.uses.get(value).is_none_or(|uses| {
+                        let read = op.spec.writes(i) && uses.reads.iter().any(between);
+                        !read && !uses.writes.iter().any(between)
+                    })
                 })
             })
-        })
     }
 
     /// Applies a rewrite.
@@ -213,34 +268,27 @@ impl Graph {
             self.remove(member);
         }
         for (at, op) in rewrite.ops {
-            index(&mut self.uses, at, &op);
+            self.uses.add(at, &op);
+            self.kernels[at] = self.places[at].is_empty().then_some(op.spec.kernel);
             self.places[at].push(op);
         }
     }
 
     fn remove(&mut self, at: usize) {
-        for mut op in std::mem::take(&mut self.places[at]) {
+        self.kernels[at] = None;
+        while let Some(mut op) = self.places[at].pop() {
             for (i, (value, _)) in op.operands.iter().enumerate() {
-                if let Some(uses) = self.uses.get_mut(&value.key()) {
-                    match op.spec.writes(i) {
-                        true => uses.writes.retain(|place| *place != at),
-                        false => uses.reads.retain(|place| *place != at),
-                    }
+                let uses = self.uses.entry(value);
+                match op.spec.writes(i) {
+                    true => uses.writes.retain(|place| *place != at),
+                    false => uses.reads.retain(|place| *place != at),
                 }
             }
             op.operands.retain(|(value, _)| value.recycle());
-            self.replaced.push(op);
-        }
-    }
-}
-
-/// Adds the operands of the op at a place to `uses`.
-fn index(uses: &mut FxHashMap<usize, Uses>, at: usize, op: &Op) {
-    for (i, (value, _)) in op.operands.iter().enumerate() {
-        let uses = uses.entry(value.key()).or_default();
-        match op.spec.writes(i) {
-            true => uses.writes.push(at),
-            false => uses.reads.push(at),
+            self.replaced.extend(match op.operands.is_empty() {
+                true => op.reuse(),
+                false => Some(op),
+            });
         }
     }
 }

@@ -23,7 +23,7 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[],
-    apply: Apply::Batch(Scan::All, find),
+    apply: Apply::Batch(Scan::All, &Expr::KERNELS, find),
 };
 
 /// Fuses the elementwise op at a position with a matmul that it reads.
@@ -212,7 +212,7 @@ fn of_pair(
     scalars(expr, &mut params.epilogue)?;
     let spec = epilogue::pair_spec(&one, expr.steps.to_vec().into(), expr.out);
     let [a, b, c] = reads;
-    let operands = [a, b, &expr.y, c].into_iter().cloned();
+    let operands = [a, b, expr.y, c].into_iter().cloned();
     let grid = Grid::Linear(groups.into());
     device.op(spec, operands, &params, grid).ok()
 }

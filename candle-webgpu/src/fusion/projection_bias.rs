@@ -19,7 +19,7 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[&fused_projections::RULE],
-    apply: Apply::Batch(Scan::Due, find),
+    apply: Apply::Batch(Scan::Due, &[], find),
 };
 
 /// The projections at a place and the ops that add biases to their results.
@@ -70,7 +70,8 @@ impl Sum {
         let made = projections.operands.get(result(which))?;
         let dtype = projections.spec.dtype(result(which));
         let at = graph.sole_reader(from, result(which))?;
-        let two = |op: &&Op| op.operands.len() == 3 && Expr::is(op);
+        let adds = |op: &&Op| op.spec.op == "badd" || op.spec.steps.is_some();
+        let two = |op: &&Op| op.operands.len() == 3 && adds(op) && Expr::is(op);
         let op = graph.op(at).filter(two)?;
         let expr = Expr::lift(op)?.in_front(&[&made.0])?;
         let [step] = &expr.steps[..] else {

@@ -21,12 +21,12 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::OnGpu,
     exact: Exact::Before("rms_norm"),
     needs: &[],
-    apply: Apply::Batch(Scan::Due, find),
+    apply: Apply::Batch(Scan::Due, &[&RMS_NORM], find),
 };
 
 /// Fuses the norm at a position into the matmuls that read it, if all of them can take it.
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
-    let norm = graph.op(at).filter(|op| op.is_of(&RMS_NORM))?;
+    let norm = graph.op(at)?;
     let (y, _) = norm.operands.get(2)?;
     if graph.producer(y) != Some(at) {
         return None;

@@ -22,7 +22,7 @@ pub(crate) const RULE: Rule = Rule {
         &rope_qk::RULE,
         &rope_kv_cache::RULE,
     ],
-    apply: Apply::Batch(Scan::Due, find),
+    apply: Apply::Batch(Scan::Due, &[&ROPE_KV_CACHE], find),
 };
 
 /// The operands of [`ROPE_KV_CACHE`]: x, c, s, y, u, w, a, z, b, e.
@@ -30,7 +30,7 @@ const Y: usize = 3;
 
 /// The `rope_kv_cache` at a place and the attention that reads its queries.
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
-    let rope = graph.op(at).filter(|op| op.is_of(&ROPE_KV_CACHE))?;
+    let rope = graph.op(at)?;
     let reader = graph.sole_reader(at, Y)?;
     let to = graph.place_for(&[at, reader], [at, reader])?;
     let op = fuse(device, rope, graph.op(reader)?)?;

@@ -21,12 +21,12 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::OnGpu,
     exact: Exact::Always,
     needs: &[&concat::RULE, &rope_qk::RULE],
-    apply: Apply::Batch(Scan::Due, find),
+    apply: Apply::Batch(Scan::Due, &[&ROPE_QK], find),
 };
 
 /// The `rope_qk` at a place and the copies that read its keys.
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
-    let qk = graph.op(at).filter(|op| op.is_of(&ROPE_QK))?;
+    let qk = graph.op(at)?;
     let copies = graph.sole_reader(at, KEYS)?;
     let to = graph.place_for(&[at, copies], [at, copies])?;
     let op = fuse(device, qk, graph.op(copies)?)?;

@@ -18,12 +18,11 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[],
-    apply: Apply::Batch(Scan::Due, find),
+    apply: Apply::Batch(Scan::Due, &[&ROPE], find),
 };
 
 /// The RoPE at a place and one near behind it, if both rotate by the same angles.
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
-    graph.op(at).filter(|op| op.is_of(&ROPE))?;
     let mut others = graph.all().skip(at + 1).take(NEAR);
     others.find_map(|next| pair(device, graph, [at, next]))
 }

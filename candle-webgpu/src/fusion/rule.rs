@@ -2,6 +2,7 @@
 
 use crate::fusion::graph::{Graph, Rewrite};
 use crate::recorder::gpu::Gpu;
+use crate::shader::Kernel;
 
 /// A fusion rule: one row of [`RULES`](crate::RULES).
 pub struct Rule {
@@ -37,8 +38,8 @@ pub enum Exact {
 pub(super) enum Apply {
     /// By the recorder, to each op that is recorded.
     Recording,
-    /// To each batch before it is encoded.
-    Batch(Scan, Find),
+    /// To each batch before it is encoded, at the places of these kernels; of all if there are none.
+    Batch(Scan, &'static [&'static Kernel], Find),
 }
 
 /// The places at which [`Find`] is tried, in this order.
@@ -71,20 +72,24 @@ impl Rule {
 impl Apply {
     /// Rewrites a batch as often as the pattern is found in it, and returns how often that was.
     pub(super) fn run(&self, gpu: &Gpu, graph: &mut Graph) -> u64 {
-        let Apply::Batch(scan, find) = self else {
+        let Apply::Batch(scan, kernels, find) = self else {
             return 0;
         };
         let places = match scan {
             Scan::Due | Scan::DueBackward => graph.due(),
             Scan::All => graph.all(),
         };
+        let takes = |kernel| kernels.is_empty() || kernels.contains(&kernel);
         let mut fired = 0;
         for i in places.clone() {
             let at = match scan {
                 Scan::DueBackward => places.end - 1 - i,
                 _ => i,
             };
-            while let Some(rewrite) = find(gpu, graph, at) {
+            while graph.kernel(at).is_some_and(takes) {
+                let Some(rewrite) = find(gpu, graph, at) else {
+                    break;
+                };
                 if rewrite.specs().any(|spec| gpu.denies_variant(spec)) {
                     break;
                 }

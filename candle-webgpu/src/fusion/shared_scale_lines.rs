@@ -15,12 +15,12 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[],
-    apply: Apply::Batch(Scan::Due, find),
+    apply: Apply::Batch(Scan::Due, &[&SCALE_LINES], find),
 };
 
 /// The conversion at a place and a later one of the same lines.
 fn find(_: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
-    let first = graph.op(at).filter(|op| op.is_of(&SCALE_LINES))?;
+    let first = graph.op(at)?;
     let later = graph.readers(&first.operands.first()?.0).iter();
     let mut later = later.filter(|next| **next > at);
     later.find_map(|next| shared(graph, [at, *next]))

@@ -20,17 +20,17 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Before("softmax"),
     needs: &[],
-    apply: Apply::Batch(Scan::All, find),
+    apply: Apply::Batch(Scan::All, &[&BINARY], find),
 };
 
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let quotient = OfRows::find(graph, at, "bdiv", "sum")?;
     let sum = quotient.reduction;
-    let exp = graph.producer_for(&quotient.x.value, &[sum, at])?;
+    let exp = graph.producer_for(quotient.x.value, &[sum, at])?;
     let op = graph.op(exp)?;
     let input = Expr::lift(op).filter(|_| op.is_of(&UNARY) && op.spec.op == "uexp")?;
     let input = &input.reads[0];
-    let difference_at = graph.producer_for(&input.value, &[exp])?;
+    let difference_at = graph.producer_for(input.value, &[exp])?;
     let OfRows {
         reduction, x, size, ..
     } = OfRows::find(graph, difference_at, "bsub", "max")?;
@@ -44,31 +44,31 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     if !fits {
         return None;
     }
-    let (bound, dtype) = ((x.value, x.start), quotient.out);
+    let (bound, dtype) = ((x.value.clone(), x.start), quotient.out);
     let rows = [size.n, size.m];
-    let op = softmax::op(device, dtype, (bound, x.offset), quotient.y, rows)?;
+    let op = softmax::op(device, dtype, (bound, x.offset), quotient.y.clone(), rows)?;
     Some(Rewrite::new(&members, at, [op]))
 }
 
 /// A binary op of x and the reduction of each of its rows, which only this op reads.
-struct OfRows {
-    x: Read,
-    y: (Value, u64),
+struct OfRows<'a> {
+    x: Read<'a>,
+    y: &'a (Value, u64),
     out: DType,
     /// The place of the reduction, and its size.
     reduction: usize,
     size: Params,
 }
 
-impl OfRows {
-    fn find(graph: &Graph, at: usize, binary: &str, reduction: &str) -> Option<Self> {
+impl<'a> OfRows<'a> {
+    fn find(graph: &'a Graph, at: usize, binary: &str, reduction: &str) -> Option<Self> {
         let op = graph.op(at)?;
         let op = Some(op).filter(|op| op.is_of(&BINARY) && op.spec.op == binary)?;
         let expr = Expr::lift(op)?;
         let [x, row] = &expr.reads[..] else {
             return None;
         };
-        let place = graph.producer_for(&row.value, &[at])?;
+        let place = graph.producer_for(row.value, &[at])?;
         let reduces = |op: &&Op| op.is_of(&REDUCE_ROW) || op.is_of(&REDUCE_COLUMN);
         let reduced = graph.op(place).filter(reduces)?;
         let size: Params = reduced.params();
@@ -76,13 +76,13 @@ impl OfRows {
         let fits = reduced.spec.op == reduction
             && size.are_of_rows()
             && size.elements() == Some(expr.n)
-            && (input.same(&x.value) && (*start, size.x_offset) == (x.start, x.offset))
+            && (input.same(x.value) && (*start, size.x_offset) == (x.start, x.offset))
             && x.view.is_none()
             && (row.offset, row.start) == (0, 0)
             && row.view?.repeats(size.n, size.m);
-        fits.then(|| OfRows {
-            x: x.clone(),
-            y: expr.y.clone(),
+        fits.then_some(OfRows {
+            x: *x,
+            y: expr.y,
             out: expr.out,
             reduction: place,
             size,

@@ -15,11 +15,11 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::OnGpu,
     exact: Exact::Before("softmax_last_dim"),
     needs: &[],
-    apply: Apply::Batch(Scan::Due, find),
+    apply: Apply::Batch(Scan::Due, &[&SOFTMAX], find),
 };
 
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
-    let op = graph.op(at).filter(|op| op.is_of(&SOFTMAX))?;
+    let op = graph.op(at)?;
     let (dtype, access) = *op.spec.operands.first()?;
     let chunks = Chunks::if_faster(op.params::<SoftmaxParams>())?;
     let stats = (Value::internal(&device.pool, chunks.bytes()), 0);

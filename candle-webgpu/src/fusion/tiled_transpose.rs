@@ -16,7 +16,7 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[],
-    apply: Apply::Batch(Scan::Due, find),
+    apply: Apply::Batch(Scan::Due, &[&COPY_ELEMS, &UNARY], find),
 };
 
 /// The tiled form of a copy into existing memory, or of a contiguous copy.

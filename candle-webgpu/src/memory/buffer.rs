@@ -1,7 +1,7 @@
 //! Values and their memory. A value is allocated as late as its first op is encoded, and its memory returns to the pool when the last
 //! reference is dropped. Recorded ops hold references too, so memory is reused in queue order.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::error::{Error, Result};
@@ -34,6 +34,8 @@ struct Inner {
     /// A value that an op derived from this one, until an op writes this one. `derives` spares most writes the lock.
     derived: Mutex<Option<Box<(Key, Value)>>>,
     derives: AtomicBool,
+    /// See [`Value::slot`].
+    slot: AtomicU32,
     pool: Arc<Pool>,
 }
 
@@ -99,6 +101,7 @@ impl Value {
             dropped_in_batch: AtomicU64::new(0),
             derived: Mutex::default(),
             derives: AtomicBool::new(false),
+            slot: AtomicU32::new(u32::MAX),
             pool: pool.clone(),
         };
         Value {
@@ -194,6 +197,11 @@ impl Value {
     /// A key that is unique while a reference to the value exists.
     pub(crate) fn key(&self) -> usize {
         Arc::as_ptr(&self.inner) as usize
+    }
+
+    /// Where the graph that is being rewritten lists the value, if it does. Only one graph of a device is rewritten at a time.
+    pub(crate) fn slot(&self) -> &AtomicU32 {
+        &self.inner.slot
     }
 
     pub(crate) fn same(&self, other: &Value) -> bool {

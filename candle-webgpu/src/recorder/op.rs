@@ -1,5 +1,7 @@
 //! A recorded op: plain data until it is encoded.
 
+use std::cell::RefCell;
+
 use smallvec::SmallVec;
 
 use crate::memory::binding_range::BindingRange;
@@ -43,15 +45,7 @@ impl NewOp<'_> {
     /// Reuses a recycled op if one is available. Writes as little of it as possible, since another thread used it last and its cache lines
     /// are remote.
     pub fn into_op(self, recycled: &mut Ops) -> Box<Op> {
-        let mut op = match recycled.pop() {
-            Some(mut op) => {
-                op.spec = self.spec;
-                op.operands.clear();
-                op.grid = self.grid;
-                op
-            }
-            None => Op::new(self.spec, Operands::new(), &(), self.grid),
-        };
+        let mut op = Op::in_box(recycled.pop(), self.spec, self.grid);
         op.operands
             .extend(self.operands.iter().map(BindingRange::bound));
         op.set_params(self.params);
@@ -60,26 +54,61 @@ impl NewOp<'_> {
     }
 }
 
+/// Boxes that a thread keeps.
+const MAX_SPARE: usize = 32;
+
+thread_local! {
+    /// Boxes of ops that rules replaced, for those that they make: these are in the cache of the thread's core, and the allocator would be
+    /// slow, since another thread frees what it returns.
+    static SPARE: RefCell<Ops> = const { RefCell::new(Ops::new()) };
+}
+
 /// Boxed, because ops are large and fusion moves them often.
 pub(crate) type Ops = Vec<Box<Op>>;
 
 impl Op {
+    /// An op without operands, in a new box or in that of another.
+    fn in_box(of: Option<Box<Self>>, spec: Specialization, grid: [u32; 3]) -> Box<Self> {
+        match of {
+            Some(mut op) => {
+                op.spec = spec;
+                op.operands.clear();
+                op.grid = grid;
+                op
+            }
+            None => Box::new(Op {
+                spec,
+                operands: Operands::new(),
+                params: [0; PARAMS_SLOT as usize],
+                filled: 0,
+                grid,
+                run: None,
+            }),
+        }
+    }
+
     pub fn new(
         spec: Specialization,
         operands: Operands,
         params: &impl bytemuck::NoUninit,
         grid: [u32; 3],
     ) -> Box<Self> {
-        let mut op = Box::new(Op {
-            spec,
-            operands,
-            params: [0; PARAMS_SLOT as usize],
-            filled: 0,
-            grid,
-            run: None,
-        });
+        let mut op = Op::in_box(SPARE.with_borrow_mut(Vec::pop), spec, grid);
+        op.operands = operands;
+        op.run = None;
         op.set_params(bytemuck::bytes_of(params));
         op
+    }
+
+    /// Keeps the box of an op without operands for the next [`Op::new`] of this thread, or returns it if enough are kept.
+    pub fn reuse(self: Box<Self>) -> Option<Box<Self>> {
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() == MAX_SPARE {
+                return Some(self);
+            }
+            spare.push(self);
+            None
+        })
     }
 
     pub fn set_params(&mut self, bytes: &[u8]) {
