@@ -63,7 +63,8 @@ const LIMITS: [&str; 5] = [
     "support",
 ];
 
-const MODELS: [&str; 4] = ["models", "zoo", "gguf", "dispatches"];
+/// Models of two layers and small dims.
+const TINY_MODELS: [&str; 3] = ["zoo", "gguf", "dispatches"];
 
 /// The first graphs of one seed. `cargo xtask fuzz` runs more.
 const GRAPHS: [&str; 6] = ["--device", "webgpu", "--seed", "1", "--cases", "200"];
@@ -71,6 +72,9 @@ const GRAPHS: [&str; 6] = ["--device", "webgpu", "--seed", "1", "--cases", "200"
 /// Mesa's variables that shorten llvmpipe's compilation: no optimization, and vectors of 128 bits instead of 256. Other drivers ignore
 /// them. On an empty cache, `conformance binary/` took 27 s instead of more than 100.
 const LLVMPIPE: [(&str, &str); 2] = [("GALLIVM_PERF", "nopt"), ("LP_NATIVE_VECTOR_WIDTH", "128")];
+
+/// Cases of the conformance suite that compute long enough for llvmpipe to optimize their shaders; parts of names.
+const LONG_CASES: [&str; 3] = ["quant/", "grid/", "large"];
 
 /// The integration tests of candle-webgpu.
 const KERNELS: [&str; 7] = [
@@ -103,8 +107,8 @@ pub fn selection(parts: &[Part]) -> Selection {
             Part::Fuzz => all.tests(&["fuzz", "seeds"]),
             Part::Models => all
                 .packages(&["candle-examples"])
-                .tests(&MODELS)
-                .tests(&["programs"]),
+                .tests(&TINY_MODELS)
+                .tests(&["models", "programs"]),
             Part::Web => all.tests(&["browser"]),
             // Built apart from the others, with MPI.
             Part::Cluster => &mut all,
@@ -203,10 +207,7 @@ impl Tests<'_> {
             }
             Part::Shaders => Ok(vec![self.shaders()?]),
             Part::Upstream => self.upstream(),
-            Part::Conformance => {
-                let jobs = self.ours(&LIMITS)?;
-                Ok(compiled_fast(self.sample(jobs, 3)))
-            }
+            Part::Conformance => Ok(self.sample(self.conformance()?, 3)),
             Part::Variants => {
                 let mut jobs = Vec::new();
                 for (name, every) in VARIANTS {
@@ -223,7 +224,8 @@ impl Tests<'_> {
                 Ok(compiled_fast(jobs))
             }
             Part::Models => {
-                let mut jobs = compiled_fast(self.ours(&MODELS)?);
+                let mut jobs = compiled_fast(self.ours(&TINY_MODELS)?);
+                jobs.extend(self.ours(&["models"])?);
                 jobs.push(self.downloads()?);
                 Ok(jobs)
             }
@@ -333,6 +335,21 @@ impl Tests<'_> {
             }
         }
         jobs.extend(self.ours(&["suites"])?);
+        Ok(jobs)
+    }
+
+    /// A sample leaves [`LONG_CASES`] to jobs of their own. The whole suite checks that each rule has a case, so it is one job.
+    fn conformance(&self) -> Result<Vec<Job>> {
+        let mut jobs = compiled_fast(self.ours(&LIMITS)?);
+        if self.args.all || self.args.filter.is_some() {
+            return Ok(jobs);
+        }
+        for name in LONG_CASES {
+            jobs[0].command.args(["--skip", name]);
+            let mut command = self.find("conformance")?.command();
+            command.arg(name);
+            jobs.push(self.job(&format!("conformance {name}"), command));
+        }
         Ok(jobs)
     }
 
