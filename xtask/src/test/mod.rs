@@ -28,7 +28,7 @@ Run the tests: all parts, or those named.
   shaders      a sample of the shaders through naga's SPIR-V, HLSL and MSL, DXC, and AMD's compiler (no GPU needed)
   upstream     candle-core's and candle-nn's own tests on the WebGPU device
   conformance  every op, dtype and layout against the CPU, with all fusion rules, and where rules fired also with none and with
-               each one alone, in one of three cases of each group; errors; limits and faults; docs/SUPPORT.md
+               each one alone, in one of five cases of each group; errors; limits and faults; docs/SUPPORT.md
   variants     the affected part of the conformance suite with checked shaders, portable kernels, a GPU's kernels on a
                software adapter, integer dot products, and the inline executor; WebGPU's default limits; ops split to binding
                ranges of 64 KiB; most of them run a sample of each group, as docs/testing.md says

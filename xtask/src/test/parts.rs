@@ -44,9 +44,9 @@ const UPSTREAM: [&str; 2] = ["candle-core", "candle-nn"];
 const VARIANTS: [(&str, usize); 8] = [
     ("checked", 11),
     ("portable", 5),
-    ("as-gpu", 1),
+    ("as-gpu", 5),
     ("dot4", 5),
-    ("portable-dot4", 1),
+    ("portable-dot4", 5),
     ("limits", 11),
     ("split", 5),
     ("inline", 5),
@@ -67,7 +67,7 @@ const LIMITS: [&str; 5] = [
 const TINY_MODELS: [&str; 3] = ["zoo", "gguf", "dispatches"];
 
 /// The first graphs of one seed. `cargo xtask fuzz` runs more.
-const GRAPHS: [&str; 6] = ["--device", "webgpu", "--seed", "1", "--cases", "200"];
+const GRAPHS: [&str; 6] = ["--device", "webgpu", "--seed", "1", "--cases", "100"];
 
 /// Mesa's variables that shorten llvmpipe's compilation: no optimization, and vectors of 128 bits instead of 256. Other drivers ignore
 /// them. On an empty cache, `conformance binary/` took 27 s instead of more than 100.
@@ -207,7 +207,7 @@ impl Tests<'_> {
             }
             Part::Shaders => Ok(vec![self.shaders()?]),
             Part::Upstream => self.upstream(),
-            Part::Conformance => Ok(self.sample(self.conformance()?, 3)),
+            Part::Conformance => Ok(self.sample(self.conformance()?, 5)),
             Part::Variants => {
                 let mut jobs = Vec::new();
                 for (name, every) in VARIANTS {
