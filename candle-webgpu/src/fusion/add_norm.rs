@@ -17,7 +17,8 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[],
-    apply: Apply::Batch(Scan::All, &[&LAYER_NORM, &RMS_NORM], find),
+    at: &[&LAYER_NORM, &RMS_NORM],
+    apply: Apply::Batch(Scan::All, find),
 };
 
 /// The norm at a place and the sum that it reads.

@@ -26,7 +26,8 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Before("softmax_last_dim"),
     needs: &[],
-    apply: Apply::Batch(Scan::All, &[&SOFTMAX], find),
+    at: &[&SOFTMAX],
+    apply: Apply::Batch(Scan::All, find),
 };
 
 /// What happens to scores before the softmax.

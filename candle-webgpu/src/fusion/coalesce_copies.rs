@@ -9,5 +9,6 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[],
+    at: &[],
     apply: Apply::Recording,
 };

@@ -20,7 +20,8 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[],
-    apply: Apply::Batch(Scan::Due, &[&COPY_QUADS], find),
+    at: &[&COPY_QUADS],
+    apply: Apply::Batch(Scan::Due, find),
 };
 
 /// A recorded copy that can be a part.

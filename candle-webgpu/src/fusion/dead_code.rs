@@ -11,8 +11,9 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Never,
     exact: Exact::Always,
     needs: &[],
+    at: &[],
     // Backward, since an op that only dead ops read is dead, too.
-    apply: Apply::Batch(Scan::DueBackward, &[], find),
+    apply: Apply::Batch(Scan::DueBackward, find),
 };
 
 /// An op that writes something, none of which an op reads or a tensor holds. The fault record always counts as held.

@@ -20,7 +20,8 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[],
-    apply: Apply::Batch(Scan::All, &Expr::KERNELS, find),
+    at: &Expr::KERNELS,
+    apply: Apply::Batch(Scan::All, find),
 };
 
 /// Fuses an op with the producer of one of its operands. Candle adds the first gradient of each tensor to zeros.

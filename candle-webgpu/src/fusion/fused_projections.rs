@@ -20,7 +20,8 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[],
-    apply: Apply::Batch(Scan::Due, &[], find),
+    at: &[],
+    apply: Apply::Batch(Scan::Due, find),
 };
 
 /// Fuses the matmul at a position with later ones that can be computed with it.

@@ -21,7 +21,8 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[&elementwise::RULE],
-    apply: Apply::Batch(Scan::All, &[&REDUCE_ROW], find),
+    at: &[&REDUCE_ROW],
+    apply: Apply::Batch(Scan::All, find),
 };
 
 /// A reduction, the ops on its results, and the elementwise op that reads them along its rows.

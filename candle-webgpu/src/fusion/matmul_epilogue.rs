@@ -23,7 +23,8 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[],
-    apply: Apply::Batch(Scan::All, &Expr::KERNELS, find),
+    at: &Expr::KERNELS,
+    apply: Apply::Batch(Scan::All, find),
 };
 
 /// Fuses the elementwise op at a position with a matmul that it reads.

@@ -88,7 +88,7 @@ impl Rewrites {
         let on = self.on();
         graph.set_due(batch_end::due(graph));
         for (at, rule) in RULES.iter().enumerate().filter(|(at, _)| on.has(*at)) {
-            let fired = rule.apply.run(gpu, graph);
+            let fired = rule.run(gpu, graph);
             self.fired[at].fetch_add(fired, Ordering::Relaxed);
         }
     }

@@ -19,7 +19,8 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[&fused_projections::RULE],
-    apply: Apply::Batch(Scan::Due, &[], find),
+    at: &[],
+    apply: Apply::Batch(Scan::Due, find),
 };
 
 /// The projections at a place and the ops that add biases to their results.

@@ -21,7 +21,8 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::OnGpu,
     exact: Exact::Before("rms_norm"),
     needs: &[],
-    apply: Apply::Batch(Scan::Due, &[&RMS_NORM], find),
+    at: &[&RMS_NORM],
+    apply: Apply::Batch(Scan::Due, find),
 };
 
 /// Fuses the norm at a position into the matmuls that read it, if all of them can take it.

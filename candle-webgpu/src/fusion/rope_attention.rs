@@ -22,7 +22,8 @@ pub(crate) const RULE: Rule = Rule {
         &rope_qk::RULE,
         &rope_kv_cache::RULE,
     ],
-    apply: Apply::Batch(Scan::Due, &[&ROPE_KV_CACHE], find),
+    at: &[&ROPE_KV_CACHE],
+    apply: Apply::Batch(Scan::Due, find),
 };
 
 /// The operands of [`ROPE_KV_CACHE`]: x, c, s, y, u, w, a, z, b, e.

@@ -21,7 +21,8 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::OnGpu,
     exact: Exact::Always,
     needs: &[&concat::RULE, &rope_qk::RULE],
-    apply: Apply::Batch(Scan::Due, &[&ROPE_QK], find),
+    at: &[&ROPE_QK],
+    apply: Apply::Batch(Scan::Due, find),
 };
 
 /// The `rope_qk` at a place and the copies that read its keys.

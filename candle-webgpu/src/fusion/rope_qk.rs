@@ -18,7 +18,8 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[],
-    apply: Apply::Batch(Scan::Due, &[&ROPE], find),
+    at: &[&ROPE],
+    apply: Apply::Batch(Scan::Due, find),
 };
 
 /// The RoPE at a place and one near behind it, if both rotate by the same angles.

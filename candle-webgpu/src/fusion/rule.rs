@@ -13,6 +13,8 @@ pub struct Rule {
     pub exact: Exact,
     /// Rules whose kernels this one takes as its input; without them it finds nothing. They stand before it in [`RULES`](crate::RULES).
     pub(super) needs: &'static [&'static Rule],
+    /// The kernels of the ops at which it is tried; none stands for all.
+    pub(super) at: &'static [&'static Kernel],
     pub(super) apply: Apply,
 }
 
@@ -38,11 +40,11 @@ pub enum Exact {
 pub(super) enum Apply {
     /// By the recorder, to each op that is recorded.
     Recording,
-    /// To each batch before it is encoded, at the places of these kernels; of all if there are none.
-    Batch(Scan, &'static [&'static Kernel], Find),
+    /// To each batch before it is encoded.
+    Batch(Scan, Find),
 }
 
-/// The places at which [`Find`] is tried, in this order.
+/// The places of a batch at which [`Find`] is tried, in this order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scan {
     /// The ops that are due: the pattern begins there.
@@ -67,19 +69,18 @@ impl Rule {
     pub fn is_exact(&self) -> bool {
         self.exact == Exact::Always
     }
-}
 
-impl Apply {
     /// Rewrites a batch as often as the pattern is found in it, and returns how often that was.
     pub(super) fn run(&self, gpu: &Gpu, graph: &mut Graph) -> u64 {
-        let Apply::Batch(scan, kernels, find) = self else {
+        let Apply::Batch(scan, find) = self.apply else {
             return 0;
         };
         let places = match scan {
             Scan::Due | Scan::DueBackward => graph.due(),
             Scan::All => graph.all(),
         };
-        let takes = |kernel| kernels.is_empty() || kernels.contains(&kernel);
+        let takes = |kernel| self.at.is_empty() || self.at.contains(&kernel);
+        let is_denied = |rewrite: &Rewrite| rewrite.specs().any(|spec| gpu.denies_variant(spec));
         let mut fired = 0;
         for i in places.clone() {
             let at = match scan {
@@ -87,12 +88,10 @@ impl Apply {
                 _ => i,
             };
             while graph.kernel(at).is_some_and(takes) {
-                let Some(rewrite) = find(gpu, graph, at) else {
+                let rewrite = find(gpu, graph, at);
+                let Some(rewrite) = rewrite.filter(|rewrite| !is_denied(rewrite)) else {
                     break;
                 };
-                if rewrite.specs().any(|spec| gpu.denies_variant(spec)) {
-                    break;
-                }
                 graph.replace(rewrite);
                 fired += 1;
             }

@@ -15,7 +15,8 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[],
-    apply: Apply::Batch(Scan::Due, &[&SCALE_LINES], find),
+    at: &[&SCALE_LINES],
+    apply: Apply::Batch(Scan::Due, find),
 };
 
 /// The conversion at a place and a later one of the same lines.

@@ -20,7 +20,8 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Before("softmax"),
     needs: &[],
-    apply: Apply::Batch(Scan::All, &[&BINARY], find),
+    at: &[&BINARY],
+    apply: Apply::Batch(Scan::All, find),
 };
 
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {

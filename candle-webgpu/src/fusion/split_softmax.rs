@@ -15,7 +15,8 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::OnGpu,
     exact: Exact::Before("softmax_last_dim"),
     needs: &[],
-    apply: Apply::Batch(Scan::Due, &[&SOFTMAX], find),
+    at: &[&SOFTMAX],
+    apply: Apply::Batch(Scan::Due, find),
 };
 
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {

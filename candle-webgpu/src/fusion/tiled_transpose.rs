@@ -16,7 +16,8 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[],
-    apply: Apply::Batch(Scan::Due, &[&COPY_ELEMS, &UNARY], find),
+    at: &[&COPY_ELEMS, &UNARY],
+    apply: Apply::Batch(Scan::Due, find),
 };
 
 /// The tiled form of a copy into existing memory, or of a contiguous copy.
