@@ -148,7 +148,8 @@ fn runtime(to: &Path) -> Result<()> {
         .find(|file| file.extension().is_some_and(|end| end == "crate"));
     let archive = package.join(archive.context("cargo package wrote no archive")?);
     let mut tar = std::process::Command::new("tar");
-    tar.arg("-xzf").arg(archive).arg("-C").arg(to);
+    // The archive dates every file 2006, so cargo would not rebuild what has changed; `-m` dates them now.
+    tar.arg("-xmzf").arg(archive).arg("-C").arg(to);
     run::stdout(tar.args(["--strip-components=1", "--exclude=Cargo.toml.orig"]))?;
     fs::remove_dir_all(build)?;
     Ok(())
