@@ -118,7 +118,9 @@ impl Tally {
     /// Rules that are on but rewrote nothing on their own in any case, though the adapter has the kernels that they rewrite.
     pub fn lacking(&self, device: &Device) -> Result<Vec<&'static str>> {
         let runtime = device.as_webgpu_device()?.runtime();
-        let able = |rule: &str| rule != "shared_scale_lines" || runtime.cooperative();
+        let able = |rule: &str| {
+            !["shared_scale_lines", "split_k"].contains(&rule) || runtime.cooperative()
+        };
         let rules = runtime.rewrites();
         let lacking = rules
             .iter()

@@ -59,11 +59,14 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
 
 /// Whether two matmuls differ only in their matrix, its number of columns, and their result.
 pub(super) fn are_projections((first, matmul): (&Op, &MatmulParams), op: &Op) -> bool {
-    let ([a, b, y], [a1, b1, y1]) = (&first.operands[..], &op.operands[..]) else {
+    let ([a, b, y, more @ ..], [a1, b1, y1, more1 @ ..]) = (&first.operands[..], &op.operands[..])
+    else {
         return false;
     };
-    let apart = a.0.same(&a1.0)
-        && a.1 == a1.1
+    // Both may have scales of the lines of a, and then of b.
+    let rows = [Some(a), more.first()].into_iter().flatten();
+    let mut rows = rows.zip([Some(a1), more1.first()].into_iter().flatten());
+    let apart = rows.all(|(a, a1)| a.0.same(&a1.0) && a.1 == a1.1)
         && !y1.0.same(&y.0)
         && !y1.0.same(&b.0)
         // Benchmarks repeat the same matmul: keep those apart.

@@ -14,7 +14,7 @@ use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::{gemm_coop, gemv_projections};
 use crate::memory::buffer::Value;
 use crate::recorder::gpu::Gpu;
-use crate::recorder::op::{Grid, Op};
+use crate::recorder::op::{Grid, Op, Operands};
 use crate::shader::{Access, Specialization, Step};
 
 pub(crate) const RULE: Rule = Rule {
@@ -98,12 +98,10 @@ fn gemms(device: &Gpu, graph: &Graph, producers: &[usize], at: usize) -> Option<
     if !fits {
         return None;
     }
-    let [a, b, (y, _)] = &one.operands[..] else {
-        return None;
-    };
-    let [_, c, (z, _)] = &other.operands[..] else {
-        return None;
-    };
+    let results = [&one.operands.get(2)?.0, &other.operands.get(2)?.0];
+    // The second matrix, and the scales of its lines if there are any.
+    let its = [1, 4].into_iter().filter_map(|i| other.operands.get(i));
+    let its: SmallVec<[_; 2]> = its.cloned().collect();
     let expr = Expr::lift(graph.op(at)?).filter(|expr| follows(expr, &[one, other]))?;
     let mut params = Params::new(of);
     let own = gemm_coop::tile(&one.spec).own(true);
@@ -111,7 +109,7 @@ fn gemms(device: &Gpu, graph: &Graph, producers: &[usize], at: usize) -> Option<
     params.epilogue.step = with.b_offset.wrapping_sub(of.b_offset);
     let groups = params.matmul.groups;
     let pair = (one.spec.clone(), params, groups);
-    let op = of_results(device, pair, [a, b, c], [y, z], expr)?;
+    let op = of_results(device, pair, [&one.operands, &its], results, expr)?;
     let members = [first, second, at];
     let to = graph.place_for(&members, [at, second])?;
     Some(Rewrite::new(&members, to, [op]))
@@ -152,16 +150,17 @@ fn one(matmul: &Op, expr: Expr) -> Option<Box<Op>> {
 
 /// Two projections with an epilogue that reads both, and nothing else.
 fn pair(device: &Gpu, projections: &Op, expr: Expr) -> Option<Box<Op>> {
-    let [a, b, y, c, z] = &projections.operands[..] else {
+    let (first, [c, (z, _)]) = projections.operands.split_at_checked(3)? else {
         return None;
     };
     let pair = gemv_projections::pair(&projections.spec, &projections.params())?;
-    of_results(device, pair, [a, b, c], [&y.0, &z.0], expr)
+    let second = std::slice::from_ref(c);
+    of_results(device, pair, [first, second], [&first[2].0, z], expr)
 }
 
 /// A matmul of one row and an epilogue that reads both halves of it, and nothing else: silu(gate) up where one matrix holds both.
 fn halves(device: &Gpu, matmul: &Op, expr: &Expr) -> Option<Box<Op>> {
-    let [a, b, (y, _)] = &matmul.operands[..] else {
+    let [_, b, (y, _)] = &matmul.operands[..] else {
         return None;
     };
     let (of, dtype): (MatmulParams, DType) = (matmul.params(), matmul.spec.dtype(2));
@@ -182,38 +181,40 @@ fn halves(device: &Gpu, matmul: &Op, expr: &Expr) -> Option<Box<Op>> {
     second.b_offset = of.b_offset.checked_add(expr.n.checked_mul(of.b_n)?)?;
     let (spec, params, _) = gemv_projections::joined(device, &matmul.spec, &[first, second])?;
     let pair = gemv_projections::pair(&spec, &params)?;
-    of_pair(device, pair, [a, b, b], &ordered)
+    let second = std::slice::from_ref(b);
+    of_pair(device, pair, [&matmul.operands, second], &ordered)
 }
 
 /// A pair of projections with an epilogue that reads both results whole, and nothing else.
 fn of_results(
     device: &Gpu,
     pair: (Specialization, Params, u32),
-    reads: [&(Value, u64); 3],
+    operands: [&[(Value, u64)]; 2],
     results: [&Value; 2],
     expr: Expr,
 ) -> Option<Box<Op>> {
     let dtype = pair.0.dtype(2);
     let expr = expr.in_front(&results)?;
     let whole = expr.reads.iter().all(|read| is_whole(read, dtype));
-    whole.then(|| of_pair(device, pair, reads, &expr))?
+    whole.then(|| of_pair(device, pair, operands, &expr))?
 }
 
-/// A pair of projections with an epilogue, the operands of which are the two results, in order. Reads `a` and the two matrices.
+/// A pair of projections with an epilogue, the operands of which are the two results, in order: binds the operands of the first
+/// projection, but the epilogue's result, and what belongs to the second matrix.
 fn of_pair(
     device: &Gpu,
     (one, mut params, groups): (Specialization, Params, u32),
-    reads: [&(Value, u64); 3],
+    [first, second]: [&[(Value, u64)]; 2],
     expr: &Expr,
 ) -> Option<Box<Op>> {
     let whole = Some(expr.n) == params.matmul.m.checked_mul(params.matmul.n);
-    if !device.has_room(&one) || !whole || expr.reads.len() != 2 {
+    let spec = epilogue::pair_spec(&one, expr.steps.to_vec().into(), expr.out);
+    if !device.has_room(&spec) || !whole || expr.reads.len() != 2 {
         return None;
     }
     scalars(expr, &mut params.epilogue)?;
-    let spec = epilogue::pair_spec(&one, expr.steps.to_vec().into(), expr.out);
-    let [a, b, c] = reads;
-    let operands = [a, b, expr.y, c].into_iter().cloned();
+    let mut operands = Operands::from_iter(first.iter().chain(second).cloned());
+    *operands.get_mut(2)? = expr.y.clone();
     let grid = Grid::Linear(groups.into());
     device.op(spec, operands, &params, grid).ok()
 }

@@ -26,6 +26,7 @@ mod rule;
 mod rules;
 mod shared_scale_lines;
 mod softmax;
+mod split_k;
 mod split_softmax;
 mod tiled_transpose;
 mod trace;

@@ -5,14 +5,14 @@ use crate::fusion::rule::{Enabled, Rule};
 use crate::fusion::{
     add_norm, attention, coalesce_copies, concat, dead_code, elementwise, fused_projections,
     fused_row, matmul_epilogue, projection_bias, rms_norm_matmul, rope_attention, rope_kv_cache,
-    rope_qk, shared_scale_lines, softmax, split_softmax, tiled_transpose,
+    rope_qk, shared_scale_lines, softmax, split_k, split_softmax, tiled_transpose,
 };
 
 /// The rules, in the order in which they are tried.
 ///
 /// - `attention` is before the rules that would take its matmuls, softmax and elementwise ops.
 /// - `matmul_epilogue` takes the kernels of `fused_projections` and `elementwise`, `rms_norm_matmul` those of all three.
-/// - `split_softmax` and `tiled_transpose` are last: other rules know the ops only as they were recorded.
+/// - `split_k`, `split_softmax` and `tiled_transpose` are last: other rules do not know their kernels.
 pub const RULES: &[Rule] = &[
     coalesce_copies::RULE,
     dead_code::RULE,
@@ -30,6 +30,7 @@ pub const RULES: &[Rule] = &[
     fused_row::RULE,
     matmul_epilogue::RULE,
     rms_norm_matmul::RULE,
+    split_k::RULE,
     split_softmax::RULE,
     tiled_transpose::RULE,
 ];

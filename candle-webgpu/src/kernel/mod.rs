@@ -56,6 +56,7 @@ pub fn catalogue() -> Vec<Specialization> {
         reduce::fused_row::catalogue(),
         matmul::gemm::catalogue(),
         matmul::gemm_coop::catalogue(),
+        matmul::split_k::catalogue(),
         matmul::gemv::catalogue(),
         matmul::gemv_coop::catalogue(),
         matmul::gemv_dot::catalogue(),

@@ -216,9 +216,14 @@ impl Specialization {
         self.binding(i).is_none_or(Binding::writes)
     }
 
+    /// The index of the operand of this name.
+    pub fn place(&self, name: &str) -> Option<usize> {
+        self.bindings().position(|binding| binding.name == name)
+    }
+
     /// Whether there is a binding of this name.
     pub fn binds(&self, name: &str) -> bool {
-        self.bindings().any(|binding| binding.name == name)
+        self.place(name).is_some()
     }
 
     /// Value of an `override` constant.

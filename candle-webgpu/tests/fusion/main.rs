@@ -19,5 +19,6 @@ mod rope_kv_cache;
 mod rope_qk;
 mod shared_scale_lines;
 mod softmax;
+mod split_k;
 mod split_softmax;
 mod tiled_transpose;

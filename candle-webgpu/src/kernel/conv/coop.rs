@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::conv::{Geometry, Problem};
 use crate::kernel::matmul::gemm_coop::{
-    all_tiles, tile, tile_slots, Tile, B_OCTETS, FEATURES, OCTETS, ROUND,
+    all_tiles, tile, tile_slots, Tile, B_OCTETS, FEATURES, OCTETS, ROUND, WHOLE_K,
 };
 use crate::kernel::matmul::plan;
 use crate::kernel::matmul::problem::Params as MatmulParams;
@@ -62,6 +62,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.file(wgsl!("kernel/conv/gemm_coop_image.wgsl"));
     let tile = tile(spec);
     tile_slots(tile, tile.n, text);
+    text.part(WHOLE_K);
     text.line("alias BLoad = u32;");
     text.part(B_OCTETS);
     let reads = OCTETS.replace("fn b_octet(at: u32) -> Octet { return b[at]; }\n", "");

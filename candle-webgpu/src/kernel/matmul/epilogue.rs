@@ -84,10 +84,13 @@ pub(crate) fn reads_whole(spec: &Specialization) -> bool {
     ![&GEMM, &GEMM_COOP].iter().any(|gemm| spec.is_of(gemm))
 }
 
+/// The variant of a kernel that stores a pair's results, but does not read the second matrix.
+pub(crate) const PAIR: &str = "pair";
+
 /// Whether the steps read the results of two matmuls.
 pub(crate) fn is_pair(spec: &Specialization) -> bool {
     // Projections have a second matrix as well, but no steps.
-    spec.steps.is_some() && spec.binds("c")
+    spec.steps.is_some() && (spec.binds("c") || spec.variant == PAIR)
 }
 
 /// The matmul `one` with an epilogue, whose first operand is the matmul's result; the others are `reads`, in words or quads.
@@ -114,7 +117,11 @@ pub(crate) fn pair_spec(one: &Specialization, steps: Arc<[Step]>, out: DType) ->
         name: "c",
         ..one.kernel.bindings[1]
     };
-    with_steps(one, steps, out).bind(c, dtype, access)
+    let pair = with_steps(one, steps, out).bind(c, dtype, access);
+    match one.binds("b_scales") {
+        true => pair.bind(read("c_scales"), DType::F32, Access::Raw),
+        false => pair,
+    }
 }
 
 fn with_steps(one: &Specialization, steps: Arc<[Step]>, out: DType) -> Specialization {
@@ -134,10 +141,11 @@ pub(crate) fn seen(steps: &[Step], at: u8) -> Option<DType> {
 /// `y_put(at, count, v)` of [`store`], which applies the steps first if there are any: those of `field` of the parameters. For a pair, v
 /// has `own` accumulators of the first matmul, followed by those of the second; with four of each, `y_put(at, count, v, w)` takes both.
 pub(crate) fn y_put(spec: &Specialization, own: u32, field: &str, text: &mut Text) -> Result<()> {
+    let y = spec.place("y").unwrap_or(2);
     let Some(steps) = &spec.steps else {
-        return store::put(spec, 2, text);
+        return store::put(spec, y, text);
     };
-    store::put_as(spec, 2, "keep", text)?;
+    store::put_as(spec, y, "keep", text)?;
     let place = format!("p.{field}");
     let zero = format!("{place}.zero");
     let kept = DType::F32.info().rounded("v", &zero);

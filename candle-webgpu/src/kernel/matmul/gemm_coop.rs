@@ -3,7 +3,7 @@
 use crate::dtype::quant::{Quant, QUANTS};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::kernel::matmul::epilogue::{is_bare, is_pair, y_put, Params};
+use crate::kernel::matmul::epilogue::{is_pair, suits, y_put, Params};
 use crate::kernel::matmul::store::FLOATS;
 use crate::recorder::gpu::Gpu;
 use crate::shader::{function, read, renamed, Access, Kernel, Specialization, Text};
@@ -13,7 +13,8 @@ pub(crate) const FEATURES: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERA
     .union(wgpu::Features::SHADER_F16)
     .union(wgpu::Features::SUBGROUP);
 
-/// Added bindings: `a_scales` and `b_scales`, the scales of the lines of scaled operands (`scaled.rs`), or the operands of an epilogue.
+/// Added bindings: `a_scales` and `b_scales`, the scales of the lines of scaled operands (`scaled.rs`); the operands of an
+/// epilogue, or the second matrix of a pair; `parts` (`split_k.rs`).
 pub static GEMM_COOP: Kernel = Kernel {
     workgroup: THREADS,
     shared: |spec| tile(spec).shared(),
@@ -23,7 +24,7 @@ pub static GEMM_COOP: Kernel = Kernel {
 };
 
 /// Invocations of a workgroup.
-const THREADS: u32 = 128;
+pub(crate) const THREADS: u32 = 128;
 
 /// Elements along k that a workgroup fetches at a time.
 pub(crate) const ROUND: u32 = 64;
@@ -174,6 +175,9 @@ pub(crate) const F16: (DType, Access) = (DType::F16, Access::Raw);
 /// The parts of a dense b.
 pub(crate) const B_OCTETS: &str = wgsl!("kernel/matmul/gemm_coop_b_octets.wgsl");
 
+/// A workgroup for each tile.
+pub(crate) const WHOLE_K: &str = wgsl!("kernel/matmul/gemm_coop_whole_k.wgsl");
+
 /// Reads operands by octets.
 pub(crate) const OCTETS: &str = wgsl!("kernel/matmul/gemm_coop_octets.wgsl");
 
@@ -182,6 +186,15 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.file(wgsl!("kernel/matmul/gemm_coop_dense.wgsl"));
     let tile = tile(spec);
     tile_slots(tile, tile.own(is_pair(spec)), text);
+    if let Some(at) = spec.place("parts") {
+        text.line(format!(
+            "@group(0) @binding({}) var<storage, read_write> parts: array<YCell>;",
+            at + 1
+        ));
+        text.part(wgsl!("kernel/matmul/gemm_coop_split_k.wgsl"));
+    } else {
+        text.part(WHOLE_K);
+    }
     let reads = match spec.op == tile.names[0] {
         true => OCTETS,
         false => wgsl!("kernel/matmul/gemm_coop_quads.wgsl"),
@@ -202,40 +215,66 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
             text.part(wgsl!("kernel/matmul/gemm_coop_b_lines.wgsl"));
         }
         text.part(&reads.replace(function(reads, "b_octet"), ""));
-        text.part(wgsl!("kernel/matmul/gemm_coop_scaled.wgsl"));
-        return y_put(spec, 4, "more", text);
+        return store(spec, "more", text);
     }
     text.line("alias BLoad = Load;");
     text.part(B_OCTETS);
     text.part(reads);
-    if is_pair(spec) {
+    if let Some(at) = spec.place("c").filter(|_| is_pair(spec)) {
         // Without an alias: `C` is a role of cooperative matrices.
-        text.line("@group(0) @binding(4) var<storage, read_write> c: array<BLoad>;");
+        text.line(format!(
+            "@group(0) @binding({}) var<storage, read_write> c: array<BLoad>;",
+            at + 1
+        ));
         let names = [("b_octet", "c_octet"), ("b", "c")];
         text.line(renamed(function(reads, "b_octet"), &names));
         text.part(wgsl!("kernel/matmul/gemm_coop_pair.wgsl"));
     } else {
         text.line("fn octet_of(i: u32, at: u32) -> Octet { return b_octet(at); }");
-        text.part(match spec.binds("b_scales") {
-            true => wgsl!("kernel/matmul/gemm_coop_scaled.wgsl"),
-            false => wgsl!("kernel/matmul/gemm_coop_store.wgsl"),
-        });
     }
-    y_put(spec, 4, "more", text)
+    store(spec, "more", text)
 }
 
-/// Whether a workgroup can compute half a tile of each of two such matmuls: lines along k, so that an octet lies in one matrix.
+/// `store(row, m, n, at)`: scales a quad of accumulators, applies the steps of an epilogue, whose parameters are `field`, and stores it.
+pub(crate) fn store(spec: &Specialization, field: &str, text: &mut Text) -> Result<()> {
+    for (at, binding) in (1..).zip(spec.bindings()) {
+        let n = binding.name;
+        if n.ends_with("_scales") {
+            text.line(format!(
+                "@group(0) @binding({at}) var<storage, read> {n}: array<f32>;"
+            ));
+        }
+    }
+    let pair = is_pair(spec);
+    for (b, scales) in [("b", "b_scales"), ("c", "c_scales")] {
+        if spec.binds(scales) {
+            let names = [("b_scaled", &*format!("{b}_scaled")), ("b_scales", scales)];
+            text.file_of(wgsl!("kernel/matmul/gemm_coop_scaled.wgsl"), &names);
+        } else if b == "b" || pair {
+            text.line(format!(
+                "fn {b}_scaled(v: vec4<f32>, m: u32, n: u32) -> vec4<f32> {{ return v; }}"
+            ));
+        }
+    }
+    text.part(match pair {
+        true => wgsl!("kernel/matmul/gemm_coop_pair_store.wgsl"),
+        false => wgsl!("kernel/matmul/gemm_coop_store.wgsl"),
+    });
+    y_put(spec, 4, field, text)
+}
+
+/// Whether a workgroup can compute half a tile of each of two such matmuls: lines of f16 along k, so that an octet lies in one matrix.
 pub(crate) fn can_pair(spec: &Specialization) -> bool {
     spec.is_of(&GEMM_COOP)
-        && is_bare(spec)
+        && suits(spec)
         && spec.value("B_ALONG_K") == Some(1)
-        && spec.operands[1].1 == Access::Raw
+        && spec.operands[1] == F16
 }
 
-/// The sizes of a tile, of which `own` columns belong to y, and its cooperative matrices.
-pub(crate) fn tile_slots(tile: &Tile, own: u32, text: &mut Text) {
+/// The sizes of a tile, of which `own` columns belong to y, and where it lies.
+pub(crate) fn sizes(tile: &Tile, own: u32, text: &mut Text) {
+    text.file(wgsl!("kernel/matmul/gemm_coop_tile.wgsl"));
     let (wm, wn) = tile.subgroup();
-    let side = tile.side;
     text.constants(&[
         ("BM", tile.m),
         ("BN", tile.n),
@@ -243,9 +282,15 @@ pub(crate) fn tile_slots(tile: &Tile, own: u32, text: &mut Text) {
         ("BK", tile.k),
         ("WM", wm),
         ("WN", wn),
-        ("SIDE", side),
+        ("SIDE", tile.side),
         ("LANES", tile.lanes),
     ]);
+}
+
+/// The same, and the cooperative matrices of a tile.
+pub(crate) fn tile_slots(tile: &Tile, own: u32, text: &mut Text) {
+    let side = tile.side;
+    sizes(tile, own, text);
     for (name, of) in [("Left", "f16, A"), ("Right", "f16, B"), ("Sum", "f32, C")] {
         text.line(format!("alias {name} = coop_mat{side}x{side}<{of}>;"));
     }

@@ -15,6 +15,7 @@ pub(crate) mod projection_bias;
 pub mod quantized;
 pub(crate) mod rms_norm_gemv;
 pub(crate) mod scaled;
+pub mod split_k;
 pub(crate) mod store;
 
 use crate::dtype::{DType, MATMUL};

@@ -180,7 +180,8 @@ impl Problem {
             _ => (self.b_dtype, Access::Raw),
         };
         let depth = tile.depth(b.1);
-        let plan = self.tiled([tile.m, tile.n], depth, parts(tile), |whole_k, y| {
+        // The rule `split_k` makes the parts.
+        let plan = self.tiled([tile.m, tile.n], depth, 1, |whole_k, y| {
             gemm_coop::spec(tile, octets, along_k, whole_k, y, self.scaled, b)
         });
         Some(plan).filter(|plan| !device.denies_variant(&plan.spec))

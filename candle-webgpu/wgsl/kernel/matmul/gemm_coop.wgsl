@@ -28,6 +28,11 @@ alias Sum = coop_mat16x16<f32, C>;
 alias Cell = vec4<f16>;
 alias YCell = vec4<f32>;
 const CELL = 4u;
+// gemm_coop_tile.wgsl.
+fn tile_at(tile: u32) -> vec2<u32> { return vec2<u32>(tile % p.rows * BM, tile / p.rows * OWN); }
+// Each workgroup has the whole k of a tile, unless several divide it: gemm_coop_split_k.wgsl.
+fn slice_of(group: u32) -> Slice { return Slice(group / p.groups, group % p.groups, 0u, p.k, 0u); }
+fn keep_part(part: u32, row: u32, col: u32) {}
 fn a_put(at: u32, v: vec4<f16>) { a_tile[at] = v; }
 fn b_put(at: u32, v: vec4<f16>) { b_tile[at] = v; }
 fn y_quad(at: u32) -> vec4<f32> { return y_tile[at]; }
@@ -87,7 +92,6 @@ override WHOLE_K: u32 = 1u;   // k is a multiple of TURNS * ROUND
 const ROUND = 64u;
 const HALF = 32u;
 const PAD = 8u;      // elements between the lines of a tile: puts the rows of a matrix on different banks
-const BAND = 8u;     // tiles along m that advance along n together, to share columns of b in the cache
 const THREADS = 128u;
 const HOLD = BM * ROUND / 8u / THREADS; // octets per thread; BN equals BM
 const IS = WM / SIDE;
@@ -208,6 +212,9 @@ fn keep_piece(sum: Sum, to: Piece, below: u32, beside: u32) {
     workgroupBarrier();
 }
 
+// What a workgroup computes: elements `first` to `first + depth` along k of a tile. Part 0 stores y, the others part 1, 2, ... of it.
+struct Slice { batch: u32, tile: u32, first: u32, depth: u32, part: u32 }
+
 @compute @workgroup_size(WORKGROUP)
 fn main(
     @builtin(local_invocation_index) thread: u32,
@@ -217,28 +224,24 @@ fn main(
     @builtin(workgroup_id) id: vec3<u32>,
     @builtin(num_workgroups) count: vec3<u32>,
 ) {
-    let group = id.y * count.x + id.x;
-    let batch = group / p.groups;
+    let slice = slice_of(id.y * count.x + id.x);
     // Subgroups of any other size would not cover the tile.
-    if batch >= p.batch || lanes != LANES { return; }
-    let tile = group % p.groups;
-    let band = BAND * (p.groups / p.rows);
-    let above = tile / band * BAND;
-    let high = min(BAND, p.rows - above);
-    let m0 = (above + tile % band % high) * BM;
-    let n0 = tile % band / high * OWN;
-    let base = bases(batch);
+    if slice.batch >= p.batch || lanes != LANES { return; }
+    let tile = tile_at(slice.tile);
+    let m0 = tile.x;
+    let n0 = tile.y;
+    let base = bases(slice.batch) + slice.first * vec2<u32>(p.a_k, p.b_k);
 
     let row = subgroup % (BM / WM) * WM;
     let col = subgroup / (BM / WM) * WN;
     for (var i = 0u; i < HOLD; i++) {
         let a_at = octet_at(thread, i, A_ALONG_K, BM);
         a_from[i] = (base.x + inside(m0 + a_at.x, p.m, A_ALONG_K) * p.a_m + a_at.y * p.a_k) / UNIT;
-        b_begin(thread, i, n0, base.y, batch);
+        b_begin(thread, i, n0, base.y, slice.batch);
     }
     // The last round fetches its own octets again; they are not used.
-    fetch(thread, 0u, 0u, ROUND < p.k);
-    for (var first = 0u; first < p.k; first += TURNS * ROUND) {
+    fetch(thread, 0u, 0u, ROUND < slice.depth);
+    for (var first = 0u; first < slice.depth; first += TURNS * ROUND) {
         for (var turn = 0u; turn < TURNS; turn++) { // unroll
             let k0 = first + turn * ROUND;
             stage(thread, 0u, turn);
@@ -249,11 +252,15 @@ fn main(
             }
             stage(thread, 1u, turn);
             workgroupBarrier();
-            fetch(thread, k0 + ROUND, (turn + 1u) % TURNS, k0 + 2u * ROUND < p.k);
+            fetch(thread, k0 + ROUND, (turn + 1u) % TURNS, k0 + 2u * ROUND < slice.depth);
             multiply(row, col);
             workgroupBarrier();
         }
     }
+    if slice.part > 0u {
+        keep_part(slice.part - 1u, row, col);
+        return;
+    }
     // The subgroups of both matrices of a pair store its results together.
-    keep(Piece(m0 + row, n0 + col % OWN, batch * p.m, subgroup * (SIDE * SIDE), lane + col / OWN * LANES));
+    keep(Piece(m0 + row, n0 + col % OWN, slice.batch * p.m, subgroup * (SIDE * SIDE), lane + col / OWN * LANES));
 }

@@ -1,0 +1,144 @@
+//! Split-K of a GEMM with cooperative matrices: tiles that would leave most of the adapter idle, all or those of a last wave, are divided
+//! along k, and a second kernel adds up their parts. Recorded by the rule `split_k`.
+
+use std::collections::HashSet;
+
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::kernel::matmul::epilogue::{self, is_pair, Params, PAIR, PARAMS};
+use crate::kernel::matmul::gemm_coop::{self, sizes, store, tile, GEMM_COOP, ROUND, THREADS};
+use crate::kernel::matmul::problem::Params as MatmulParams;
+use crate::memory::buffer::Value;
+use crate::recorder::gpu::Gpu;
+use crate::recorder::op::{Grid, Op, Operands};
+use crate::shader::{write, Access, Binding, Kernel, Specialization, Text};
+
+/// Added bindings: those of the matmul but its second matrix.
+pub static GEMM_COOP_SUM: Kernel = Kernel {
+    workgroup: THREADS,
+    slots,
+    ..kernel!("matmul", "gemm_coop_sum", Params::LAYOUT; read parts, write y)
+};
+
+/// Workgroups of `gemm_coop` that a large adapter executes at a time: two on each of the 132 multiprocessors of an NVIDIA H100 or H200.
+const AT_ONCE: u64 = 264;
+
+/// What parts cost, in the time of a round along k with that many workgroups (1.8 us on an NVIDIA H200): to begin and store a wave of
+/// them and to load them again; and the second kernel.
+const WAVE: u32 = 6;
+const SUM: u32 = 4;
+
+/// The most parts of a tile.
+const MOST: u32 = 8;
+
+/// A matmul whose last tiles are divided.
+pub(crate) struct Split {
+    /// Tiles that are not.
+    whole: u32,
+    /// Tiles that are, and the parts of each.
+    divided: u32,
+    parts: u32,
+}
+
+impl Split {
+    /// `None` where it is not faster.
+    pub fn if_faster(device: &Gpu, spec: &Specialization, matmul: &MatmulParams) -> Option<Self> {
+        let at_once = u32::try_from(device.scaled(AT_ONCE)).ok()?;
+        let divided = matmul.groups.checked_rem(at_once)?;
+        let rounds = matmul.k / ROUND;
+        let cost = |parts: &u32| {
+            let waves = (divided * parts).div_ceil(at_once);
+            waves * (rounds.div_ceil(*parts) + WAVE) + SUM
+        };
+        let parts = (2..=MOST).min_by_key(cost)?;
+        let split = Split {
+            whole: matmul.groups - divided,
+            divided,
+            parts,
+        };
+        let suits = matmul.batch == 1 && spec.value("WHOLE_K") == Some(1);
+        let fits = split.bytes(spec) <= device.binding_limit();
+        (suits && fits && divided > 0 && cost(&parts) < rounds).then_some(split)
+    }
+
+    /// Size of the parts: a whole tile of f32 each.
+    pub fn bytes(&self, spec: &Specialization) -> u64 {
+        let tile = tile(spec);
+        let parts = u64::from(self.divided) * u64::from(self.parts);
+        parts * u64::from(tile.m * tile.n) * 4
+    }
+
+    /// The parameters of both kernels.
+    pub fn params(&self, mut params: Params) -> Params {
+        params.matmul.blocks = self.whole;
+        params.matmul.rounds = self.parts;
+        params
+    }
+
+    /// The grids of both kernels.
+    pub fn grids(&self, spec: &Specialization) -> [Grid; 2] {
+        let tile = tile(spec);
+        let quads = self.divided * tile.m * tile.own(is_pair(spec)) / 4;
+        let groups = self.whole + self.divided * self.parts;
+        [groups, quads.div_ceil(THREADS)].map(|groups| Grid::Linear(groups.into()))
+    }
+}
+
+/// Both kernels for a matmul.
+pub(crate) fn specs(of: &Specialization) -> [Specialization; 2] {
+    let parts = (DType::F32, Access::Raw);
+    let multiply = of.clone().bind(write("parts"), parts.0, parts.1);
+    let mut sum = Specialization::new(&GEMM_COOP_SUM, of.op, &[parts, of.operands[2]]);
+    for (i, binding) in behind_y(of) {
+        let (dtype, access) = of.operands[i];
+        sum = sum.bind(*binding, dtype, access);
+    }
+    sum.steps = of.steps.clone();
+    let pair = is_pair(of);
+    [multiply, if pair { sum.variant(PAIR) } else { sum }]
+}
+
+/// The operands of both kernels, given those of the matmul.
+pub(crate) fn operands(of: &Op, parts: Value) -> [Operands; 2] {
+    let parts = (parts, 0);
+    let multiply = of.operands.iter().chain([&parts]).cloned().collect();
+    let more = behind_y(&of.spec).map(|(i, _)| &of.operands[i]);
+    let sum = [&parts, &of.operands[2]].into_iter().chain(more);
+    [multiply, sum.cloned().collect()]
+}
+
+/// The operands behind y that the second kernel reads, too: all but the second matrix of a pair.
+fn behind_y(spec: &Specialization) -> impl Iterator<Item = (usize, &Binding)> {
+    let bindings = spec.bindings().enumerate().skip(3);
+    bindings.filter(|(_, binding)| binding.name != "c")
+}
+
+fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
+    let tile = tile(spec);
+    sizes(tile, tile.own(is_pair(spec)), text);
+    text.constants(&[("THREADS", THREADS)]);
+    text.part(PARAMS);
+    store(spec, "epilogue", text)
+}
+
+/// Both kernels for each tile, each kind of operands and each kind of epilogue.
+pub fn catalogue() -> Vec<Specialization> {
+    let mut taken = HashSet::new();
+    let all = [gemm_coop::catalogue(), epilogue::catalogue()].concat();
+    let whole = |spec: &&Specialization| spec.is_of(&GEMM_COOP) && spec.value("WHOLE_K") == Some(1);
+    let mut made: Vec<_> = all
+        .iter()
+        .filter(whole)
+        .filter(|spec| {
+            let accesses = spec.operands.iter();
+            let accesses = accesses.map(|(_, access)| std::mem::discriminant(access));
+            let accesses: Vec<_> = accesses.collect();
+            let [b, y] = [1, 2].map(|i| spec.dtype(i));
+            taken.insert((spec.op, b, y, accesses, spec.steps.is_some()))
+        })
+        .flat_map(specs)
+        .collect();
+    let mut names = HashSet::new();
+    made.retain(|spec| names.insert(spec.name()));
+    made
+}
