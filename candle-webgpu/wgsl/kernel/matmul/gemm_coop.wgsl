@@ -101,6 +101,7 @@ var<workgroup> b_tile: array<Cell, max(BN * (BK + PAD), BK * (BN + PAD)) / CELL>
 var<workgroup> y_tile: array<YCell, THREADS / LANES * SIDE * SIDE / CELL>;
 var<private> a_hold: array<Octet, HOLD>;
 var<private> a_from: array<u32, HOLD>; // the next octets to fetch
+var<private> depth: u32; // of the workgroup's slice, for the loads of b
 var<private> lefts: array<Left, IS>;
 var<private> sums: array<Sum, IS * JS>;
 
@@ -227,6 +228,7 @@ fn main(
     let slice = slice_of(id.y * count.x + id.x);
     // Subgroups of any other size would not cover the tile.
     if slice.batch >= p.batch || lanes != LANES { return; }
+    depth = slice.depth;
     let tile = tile_at(slice.tile);
     let m0 = tile.x;
     let n0 = tile.y;

@@ -12,7 +12,7 @@ const THREADS = 128u;
 const W_SPAN = 2u;
 const SPANS = 1u; // loaded at a time
 override WHOLE_K: u32 = 1u;
-struct Params { m: u32, n: u32, k: u32, b_n: u32 }
+struct Params { m: u32, n: u32, b_n: u32 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(5) var<storage, read> b_scales: array<f32>;
 struct Raw { q: u32 }
@@ -23,6 +23,7 @@ fn w_unpack(r: Raw, u: u32, j: u32) -> Parts {
 }
 fn unit_four(word: u32) -> vec4<f32> { return vec4<f32>(unpack4xI8(word)); }
 fn b_put(at: u32, v: vec4<f16>) {}
+var<private> depth: u32;
 // end slots
 
 var<private> b_raw: array<Raw, SPANS>;
@@ -37,10 +38,10 @@ fn b_begin(thread: u32, i: u32, n0: u32, base: u32, batch: u32) {
     b_by = bitcast<f32>(0x7f000000u - bitcast<u32>(b_scales[n]));
 }
 
-// Loads the spans of TURNS rounds beside the first octet of a; past the end of k, the last one again, or zeros.
+// Loads the spans of TURNS rounds beside the first octet of a; past the end of the slice, the last one again, or zeros.
 fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32, more: bool) {
     if i > 0u || turn > 0u { return; }
-    let units = p.k / 32u;
+    let units = depth / 32u;
     for (var s = 0u; s < SPANS; s++) {
         let u = k0 / 32u + s * W_SPAN;
         b_unit[s] = b_first + min(u, units - W_SPAN);
