@@ -1,6 +1,8 @@
 //! candle-nn's sdpa against its formula in f64: scores, softcap, causal mask, mask, softmax, weighted mean of the
 //! values.
 
+mod masks;
+
 use anyhow::ensure;
 use candle_core::{DType, Device, Result, Tensor, D};
 use candle_nn::ops;
@@ -204,7 +206,8 @@ pub fn add(cases: &mut Cases) {
                 Ok(())
             });
         }
-        masks(cases, dtype);
+        masks::add(cases, dtype);
+        masks::add_blocks(cases, dtype);
         if dtype != DType::F16 {
             cases.add(format!("attention/{name}/magnitudes"), move |d| {
                 magnitudes(d, dtype)
@@ -283,81 +286,6 @@ fn magnitudes(device: &Device, dtype: DType) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-fn masks(cases: &mut Cases, dtype: DType) {
-    let name = dtype.as_str();
-    for dims in [
-        &[2, 4, 0, 70][..],
-        &[1, 4, 0, 70],
-        &[2, 1, 0, 70],
-        &[2, 1, 1, 70],
-        &[1, 1, 0, 1],
-        &[0, 70],
-        &[70],
-    ] {
-        cases.add(format!("attention/{name}/mask/{dims:?}"), move |d| {
-            for queries in [1, 6, 50] {
-                // 0 means the number of queries.
-                let dims: Vec<usize> = dims
-                    .iter()
-                    .map(|n| if *n == 0 { queries } else { *n })
-                    .collect();
-                let case = Case {
-                    heads: [4, 2],
-                    ..Case::new(dtype, queries, 70, 64)
-                };
-                let mut operands = case.operands(&LIES[0])?;
-                operands.push(Operand::of(tensor(dtype, &dims, 144, Fill::Small)?));
-                case.check(d, &operands)?;
-                case.causal(true).check(d, &operands)?;
-                if dims.len() == 4 {
-                    let base = tensor(dtype, &dims, 145, Fill::Small)?;
-                    operands[3] = Operand::viewed(base, |t| t.broadcast_as((2, 4, t.dim(2)?, 70)));
-                    case.check(d, &operands)?;
-                }
-            }
-            Ok(())
-        });
-    }
-    cases.add(format!("attention/{name}/mask/rising"), move |device| {
-        // Scores rise by 9 at key 64, in odd rows at key 48; the values of keys before are large enough to count.
-        for queries in [1, 9, 40, 70] {
-            let keys = 127;
-            let rises = |n: usize| n % keys + n / keys % 2 * 16 >= 64;
-            let mask = (0..queries * keys).map(|n| [0f32, 9.][usize::from(rises(n))]);
-            let mask: Vec<f32> = mask.collect();
-            let mask = Tensor::from_vec(mask, (queries, keys), &Device::Cpu)?;
-            let large = (0..keys).map(|j| [1f64, 500.][usize::from(j < 48)]);
-            let large = Tensor::from_vec(large.collect(), (keys, 1), &Device::Cpu)?;
-            for d in [64, 96, 128] {
-                let case = Case::new(dtype, queries, keys, d);
-                let mut operands = case.operands(&LIES[0])?;
-                let v = operands[2].wide()?.broadcast_mul(&large)?;
-                operands[2] = Operand::of(v.to_dtype(dtype)?);
-                operands.push(Operand::of(mask.to_dtype(dtype)?));
-                case.check(device, &operands)?;
-            }
-        }
-        Ok(())
-    });
-    cases.add(format!("attention/{name}/mask/hidden"), move |d| {
-        // Row i sees the first 9 i keys, row 0 none, which is NaN.
-        for (queries, from) in [(6, 0), (6, 1), (1, 0), (40, 0), (40, 3)] {
-            let mask: Vec<f32> = (0..queries * 90)
-                .map(|n| match n % 90 < 9 * (n / 90 + from) {
-                    true => 0.,
-                    false => f32::NEG_INFINITY,
-                })
-                .collect();
-            let mask = Tensor::from_vec(mask, (queries, 90), &Device::Cpu)?;
-            let case = Case::new(dtype, queries, 90, 64);
-            let mut operands = case.operands(&LIES[1])?;
-            operands.push(Operand::of(mask.to_dtype(dtype)?));
-            case.check(d, &operands)?;
-        }
-        Ok(())
-    });
 }
 
 fn refuses(d: &Device) -> anyhow::Result<()> {

@@ -362,6 +362,7 @@ pub fn add(cases: &mut Cases) {
             [2, 6, 2, 13, 40, 32],
             [1, 4, 2, 130, 130, 64],
             [1, 2, 2, 70, 200, 96],
+            [1, 4, 2, 320, 700, 16],
         ] {
             cases.alone(
                 format!("rewrite/attention/{name}/{h}x{i}x{j}"),

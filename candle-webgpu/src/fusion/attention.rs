@@ -1,15 +1,16 @@
 //! `softmax(mask(softcap(scale q k^T))) v` becomes the kernels of `sdpa`, which never store the matrix of scores. Copies that repeat KV
 //! heads and casts around it disappear, too. Not bit for bit: sums have another order, and scores are not rounded to their dtype.
 
+use smallvec::SmallVec;
+
 use crate::dtype::DType;
+use crate::fusion::attention_mask::{mask_of, mask_view};
 use crate::fusion::graph::{Graph, Places, Rewrite};
 use crate::fusion::heads::Heads;
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::fusion::trace::{common_dims, may_be_due, stride, Axis, CopyMap, OperandView};
 use crate::kernel::attention::plan::{plan, Mask, Params, MAX_HEAD_DIM};
-use crate::kernel::elementwise::binary::BINARY;
 use crate::kernel::elementwise::unary::{CAST_OP, UNARY};
-use crate::kernel::elementwise::where_cond::WHERE_COND;
 use crate::kernel::matmul::plan::is_matmul;
 use crate::kernel::matmul::problem::Params as Matmul;
 use crate::kernel::matmul::store::FLOATS;
@@ -117,31 +118,6 @@ fn before(graph: &Graph, at: usize, members: &mut Places) -> Option<(usize, Scor
         scores.mask = Some((producer, mask));
         operand = next;
     }
-}
-
-/// How an op masks scores of a dtype, and which of its operands the scores are.
-fn mask_of(op: &Op, dtype: DType) -> Option<(Mask, usize)> {
-    let flat = |i: usize, offset: u32| op.spec.operands[i].1 == Access::Flat && offset == 0;
-    if op.is_of(&BINARY) && op.spec.op == "badd" {
-        let params: Strided<2> = op.params();
-        let mask = Mask::Add(op.spec.dtype(0));
-        return flat(0, params.offsets[0]).then_some((mask, 0));
-    }
-    if !op.is_of(&WHERE_COND) || op.spec.dtype(0) != DType::U8 {
-        return None;
-    }
-    let params: Strided<3> = op.params();
-    [1, 2].into_iter().find_map(|filled| {
-        let scores = 3 - filled;
-        let strides = &params.strides[filled][..params.rank as usize];
-        let mut steps = strides.iter().zip(params.dims);
-        let same = steps.all(|(stride, dim)| *stride == 0 || dim == 1);
-        let mask = Mask::Fill {
-            fill: dtype,
-            marked: filled == 1,
-        };
-        (same && flat(scores, params.offsets[scores])).then_some((mask, scores))
-    })
 }
 
 /// The only op that reads the result of the op at a place, if it does so as its first operand.
@@ -357,6 +333,15 @@ fn fused(
     }
     operands.push(y);
     operands.extend(fill.map(|(bound, _)| bound));
+    let mut ops = SmallVec::new();
+    if let Some(made) = plan.block_mask {
+        let blocks = (Value::internal(&device.pool, made.words as u64 * 4), 0);
+        let bound = [operands[3].clone(), blocks.clone()];
+        operands.push(blocks);
+        let op = device.op(made.spec, bound, &made.params, made.grid);
+        // Here the mask has the contents that masked the scores.
+        ops.push((scores.mask?.0, op.ok()?));
+    }
     let op = device
         .op(plan.spec, operands, &plan.params, plan.grid)
         .ok()?;
@@ -365,35 +350,7 @@ fn fused(
         Some(_) => graph.place_for(&members, [members[0], *last])?,
         None => *last,
     };
-    let ops = [(to, op)].into_iter();
-    let ops = ops.chain(second.map(|op| (*last, op)));
-    Some(Rewrite::to_places(&members, ops.collect()))
-}
-
-/// The mask along (batch, queries, keys), and where the value lies that it fills scores with.
-#[allow(clippy::type_complexity, reason = "the parts of a mask")]
-fn mask_view(
-    graph: &Graph,
-    (at, how): (usize, Mask),
-    [batch, i, j]: [u32; 3],
-) -> Option<(OperandView<3>, Mask, Option<((Value, u64), u32)>)> {
-    let op = graph.op(at)?;
-    let [batch, i, j] = [batch, i, j].map(|n| n as usize);
-    let axis = |size, stride| Axis::from_slice(&[(size, stride)]);
-    let scores = OperandView {
-        reader: at,
-        operand: 0,
-        dtype: op.spec.dtype(0),
-        offset: 0,
-        axes: [axis(batch, i * j), axis(i, j), axis(j, 1)],
-    };
-    let Mask::Fill { marked, .. } = how else {
-        let map = CopyMap::strided::<2>(&op.params(), 1, op.spec.dtype(1));
-        return Some((scores.through(&map, at, 1)?, how, None));
-    };
-    let params: Strided<3> = op.params();
-    let map = CopyMap::strided(&params, 0, DType::U8);
-    let filled = if marked { 1 } else { 2 };
-    let bound = (op.operands[filled].clone(), params.offsets[filled]);
-    Some((scores.through(&map, at, 0)?, how, Some(bound)))
+    ops.push((to, op));
+    ops.extend(second.map(|op| (*last, op)));
+    Some(Rewrite::to_places(&members, ops))
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use smallvec::{smallvec, SmallVec};
 
-use crate::memory::buffer::Value;
+use crate::memory::buffer::{Value, When};
 use crate::recorder::op::{Op, Ops};
 use crate::shader::{Kernel, Specialization};
 
@@ -31,6 +31,34 @@ impl Rewrite {
             members: Places::from_slice(members),
             ops,
         }
+    }
+
+    /// Drops the op at a place. The ops that read one of `made`, which no tensor holds, read its counterpart in `kept` instead.
+    pub fn drop_for(
+        graph: &Graph,
+        at: usize,
+        [made, kept]: [&[(Value, u64)]; 2],
+    ) -> Option<Rewrite> {
+        if !made.iter().all(|(y, _)| graph.producer(y) == Some(at)) {
+            return None;
+        }
+        let read = made.iter().flat_map(|(y, _)| graph.readers(y));
+        let mut readers: Places = read.copied().collect();
+        readers.sort_unstable();
+        readers.dedup();
+        let instead = |bound: &(Value, u64)| {
+            let same = made.iter().position(|(y, _)| y.same(&bound.0));
+            same.map_or(bound, |i| &kept[i]).clone()
+        };
+        let ops = readers.iter().map(|reader| {
+            let op = graph.op(*reader)?;
+            let operands = op.operands.iter().map(instead).collect();
+            let op = Op::new(op.spec.clone(), operands, &op.slot(), op.grid);
+            Some((*reader, op))
+        });
+        let ops = ops.collect::<Option<_>>()?;
+        readers.push(at);
+        Some(Rewrite::to_places(&readers, ops))
     }
 
     /// The kernels of the new ops.
@@ -91,6 +119,9 @@ impl Index {
             match op.spec.writes(i) {
                 true => uses.writes.push(at),
                 false => uses.reads.push(at),
+            }
+            if op.spec.writes(i) {
+                value.forget_derived(When::Rewriting);
             }
         }
     }
@@ -190,6 +221,12 @@ impl Graph {
         self.uses
             .get(value)
             .map_or(&[], |uses| uses.reads.as_slice())
+    }
+
+    /// Whether an op writes a value.
+    pub fn is_written(&self, value: &Value) -> bool {
+        let uses = self.uses.get(value);
+        uses.is_some_and(|uses| !uses.writes.is_empty())
     }
 
     /// Whether only recorded ops hold a value: no tensor can read it.

@@ -6,6 +6,7 @@
 
 mod add_norm;
 mod attention;
+mod attention_mask;
 mod batch_end;
 pub(crate) mod coalesce_copies;
 mod concat;
@@ -24,6 +25,7 @@ mod rope_kv_cache;
 mod rope_qk;
 mod rule;
 mod rules;
+mod shared_block_mask;
 mod shared_scale_lines;
 mod softmax;
 mod split_k;

@@ -5,7 +5,8 @@ use crate::fusion::rule::{Enabled, Rule};
 use crate::fusion::{
     add_norm, attention, coalesce_copies, concat, dead_code, elementwise, fused_projections,
     fused_row, matmul_epilogue, projection_bias, rms_norm_matmul, rope_attention, rope_kv_cache,
-    rope_qk, shared_scale_lines, softmax, split_k, split_softmax, tiled_transpose,
+    rope_qk, shared_block_mask, shared_scale_lines, softmax, split_k, split_softmax,
+    tiled_transpose,
 };
 
 /// The rules, in the order in which they are tried.
@@ -19,6 +20,7 @@ pub const RULES: &[Rule] = &[
     shared_scale_lines::RULE,
     softmax::RULE,
     attention::RULE,
+    shared_block_mask::RULE,
     concat::RULE,
     add_norm::RULE,
     fused_projections::RULE,

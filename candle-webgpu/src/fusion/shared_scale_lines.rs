@@ -1,13 +1,10 @@
 //! Matmuls of the same rows with several matrices (q, k, v; gate, up) convert the rows for cooperative matrices once. Bit for bit.
 
-use smallvec::SmallVec;
-
-use crate::fusion::graph::{Graph, Places, Rewrite};
+use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::matmul::scaled::SCALE_LINES;
 use crate::memory::buffer::Value;
 use crate::recorder::gpu::Gpu;
-use crate::recorder::op::Op;
 
 pub(crate) const RULE: Rule = Rule {
     name: "shared_scale_lines",
@@ -37,32 +34,12 @@ fn shared(graph: &Graph, [at, next]: [usize; 2]) -> Option<Rewrite> {
         && (x.0.same(&x1.0) && x.1 == x1.1)
         && first.slot() == second.slot()
         && graph.can_move_one(next, at, &[next])
-        && kept.iter().all(|(y, _)| graph.writer(y) == Some(at))
-        && made.iter().all(|(y, _)| graph.producer(y) == Some(next));
+        && kept.iter().all(|(y, _)| graph.writer(y) == Some(at));
     // Benchmarks repeat the same matmul: keep those apart.
     if !same || matrix(graph, &kept.last()?.0) == matrix(graph, &made.last()?.0) {
         return None;
     }
-    let mut readers = Places::new();
-    made.iter()
-        .for_each(|(y, _)| readers.extend_from_slice(graph.readers(y)));
-    readers.sort_unstable();
-    readers.dedup();
-    let instead = |bound: &(Value, u64)| {
-        let same = made.iter().position(|(y, _)| y.same(&bound.0));
-        same.map_or(bound, |i| &kept[i]).clone()
-    };
-    let ops = readers.iter().map(|reader| {
-        let op = graph.op(*reader)?;
-        let operands = op.operands.iter().map(instead).collect();
-        Some((
-            *reader,
-            Op::new(op.spec.clone(), operands, &op.slot(), op.grid),
-        ))
-    });
-    let ops = ops.collect::<Option<SmallVec<_>>>()?;
-    readers.push(next);
-    Some(Rewrite::to_places(&readers, ops))
+    Rewrite::drop_for(graph, next, [made, kept])
 }
 
 /// The matrix by which the first reader of `y` multiplies it, before its conversion.

@@ -18,8 +18,21 @@ pub(crate) struct Block {
     pub taken: u64,
 }
 
-/// Which part of a value another one was derived from, and how.
-pub(crate) type Key = [u64; 6];
+/// A value that was derived from another one.
+#[derive(Debug)]
+struct Derived {
+    /// From which part of it, and how.
+    key: Box<[u8]>,
+    value: Value,
+    when: When,
+}
+
+/// What runs through the ops in order. Ops are recorded while earlier ones have not been rewritten yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    Recording,
+    Rewriting,
+}
 
 #[derive(Debug)]
 struct Inner {
@@ -32,7 +45,7 @@ struct Inner {
     /// The batch being recorded when the last handle was dropped.
     dropped_in_batch: AtomicU64,
     /// A value that an op derived from this one, until an op writes this one. `derives` spares most writes the lock.
-    derived: Mutex<Option<Box<(Key, Value)>>>,
+    derived: Mutex<Option<Box<Derived>>>,
     derives: AtomicBool,
     /// See [`Value::slot`].
     slot: AtomicU32,
@@ -110,6 +123,15 @@ impl Value {
         }
     }
 
+    /// A reference from outside of ops.
+    pub(crate) fn handle(&self) -> Self {
+        self.inner.handles.fetch_add(1, Ordering::Relaxed);
+        Value {
+            inner: self.inner.clone(),
+            bound: false,
+        }
+    }
+
     /// A reference for an op.
     pub(crate) fn bound(&self) -> Self {
         Value {
@@ -175,22 +197,24 @@ impl Value {
     }
 
     /// The value that an op derived from the present contents under this key.
-    pub(crate) fn derived(&self, key: &Key) -> Option<Value> {
+    pub(crate) fn derived(&self, key: &[u8]) -> Option<Value> {
         let derived = lock(&self.inner.derived);
-        let (of, value) = derived.as_deref()?;
-        (of == key && !value.has_failed()).then(|| value.clone())
+        let Derived { key: of, value, .. } = derived.as_deref()?;
+        (**of == *key && !value.has_failed()).then(|| value.clone())
     }
 
-    /// Keeps what a recorded op derives from the present contents, in place of what was kept before.
-    pub(crate) fn keep_derived(&self, key: Key, value: &Value) {
-        *lock(&self.inner.derived) = Some(Box::new((key, value.clone())));
+    /// Keeps what an op derives from the present contents, in place of what was kept before. A key is used in one stage only.
+    pub(crate) fn keep_derived(&self, key: &[u8], value: Value, when: When) {
+        let key = key.into();
+        *lock(&self.inner.derived) = Some(Box::new(Derived { key, value, when }));
         self.inner.derives.store(true, Ordering::Release);
     }
 
-    /// Called when an op that writes the value is recorded.
-    pub(crate) fn forget_derived(&self) {
+    /// Called when an op that writes the value is recorded, and when it is rewritten. What was kept while recording follows later ops.
+    pub(crate) fn forget_derived(&self, when: When) {
         if self.inner.derives.load(Ordering::Acquire) {
-            *lock(&self.inner.derived) = None;
+            let mut derived = lock(&self.inner.derived);
+            derived.take_if(|kept| when == When::Recording || kept.when == when);
         }
     }
 
@@ -221,8 +245,8 @@ mod tests {
         let device = Device::separate(0)?;
         let [x, y] = [0, 1].map(|bits| device.fill(64, DType::F32, bits));
         let (x, y) = (x?, y?);
-        let [key, other] = [[0; 6], [1; 6]];
-        x.keep_derived(key, &y);
+        let [key, other] = [[0], [1]];
+        x.keep_derived(&key, y.clone(), When::Recording);
         assert!(x.derived(&key).is_some_and(|kept| kept.same(&y)));
         assert!(x.derived(&other).is_none());
         let [from, to] = [&x, &y].map(|value| Part::all(value, DType::F32, &[64]));
@@ -230,7 +254,12 @@ mod tests {
         assert!(x.derived(&key).is_some(), "read");
         device.copy_into(to.view(), from.view())?;
         assert!(x.derived(&key).is_none(), "written");
-        x.keep_derived(other, &y);
+        for (when, kept) in [(When::Recording, true), (When::Rewriting, false)] {
+            x.keep_derived(&key, y.clone(), when);
+            x.forget_derived(When::Rewriting);
+            assert_eq!(x.derived(&key).is_some(), kept, "{when:?}");
+        }
+        x.keep_derived(&other, y.clone(), When::Rewriting);
         y.fail(&Arc::new(Error::Validation("of an op".into())));
         assert!(x.derived(&other).is_none(), "failed");
         Ok(())

@@ -15,7 +15,7 @@ use crossbeam_utils::CachePadded;
 use crate::dtype::quant::Quant;
 use crate::error::{Error, Result};
 use crate::memory::binding_range::BindingRange;
-use crate::memory::buffer::Value;
+use crate::memory::buffer::{Value, When};
 use crate::recorder::batch::{Batch, Copy, Pending};
 use crate::recorder::copy_run::{join, CopyRun};
 use crate::recorder::gpu::Gpu;
@@ -177,7 +177,7 @@ impl Recorder {
                 });
             }
             if binding.writes() {
-                a.value.forget_derived();
+                a.value.forget_derived(When::Recording);
             }
             a.check(spec.kernel.name, &self.pool)?;
         }

@@ -17,6 +17,7 @@ mod rms_norm_matmul;
 mod rope_attention;
 mod rope_kv_cache;
 mod rope_qk;
+mod shared_block_mask;
 mod shared_scale_lines;
 mod softmax;
 mod split_k;

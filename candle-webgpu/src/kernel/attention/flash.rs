@@ -2,13 +2,12 @@
 
 use crate::dtype::{Compute, DType};
 use crate::error::Result;
+use crate::kernel::attention::block_mask::BLOCK_KEYS;
 use crate::kernel::attention::plan::{Params, ADD, HIDE, KEEP};
 use crate::shader::{function, renamed, Access, Kernel, Specialization, Text};
 
 /// Keys that a workgroup sees at a time, here and in `flash_coop`.
 pub(crate) const KEYS: u32 = 32;
-/// The most tiles of [`KEYS`] keys of a split.
-pub(crate) const KEY_TILES: u32 = 512;
 
 pub static FLASH: Kernel = Kernel {
     workgroup: 128,
@@ -20,6 +19,7 @@ pub static FLASH: Kernel = Kernel {
         text.file(wgsl!("lib/tile_place.wgsl"));
         text.line(format!("const TM = {}u;", tile(spec).rows));
         text.line(format!("const TQ = {}u;", tile(spec).quads));
+        text.file(wgsl!("kernel/attention/row_tile.wgsl"));
         row_slots(spec, text)
     },
     ..kernel!("attention", "flash", Params::LAYOUT; read q, read k, read v, read mask, write y)
@@ -81,29 +81,47 @@ pub(super) fn four_slots(spec: &Specialization, text: &mut Text, operands: &[(&s
     }
 }
 
-/// How matmuls become scores, how a row of y is finished, and the parameters.
+/// How matmuls become scores, what the mask does to tiles of keys, how a row of y is finished, and the parameters.
 pub(super) fn score_slots(spec: &Specialization, text: &mut Text) {
     let fill = "vec4<f32>(fill_get(p.fill_offset))";
-    let four = match (spec.operands[3].1, spec.dtype(3)) {
-        (Access::Quads, _) => "mask_get4(at.x / 4u)".to_string(),
-        (_, dtype) => {
-            let lanes = if dtype == DType::U8 { "u32" } else { "f32" };
-            format!("vec4<{lanes}>(mask_get(at.x), mask_get(at.y), mask_get(at.z), mask_get(at.w))")
-        }
-    };
-    let seen = match spec.value("MASKED") {
-        Some(ADD) => format!("s + {four}"),
-        Some(HIDE) => format!("select(s, {fill}, {four} != vec4<u32>())"),
-        Some(KEEP) => format!("select({fill}, s, {four} != vec4<u32>())"),
-        _ => "s".to_string(),
+    let four = mask_four(spec);
+    let (seen, filled) = match spec.value("MASKED") {
+        Some(ADD) => (format!("s + {four}"), ""),
+        Some(HIDE) => (format!("select(s, {fill}, {four} != vec4<u32>())"), FILLED),
+        Some(KEEP) => (format!("select({fill}, s, {four} != vec4<u32>())"), FILLED),
+        _ => ("s".to_string(), ""),
     };
     text.bindings(spec, spec.kernel.bindings.len());
     text.line(format!(
         "fn masked(s: vec4<f32>, at: vec4<u32>) -> vec4<f32> {{ return {seen}; }}"
     ));
+    let bits = match spec.binds("block_mask") {
+        true => format!(
+            "(block_mask[block + j / {BLOCK_KEYS}u] >> (j / {}u % 32u)){filled}",
+            KEYS / 2
+        ),
+        false => "1u".to_string(),
+    };
+    text.line("alias BLOCK_MASK = u32;");
+    text.line(format!(
+        "fn block_bits(block: u32, j: u32) -> u32 {{ return {bits}; }}"
+    ));
     text.part(wgsl!("kernel/attention/params.wgsl"));
     text.ops(Compute::F32);
     text.file(wgsl!("kernel/attention/scores.wgsl"));
+}
+
+/// What is filled is visible unless it is filled with -inf.
+const FILLED: &str = " | u32(fill_get(p.fill_offset) != p.neg_inf)";
+
+/// The mask of four keys, which lie at `at`.
+pub(super) fn mask_four(spec: &Specialization) -> String {
+    let (dtype, access) = spec.operands[spec.place("mask").unwrap_or(3)];
+    if access == Access::Quads {
+        return "mask_get4(at.x / 4u)".to_string();
+    }
+    let lanes = if dtype == DType::U8 { "u32" } else { "f32" };
+    format!("vec4<{lanes}>(mask_get(at.x), mask_get(at.y), mask_get(at.z), mask_get(at.w))")
 }
 
 #[cfg(test)]

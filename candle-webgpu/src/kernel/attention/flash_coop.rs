@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::kernel::attention::flash::{score_slots, KEYS, KEY_TILES};
+use crate::kernel::attention::flash::{score_slots, KEYS};
 use crate::kernel::attention::plan::Params;
 use crate::kernel::matmul::gemm_coop::{self, FEATURES};
 use crate::recorder::gpu::Gpu;
@@ -37,7 +37,7 @@ impl Tile {
     fn shared(&self, dtype: DType) -> u32 {
         let pitch = self.head_dim + 8;
         let scales = if dtype == DType::F16 { 0 } else { 3 * KEYS * 4 };
-        (ROWS * pitch + ROWS * (KEYS + 8)) * 2 + ROWS * (KEYS + 4) * 4 + 2 * KEY_TILES / 8 + scales
+        (ROWS * pitch + ROWS * (KEYS + 8)) * 2 + ROWS * (KEYS + 4) * 4 + scales
     }
 
     /// Whether it takes operands of this dtype: others than f16 are scaled by rows, which a subgroup stages as a whole.
@@ -81,6 +81,7 @@ fn tile(spec: &Specialization) -> &'static Tile {
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.constants(&[("D", tile(spec).head_dim)]);
     score_slots(spec, text);
+    text.file(wgsl!("kernel/attention/row_tile.wgsl"));
     text.part(wgsl!("kernel/attention/flash_coop_stage.wgsl"));
     let dtype = spec.dtype(0);
     if dtype == DType::F16 {

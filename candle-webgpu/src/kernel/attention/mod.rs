@@ -1,8 +1,9 @@
 //! Scaled dot product attention (`sdpa`) that never stores the matrix of scores.
 //!
 //! `plan` chooses among three kernels and, where there are too few rows to fill the adapter, splits the keys among
-//! workgroups, whose partial results `flash_merge` combines.
+//! workgroups, whose partial results `flash_merge` combines. Where there are many rows, `block_mask` first finds what a mask hides.
 
+pub(crate) mod block_mask;
 pub(crate) mod flash;
 pub(crate) mod flash_coop;
 pub(crate) mod flash_decode;
@@ -145,13 +146,24 @@ impl Recorder {
             ..Params::new()
         };
         let plan = plan(self, (q.dtype, masked), params);
-        let Some(merge) = plan.merge else {
-            return self.record(plan.spec, ranges, &plan.params, plan.grid);
+        let partials = plan.merge.as_ref().map(|merge| merge.floats);
+        let partials = partials
+            .map(|n| self.output(OP, n, DType::F32))
+            .transpose()?;
+        let blocks = plan.block_mask.as_ref().map(|made| made.words);
+        let blocks = blocks.map(|n| self.output(OP, n, DType::U32)).transpose()?;
+        let y = partials.as_ref().map_or(ranges[4], BindingRange::from);
+        let mut operands = [&ranges[..4], &[y]].concat();
+        if let (Some(made), Some(blocks)) = (plan.block_mask, &blocks) {
+            operands.push(blocks.into());
+            let bound = [ranges[3], blocks.into()];
+            self.record(made.spec, &bound, &made.params, made.grid)?;
+        }
+        self.record(plan.spec, &operands, &plan.params, plan.grid)?;
+        let (Some(merge), Some(partials)) = (plan.merge, &partials) else {
+            return Ok(());
         };
-        let partials = self.output(OP, merge.floats, DType::F32)?;
-        let to_partials = [&ranges[..4], &[(&partials).into()]].concat();
-        self.record(plan.spec, &to_partials, &plan.params, plan.grid)?;
-        let ranges = [(&partials).into(), ranges[4]];
+        let ranges = [partials.into(), ranges[4]];
         self.record(merge.spec, &ranges, &merge.params, merge.grid)
     }
 }

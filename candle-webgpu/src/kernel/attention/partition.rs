@@ -1,7 +1,7 @@
 //! How the rows and keys of an attention are divided among workgroups.
 
 use crate::dtype::DType;
-use crate::kernel::attention::flash::{self, Tile, KEYS, KEY_TILES};
+use crate::kernel::attention::flash::{self, Tile, KEYS};
 use crate::kernel::attention::flash_coop;
 use crate::kernel::attention::flash_decode::{
     thread_group, Block, BLOCKS, DECODE_KEYS, SUBGROUP_KEYS,
@@ -43,7 +43,7 @@ struct Limits {
 const FLASH: Limits = Limits {
     step: KEYS,
     least: 256,
-    most: KEY_TILES * KEYS,
+    most: 16_384,
     groups: 256,
     whole: 0,
 };
@@ -68,6 +68,10 @@ pub(crate) struct Partition {
     pub strategy: Strategy,
     /// Rows of a workgroup.
     pub rows: u32,
+    /// Row tiles do not cross units of so many rows.
+    pub unit_rows: u32,
+    /// Of all units.
+    pub row_tiles: u32,
     pub splits: u32,
     pub split_keys: u32,
 }
@@ -81,7 +85,9 @@ pub(crate) fn partition(device: &Gpu, coop: Option<DType>, params: &Params) -> P
         _ => FLASH,
     };
     let (matrices, rows, keys) = (u64::from(params.matrices), params.rows, params.keys);
-    let groups = matrices * u64::from(rows.div_ceil(tile_rows));
+    let unit_rows = unit_rows(params, &strategy, tile_rows);
+    let row_tiles = (rows / unit_rows.max(1)) * unit_rows.div_ceil(tile_rows);
+    let groups = matrices * u64::from(row_tiles);
     let useful = (device.scaled(limits.groups) / groups.max(1)) as u32;
     // The partial results of all splits must fit in one binding.
     let bytes = matrices * u64::from(rows) * u64::from(params.v_dim + 4) * 4;
@@ -96,8 +102,24 @@ pub(crate) fn partition(device: &Gpu, coop: Option<DType>, params: &Params) -> P
     Partition {
         strategy,
         rows: tile_rows,
+        unit_rows,
+        row_tiles,
         splits: keys.div_ceil(split_keys),
         split_keys,
+    }
+}
+
+/// The queries of one head, so that the tiles of all heads that see most keys can start first, and the heads share a block mask. Or the
+/// queries of all heads, where those of one would leave more than a fifth of their tiles empty.
+fn unit_rows(params: &Params, strategy: &Strategy, tile_rows: u32) -> u32 {
+    let decodes = matches!(
+        strategy,
+        Strategy::Decode(_) | Strategy::DecodeSubgroups(..)
+    );
+    let fills = params.queries.is_multiple_of(tile_rows) || params.queries > 4 * tile_rows;
+    match fills && !decodes {
+        true => params.queries,
+        false => params.rows,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which attention kernel runs, with which specialization, parameters and grid.
 
 use crate::dtype::DType;
+use crate::kernel::attention::block_mask::{self, BlockMask};
 use crate::kernel::attention::flash::{FLASH, TILES};
 use crate::kernel::attention::flash_coop::{self, FLASH_COOP};
 use crate::kernel::attention::flash_decode::{
@@ -9,7 +10,7 @@ use crate::kernel::attention::flash_decode::{
 use crate::kernel::attention::partition::{partition, Strategy};
 use crate::kernel::attention::rope_flash_decode;
 use crate::kernel::matmul::store::FLOATS;
-use crate::kernel::reads;
+use crate::kernel::{reads, RAW};
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Grid;
 use crate::shader::{params, read, read_bound_rw, Access, Kernel, Specialization};
@@ -49,6 +50,10 @@ params! {
         pub mask_strides: [u32; 4],
         pub y_strides: [u32; 4],
         pub fill_offset: u32,
+        pub unit_rows: u32,
+        pub block_tile: u32,
+        pub block_unit: u32,
+        pub block_matrix: u32,
         pub c_offset: u32,
         pub s_offset: u32,
         pub zero: u32,
@@ -131,8 +136,8 @@ impl Request {
     fn spec(self, strategy: &Strategy, head_dim: u32) -> Specialization {
         let rows = reads(self.whole);
         match *strategy {
-            Strategy::Coop(tile) => self.of(&FLASH_COOP, tile.name, Access::Raw),
-            Strategy::Flash(tile) => self.of(&FLASH, tile.name, rows),
+            Strategy::Coop(tile) => self.tiled(&FLASH_COOP, tile.name, Access::Raw),
+            Strategy::Flash(tile) => self.tiled(&FLASH, tile.name, rows),
             Strategy::Decode(block) => {
                 let quads = if head_dim > 128 { 64 } else { 32 };
                 self.of(&FLASH_DECODE, block.name, rows)
@@ -148,6 +153,15 @@ impl Request {
                     .of(&FLASH_DECODE_SUB, block.name, rows)
                     .with("THREAD_GROUP", threads)
             }
+        }
+    }
+
+    /// [`Request::of`] a kernel with row tiles, which reads the block mask of a mask.
+    fn tiled(self, kernel: &'static Kernel, op: &'static str, rows: Access) -> Specialization {
+        let spec = self.of(kernel, op, rows);
+        match self.mask {
+            Mask::None => spec,
+            _ => spec.bind(read("block_mask"), RAW.0, RAW.1),
         }
     }
 
@@ -182,6 +196,8 @@ pub(crate) struct Plan {
     pub spec: Specialization,
     pub params: Params,
     pub grid: Grid,
+    /// The dispatch before it, if there is one, which reads the mask.
+    pub block_mask: Option<BlockMask>,
     /// The second dispatch, where keys are split.
     pub merge: Option<Merge>,
 }
@@ -210,16 +226,22 @@ pub(crate) fn plan(device: &Gpu, (dtype, mask): (DType, Mask), mut params: Param
         split: partition.splits > 1,
     };
     let spec = request.spec(&partition.strategy, params.head_dim);
-    params.row_tiles = params.rows.div_ceil(partition.rows);
+    params.unit_rows = partition.unit_rows;
+    params.row_tiles = partition.row_tiles;
     params.splits = partition.splits;
     params.split_keys = partition.split_keys;
     let groups =
         u64::from(params.matrices) * u64::from(params.row_tiles) * u64::from(params.splits);
     let merge = request.split.then(|| merge(dtype, &params));
+    let block_mask = spec.binds("block_mask").then(|| {
+        let spec = block_mask::spec(&spec, partition.rows);
+        BlockMask::new(spec, &mut params)
+    });
     Plan {
         spec,
         params,
         grid: Grid::Linear(groups),
+        block_mask,
         merge,
     }
 }
@@ -294,6 +316,7 @@ pub fn catalogue() -> Vec<Specialization> {
             }
         }
     }
+    all.extend(block_mask::catalogue(&all));
     let rope = rope_flash_decode::catalogue(&all);
     all.extend(rope);
     all

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::kernel::matmul::problem::{Problem, Side, BATCH_DIMS, OP};
 use crate::kernel::matmul::store::FLOATS;
 use crate::memory::binding_range::BindingRange;
-use crate::memory::buffer::{Key, Value};
+use crate::memory::buffer::{Value, When};
 use crate::recorder::op::Grid;
 use crate::recorder::Recorder;
 use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
@@ -216,7 +216,7 @@ impl Recorder {
                 let y = new_b.as_ref().filter(|_| !keeps);
                 self.scale_lines(b, &b_lines, (&scales, false), y)?;
                 if keeps {
-                    b.value.keep_derived(key, &scales);
+                    b.value.keep_derived(&key, scales.clone(), When::Recording);
                 }
                 scales
             }
@@ -277,7 +277,7 @@ impl Recorder {
 
 impl Lines {
     /// Which elements of the value at `range` they are.
-    fn key(&self, range: BindingRange<'_>) -> Key {
+    fn key(&self, range: BindingRange<'_>) -> [u8; 48] {
         let Side {
             offset,
             k,
@@ -286,7 +286,7 @@ impl Lines {
             ..
         } = self.side;
         let [offset, k, other, size, each] = [offset, k, other, size, self.k].map(u64::from);
-        [range.start, offset, k, other, size, each]
+        bytemuck::cast([range.start, offset, k, other, size, each])
     }
 
     /// Their number, and the elements of each.

@@ -17,6 +17,11 @@ fn k_four(base: u32, c: u32) -> vec4<f32> { return k[(base + c) / 4u]; }
 fn v_four(base: u32, c: u32) -> vec4<f32> { return v[(base + c) / 4u]; }
 fn y_quad_put(i: u32, four: vec4<f32>) { y[i] = four; }
 fn scores(dots: vec4<f32>, mask_at: u32, j: u32) -> vec4<f32> { return dots; }
+struct RowTile { matrix: u32, split: u32, row0: u32, end: u32, first: u32, last: u32, seen_by_all: u32, block: u32 }
+fn row_tile(group: u32, tile_rows: u32) -> RowTile { return RowTile(); }
+fn seen(query: u32) -> u32 { return query; }
+fn mask_row(matrix: u32, row: u32) -> u32 { return matrix + row; }
+fn next_visible(block: u32, j: u32, last: u32) -> u32 { return j; }
 fn y_row(matrix: u32, row: u32, split: u32) -> u32 { return (matrix * p.rows + row) * (p.v_dim / 4u); }
 fn finish(sum: vec4<f32>, weights: f32) -> vec4<f32> { return sum / weights; }
 struct Params {
@@ -50,26 +55,17 @@ fn main(
     @builtin(num_workgroups) count: vec3<u32>,
 ) {
     let group = id.y * count.x + id.x;
-    let matrix = group / p.splits / p.row_tiles;
-    if matrix >= p.matrices { return; }
-    let split = group % p.splits;
-    let row0 = group / p.splits % p.row_tiles * BM;
-    let at = vec2<u32>(matrix / p.kv_heads, matrix % p.kv_heads);
+    if group >= p.splits * p.row_tiles * p.matrices { return; }
+    let own = row_tile(group, BM);
+    let at = vec2<u32>(own.matrix / p.kv_heads, own.matrix % p.kv_heads);
     let k_base = p.offsets.y + at.x * p.k_strides.x + at.y * p.k_strides.y;
     let v_base = p.offsets.z + at.x * p.v_strides.x + at.y * p.v_strides.y;
-
-    // Some row of the tile sees keys first .. last.
-    let end = min(row0 + BM, p.rows) - 1u;
-    let last_query = select(p.queries - 1u, end % p.queries, row0 / p.queries == end / p.queries);
-    let visible_end = u32(max(i32(last_query) + 1 + i32(p.keys) - i32(p.queries), 0));
-    let first = split * p.split_keys;
-    let last = min(min(first + p.split_keys, p.keys), select(p.keys, visible_end, p.causal == 1u));
 
     // Rows past the last repeat it and are not written. First the rows of q that the thread stages,
     let lane = thread % 4u;
     var q_at: array<u32, QN>;
     for (var n = 0u; n < QN; n++) {
-        let row = min(row0 + thread / 4u + n * 32u, p.rows - 1u);
+        let row = min(own.row0 + thread / 4u + n * 32u, own.end - 1u);
         q_at[n] = p.offsets.x + at.x * p.q_strides.x + at.y * p.q_strides.y
             + row / p.queries * p.q_strides.z + row % p.queries * p.q_strides.w;
     }
@@ -80,18 +76,16 @@ fn main(
     var mask_at: array<u32, TM>;
     var visible: array<u32, TM>;
     for (var i = 0u; i < TM; i++) {
-        let row = min(row0 + thread_row * TM + i, p.rows - 1u);
-        mask_at[i] = p.offsets.w + at.x * p.mask_strides.x + at.y * p.mask_strides.y
-            + row / p.queries * p.mask_strides.z + row % p.queries * p.mask_strides.w;
-        let causal = u32(max(i32(row % p.queries) + 1 + i32(p.keys) - i32(p.queries), 0));
-        visible[i] = select(p.keys, min(causal, p.keys), p.causal == 1u);
+        let row = min(own.row0 + thread_row * TM + i, own.end - 1u);
+        mask_at[i] = mask_row(own.matrix, row);
+        visible[i] = seen(row % p.queries);
     }
 
     var acc: array<vec4<f32>, TM * TQ>;
     var high: array<f32, TM>;
     var weight_sum: array<f32, TM>;
     for (var i = 0u; i < TM; i++) { high[i] = p.lowest; }
-    for (var j0 = first; j0 < last; j0 += 32u) {
+    for (var j0 = next_visible(own.block, own.first, own.last); j0 < own.last; j0 = next_visible(own.block, j0 + 32u, own.last)) {
         var s: array<vec4<f32>, TM>;
         for (var i = 0u; i < TM; i++) { s[i] = vec4<f32>(); }
         let key = j0 + thread / 4u;
@@ -125,10 +119,10 @@ fn main(
             workgroupBarrier();
         }
 
-        let own = j0 + thread_column * 4u;
+        let own_key = j0 + thread_column * 4u;
         for (var i = 0u; i < TM; i++) {
-            let score = scores(s[i] * p.scale, mask_at[i], own);
-            s[i] = select(vec4<f32>(p.neg_inf), score, vec4<u32>(own) + vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(visible[i]));
+            let score = scores(s[i] * p.scale, mask_at[i], own_key);
+            s[i] = select(vec4<f32>(p.neg_inf), score, vec4<u32>(own_key) + vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(visible[i]));
             let top = max(max(s[i].x, s[i].y), max(s[i].z, s[i].w));
             weight[(thread_row * TM + i) * 8u + thread_column] = vec4<f32>(top);
         }
@@ -176,11 +170,11 @@ fn main(
     for (var i = 0u; i < TM; i++) { weight[(thread_row * TM + i) * 8u + thread_column] = vec4<f32>(weight_sum[i]); }
     workgroupBarrier();
     for (var i = 0u; i < TM; i++) {
-        let row = row0 + thread_row * TM + i;
-        if row < p.rows {
+        let row = own.row0 + thread_row * TM + i;
+        if row < own.end {
             var sum = 0.0;
             for (var t = 0u; t < 8u; t++) { sum += weight[(thread_row * TM + i) * 8u + t].x; }
-            let to = y_row(matrix, row, split);
+            let to = y_row(own.matrix, row, own.split);
             for (var t = 0u; t < TQ; t++) {
                 let quad = t * 8u + thread_column;
                 if quad * 4u < p.v_dim { y_quad_put(to + quad, finish(acc[i * TQ + t], sum)); }

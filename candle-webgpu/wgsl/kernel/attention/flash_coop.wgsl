@@ -27,6 +27,12 @@ fn with_values(scores: vec4<f32>, j: u32) -> vec4<f32> { return scores; }
 fn y_quad_put(i: u32, four: vec4<f32>) { y[i] = four; }
 fn apply_softcap(dots: vec4<f32>) -> vec4<f32> { return dots; }
 fn mask_scores(s: vec4<f32>, mask_at: u32, j: u32) -> vec4<f32> { return s; }
+fn block_bits(block: u32, j: u32) -> u32 { return 1u; }
+struct RowTile { matrix: u32, split: u32, row0: u32, end: u32, first: u32, last: u32, seen_by_all: u32, block: u32 }
+fn row_tile(group: u32, tile_rows: u32) -> RowTile { return RowTile(); }
+fn seen(query: u32) -> u32 { return query; }
+fn mask_row(matrix: u32, row: u32) -> u32 { return matrix + row; }
+fn next_visible(block: u32, j: u32, last: u32) -> u32 { return j; }
 fn y_row(matrix: u32, row: u32, split: u32) -> u32 { return (matrix * p.rows + row) * (p.v_dim / 4u); }
 fn finish(sum: vec4<f32>, weights: f32) -> vec4<f32> { return sum / weights; }
 struct Params {
@@ -52,16 +58,12 @@ const PITCH = D + 8u; // elements of a staged row, padded so that the rows of a 
 const SCORE_PITCH = KEYS + 4u;
 const WEIGHT_PITCH = KEYS + 8u;
 const SLACK = 8.0; // keeps weights, at most exp(SLACK), within f16
-const KEY_TILES = 512u; // the most of a split; a multiple of 4
 alias Left = coop_mat16x16<f16, A>;
 alias Right = coop_mat16x16<f16, B>;
 alias Acc = coop_mat16x16<f32, C>;
 var<workgroup> tile: array<vec4<f16>, ROWS * PITCH / 4u>; // first the rows of q; then a tile of keys, followed by its values
 var<workgroup> score: array<vec4<f32>, ROWS * SCORE_PITCH / 4u>;
 var<workgroup> weight: array<vec4<f16>, ROWS * WEIGHT_PITCH / 4u>;
-// One bit per tile of keys: whether the mask leaves something visible, and whether it changes a score.
-var<workgroup> live: array<atomic<u32>, KEY_TILES / 32u>;
-var<workgroup> changed: array<atomic<u32>, KEY_TILES / 32u>;
 var<private> q_tiles: array<Left, D / 16u>;
 var<private> acc: array<Acc, D / 16u>;
 
@@ -107,48 +109,6 @@ fn score_quad(s: vec4<f32>, is_plain_tile: bool, mask_at: u32, visible: u32, j: 
     return select(vec4<f32>(p.neg_inf), mask_scores(apply_softcap(s), mask_at, j), here);
 }
 
-// Whether a row's mask hides all of the 16 keys from j on, and whether it changes none of them.
-fn mask_effect(mask_at: u32, j: u32) -> vec2<bool> {
-    let a = mask_scores(vec4<f32>(), mask_at, j);
-    let b = mask_scores(vec4<f32>(), mask_at, j + 4u);
-    let c = mask_scores(vec4<f32>(), mask_at, j + 8u);
-    let e = mask_scores(vec4<f32>(), mask_at, j + 12u);
-    let none = vec4<f32>();
-    let low = vec4<f32>(p.neg_inf);
-    return vec2<bool>(
-        all(a == low) && all(b == low) && all(c == low) && all(e == low),
-        all(a == none) && all(b == none) && all(c == none) && all(e == none),
-    );
-}
-
-fn record_effect(lane: u32, t: u32, mask_effect: vec2<bool>) {
-    let hides = subgroupAll(mask_effect.x);
-    let keeps = subgroupAll(mask_effect.y);
-    if lane == 0u {
-        if !hides { atomicOr(&live[t / 32u], 1u << t % 32u); }
-        if !keeps { atomicOr(&changed[t / 32u], 1u << t % 32u); }
-    }
-}
-
-// The first tile from j on of which the mask leaves something visible; `last` or more if none.
-fn next_live(j: u32, first: u32, last: u32) -> u32 {
-    var next = j;
-    if MASKED != 0u {
-        for (; next < last; next += KEYS) {
-            let t = (next - first) / KEYS;
-            if (atomicLoad(&live[t / 32u]) >> t % 32u & 1u) == 1u { break; }
-        }
-    }
-    return next;
-}
-
-// Whether the scores of the tile at j are plain dot products: all rows see its keys, unmasked and uncapped.
-fn is_plain(j: u32, first: u32, visible_to_all: u32) -> bool {
-    let t = (j - first) / KEYS;
-    let kept = MASKED == 0u || (atomicLoad(&changed[t / 32u]) >> t % 32u & 1u) == 0u;
-    return kept && p.softcap == 1.0 && j + KEYS <= visible_to_all;
-}
-
 @compute @workgroup_size(WORKGROUP)
 fn main(
     @builtin(subgroup_id) subgroup: u32,
@@ -157,77 +117,44 @@ fn main(
     @builtin(num_workgroups) count: vec3<u32>,
 ) {
     let thread = subgroup * 32u + lane;
-    // With a causal mask the last rows take longest, so they start first.
     let group = id.y * count.x + id.x;
-    let matrix = group / p.splits % p.matrices;
     if group >= p.splits * p.row_tiles * p.matrices { return; }
-    let split = group % p.splits;
-    let row0 = (p.row_tiles - 1u - group / p.splits / p.matrices) * ROWS;
-    let at = vec2<u32>(matrix / p.kv_heads, matrix % p.kv_heads);
+    let own = row_tile(group, ROWS);
+    let at = vec2<u32>(own.matrix / p.kv_heads, own.matrix % p.kv_heads);
     let q_base = p.offsets.x + at.x * p.q_strides.x + at.y * p.q_strides.y;
     let k_base = p.offsets.y + at.x * p.k_strides.x + at.y * p.k_strides.y;
     let v_base = p.offsets.z + at.x * p.v_strides.x + at.y * p.v_strides.y;
 
-    // Some row of the workgroup sees keys first .. last; all rows see the keys before `visible_to_all`.
-    let end = min(row0 + ROWS, p.rows) - 1u;
-    let one_head = row0 / p.queries == end / p.queries;
-    let last_query = select(p.queries - 1u, end % p.queries, one_head);
-    let first_query = select(0u, row0 % p.queries, one_head);
-    let visible_end = u32(max(i32(last_query) + 1 + i32(p.keys) - i32(p.queries), 0));
-    let visible_to_all = select(p.keys, min(u32(max(i32(first_query) + 1 + i32(p.keys) - i32(p.queries), 0)), p.keys), p.causal == 1u);
-    let first = split * p.split_keys;
-    let last = min(min(first + p.split_keys, p.keys), select(p.keys, visible_end, p.causal == 1u));
-
     // The lane's row: where its mask lies, how many keys it sees, which half of a tile's scores it owns.
     let row16 = subgroup * 16u;
-    let row = row0 + row16 + lane / 2u;
-    let clamped_row = min(row, p.rows - 1u);
-    let mask_at = p.offsets.w + at.x * p.mask_strides.x + at.y * p.mask_strides.y
-        + clamped_row / p.queries * p.mask_strides.z + clamped_row % p.queries * p.mask_strides.w;
-    let causal = u32(max(i32(clamped_row % p.queries) + 1 + i32(p.keys) - i32(p.queries), 0));
-    let visible = select(p.keys, min(causal, p.keys), p.causal == 1u);
+    let row = own.row0 + row16 + lane / 2u;
+    let clamped_row = min(row, own.end - 1u);
+    let mask_at = mask_row(own.matrix, clamped_row);
+    let visible = seen(clamped_row % p.queries);
     let half = lane % 2u * (KEYS / 2u);
     let tile_at = row16 * SCORE_PITCH;
     let lane_at = (row16 + lane / 2u) * SCORE_PITCH + half;
 
-    stage_queries(thread, q_base, row0);
-    if MASKED != 0u {
-        if thread < KEY_TILES / 32u {
-            atomicStore(&live[thread], 0u);
-            atomicStore(&changed[thread], 0u);
-        }
-        workgroupBarrier();
-        // Four tiles at a time, so that their loads overlap.
-        for (var j0 = first; j0 < last; j0 += 4u * KEYS) {
-            let t = (j0 - first) / KEYS;
-            let one = mask_effect(mask_at, j0 + half);
-            let two = mask_effect(mask_at, j0 + KEYS + half);
-            let three = mask_effect(mask_at, j0 + 2u * KEYS + half);
-            let four = mask_effect(mask_at, j0 + 3u * KEYS + half);
-            record_effect(lane, t, one);
-            record_effect(lane, t + 1u, two);
-            record_effect(lane, t + 2u, three);
-            record_effect(lane, t + 3u, four);
-        }
-    }
+    stage_queries(thread, q_base, own.row0);
     workgroupBarrier();
     for (var c = 0u; c < D; c += 16u) { q_tiles[c / 16u] = coopLoadT<Left>(&tile[(row16 * PITCH + c) / 4u], PITCH / 4u); } // unroll
     let scale = p.scale * query_scale(row16 + lane / 2u);
 
-    let start = next_live(first, first, last);
+    let start = next_visible(own.block, own.first, own.last);
     workgroupBarrier();
 
     var high = p.lowest;
     var weight_sum = 0.0;
     fetch(thread, k_base, v_base, start);
-    for (var j0 = start; j0 < last;) {
+    for (var j0 = start; j0 < own.last;) {
         stage_keys(thread, j0);
         workgroupBarrier();
-        let next = next_live(j0 + KEYS, first, last);
+        let next = next_visible(own.block, j0 + KEYS, own.last);
         fetch(thread, k_base, v_base, next);
         multiply_keys(tile_at);
         subgroupBarrier();
-        let is_plain_tile = is_plain(j0, first, visible_to_all);
+        // All rows see its keys, unmasked and uncapped.
+        let is_plain_tile = j0 + KEYS <= own.seen_by_all && (block_bits(own.block, j0) & 2u) == 0u && p.softcap == 1.0;
         var s: array<vec4<f32>, KEYS / 8u>;
         var top = p.lowest;
         for (var t = 0u; t < KEYS / 8u; t++) { // unroll
@@ -257,16 +184,16 @@ fn main(
     }
     weight_sum += subgroupShuffleXor(weight_sum, 1u);
 
-    let to = y_row(matrix, row, split);
+    let to = y_row(own.matrix, row, own.split);
     for (var c0 = 0u; c0 < D; c0 += KEYS) { // unroll
         store_tile(acc[c0 / 16u], tile_at);
         store_tile(acc[c0 / 16u + 1u], tile_at + 16u);
         subgroupBarrier();
         for (var t = 0u; t < KEYS / 2u; t += 4u) {
             let c = c0 + half + t;
-            if row < p.rows && c < p.v_dim { y_quad_put(to + c / 4u, finish(score[(lane_at + t) / 4u], weight_sum)); }
+            if row < own.end && c < p.v_dim { y_quad_put(to + c / 4u, finish(score[(lane_at + t) / 4u], weight_sum)); }
         }
         subgroupBarrier();
     }
-    if PARTIAL == 1u && half == 0u && row < p.rows { y_quad_put(to + p.v_dim / 4u, vec4<f32>(high, weight_sum, 0.0, 0.0)); }
+    if PARTIAL == 1u && half == 0u && row < own.end { y_quad_put(to + p.v_dim / 4u, vec4<f32>(high, weight_sum, 0.0, 0.0)); }
 }

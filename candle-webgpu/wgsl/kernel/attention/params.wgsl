@@ -1,4 +1,4 @@
-// The parameters of flash, flash_decode, flash_decode_sub and flash_coop. Row i of an attention matrix is one of the queries of all
+// The parameters of flash, flash_decode, flash_decode_sub, flash_coop and block_mask. Row i of an attention matrix is one of the queries of all
 // query heads that share a KV head (GQA).
 
 // slots: makes this file a module.
@@ -30,6 +30,11 @@ struct Params {
     mask_strides: vec4<u32>,  // as q_strides
     y_strides: vec4<u32>,     // as q_strides, in quads
     fill_offset: u32,         // of what a mask puts in the place of scores
+    // flash, flash_coop and block_mask:
+    unit_rows: u32,    // row tiles do not cross units of rows, the queries of one head or of all
+    block_tile: u32,   // words of the block mask from one row tile of a unit to the next,
+    block_unit: u32,   // from one unit to the next,
+    block_matrix: u32, // and from one matrix to the next; 0 where both have the same
     // rope_flash_decode:
     c_offset: u32,
     s_offset: u32,

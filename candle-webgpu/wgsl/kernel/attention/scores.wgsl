@@ -22,11 +22,14 @@ fn apply_softcap(s: vec4<f32>) -> vec4<f32> {
     return p.softcap * vec4<f32>(utanh(s.x), utanh(s.y), utanh(s.z), utanh(s.w));
 }
 
-// Keys past the last read the mask of the last one: without branches, the four loads overlap.
 fn mask_scores(s: vec4<f32>, mask_at: u32, j: u32) -> vec4<f32> {
     if MASKED == 0u { return s; }
-    let at = vec4<u32>(mask_at) + min(vec4<u32>(j) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(p.keys - 1u)) * p.inner_strides.w;
-    return masked(s, at);
+    return masked(s, mask_place(mask_at, j));
+}
+
+// Where the mask of keys j .. j + 4 lies. Keys past the last read the mask of the last one: without branches, the four loads overlap.
+fn mask_place(mask_at: u32, j: u32) -> vec4<u32> {
+    return vec4<u32>(mask_at) + min(vec4<u32>(j) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(p.keys - 1u)) * p.inner_strides.w;
 }
 
 // The first quad of a row of y; a partial row has one more, for its maximum and its sum of weights.
