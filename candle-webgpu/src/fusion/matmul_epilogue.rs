@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use crate::dtype::DType;
 use crate::fusion::expr::{Expr, Read};
-use crate::fusion::fused_projections;
+use crate::fusion::gemm_pair::Pair;
 use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::matmul::epilogue;
@@ -92,24 +92,12 @@ fn gemms(device: &Gpu, graph: &Graph, producers: &[usize], at: usize) -> Option<
     };
     let one = graph.op(first).filter(|op| gemm_coop::can_pair(&op.spec))?;
     let other = graph.op(second)?;
-    let (of, with): (MatmulParams, MatmulParams) = (one.params(), other.params());
-    let fits = fused_projections::are_projections((one, &of), other)
-        && (of.n, of.b_n) == (with.n, with.b_n);
-    if !fits {
-        return None;
-    }
+    let pair = Pair::of(one, other)?;
     let results = [&one.operands.get(2)?.0, &other.operands.get(2)?.0];
-    // The second matrix, and the scales of its lines if there are any.
-    let its = [1, 4].into_iter().filter_map(|i| other.operands.get(i));
-    let its: SmallVec<[_; 2]> = its.cloned().collect();
     let expr = Expr::lift(graph.op(at)?).filter(|expr| follows(expr, &[one, other]))?;
-    let mut params = Params::new(of);
-    let own = gemm_coop::tile(&one.spec).own(true);
-    params.matmul.groups = of.rows.checked_mul(of.n.div_ceil(own))?;
-    params.epilogue.step = with.b_offset.wrapping_sub(of.b_offset);
-    let groups = params.matmul.groups;
-    let pair = (one.spec.clone(), params, groups);
-    let op = of_results(device, pair, [&one.operands, &its], results, expr)?;
+    let groups = pair.params.matmul.groups;
+    let kernel = (one.spec.clone(), pair.params, groups);
+    let op = of_results(device, kernel, [&one.operands, &pair.second], results, expr)?;
     let members = [first, second, at];
     let to = graph.place_for(&members, [at, second])?;
     Some(Rewrite::new(&members, to, [op]))

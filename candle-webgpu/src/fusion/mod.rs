@@ -15,6 +15,7 @@ pub(crate) mod elementwise;
 mod expr;
 mod fused_projections;
 mod fused_row;
+mod gemm_pair;
 pub(crate) mod graph;
 mod heads;
 mod matmul_epilogue;

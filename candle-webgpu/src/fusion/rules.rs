@@ -4,8 +4,8 @@ use crate::error::{Error, Result};
 use crate::fusion::rule::{Enabled, Rule};
 use crate::fusion::{
     add_norm, attention, coalesce_copies, concat, dead_code, elementwise, fused_projections,
-    fused_row, matmul_epilogue, projection_bias, rms_norm_matmul, rope_attention, rope_kv_cache,
-    rope_qk, shared_block_mask, shared_scale_lines, softmax, split_k, split_softmax,
+    fused_row, gemm_pair, matmul_epilogue, projection_bias, rms_norm_matmul, rope_attention,
+    rope_kv_cache, rope_qk, shared_block_mask, shared_scale_lines, softmax, split_k, split_softmax,
     tiled_transpose,
 };
 
@@ -32,6 +32,7 @@ pub const RULES: &[Rule] = &[
     fused_row::RULE,
     matmul_epilogue::RULE,
     rms_norm_matmul::RULE,
+    gemm_pair::RULE,
     split_k::RULE,
     split_softmax::RULE,
     tiled_transpose::RULE,

@@ -10,6 +10,7 @@ mod dead_code;
 mod elementwise;
 mod fused_projections;
 mod fused_row;
+mod gemm_pair;
 mod matmul_epilogue;
 mod order;
 mod projection_bias;

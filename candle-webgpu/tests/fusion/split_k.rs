@@ -64,6 +64,17 @@ fn with_an_epilogue() {
     });
 }
 
+#[test]
+fn of_two_results() {
+    // Three matmuls become two in parts.
+    let (with, without) = near(0.25, |b| {
+        let x = b.of(DType::F16, &[M, K]);
+        let all = [2 * N, N, N].map(|n| b.of(DType::F16, &[n, K]));
+        all.iter().map(|w| b.linear(&x, w)).collect()
+    });
+    assert_eq!(with, without + u64::from(cooperative()));
+}
+
 /// silu(gate) up, where the product of the largest results is rounded.
 #[test]
 fn of_a_pair() {

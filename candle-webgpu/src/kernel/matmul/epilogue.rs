@@ -20,7 +20,9 @@ use crate::kernel::matmul::gemv_dot::GEMV_DOT;
 use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::{gemm, gemm_coop, gemv, gemv_coop, gemv_dot, gemv_projections, store};
 use crate::kernel::reads;
-use crate::shader::{params, read, Access, Arg, Binding, Kernel, Specialization, Step, Text};
+use crate::shader::{
+    params, read, write, Access, Arg, Binding, Kernel, Specialization, Step, Text,
+};
 
 /// The most operands of the steps besides the matmul, and the most steps with scalars: the room in the parameters.
 pub(crate) const MAX_READS: usize = 2;
@@ -87,10 +89,11 @@ pub(crate) fn reads_whole(spec: &Specialization) -> bool {
 /// The variant of a kernel that stores a pair's results, but does not read the second matrix.
 pub(crate) const PAIR: &str = "pair";
 
-/// Whether the steps read the results of two matmuls.
+/// Whether half of a tile's columns belong to a second matrix. Steps read both results, or both are stored.
 pub(crate) fn is_pair(spec: &Specialization) -> bool {
-    // Projections have a second matrix as well, but no steps.
-    spec.steps.is_some() && (spec.binds("c") || spec.variant == PAIR)
+    // Projections of other kernels bind a second matrix, too, but have no steps.
+    let pairs = spec.steps.is_some() || spec.is_of(&GEMM_COOP);
+    pairs && spec.binds("c") || spec.variant == PAIR
 }
 
 /// The matmul `one` with an epilogue, whose first operand is the matmul's result; the others are `reads`, in words or quads.
@@ -112,13 +115,25 @@ pub(crate) fn spec(
 
 /// A pair of matmuls with an epilogue that reads both. Half of the columns of a tile of `one` belong to each.
 pub(crate) fn pair_spec(one: &Specialization, steps: Arc<[Step]>, out: DType) -> Specialization {
+    with_second(with_steps(one, steps, out))
+}
+
+/// A pair of matmuls that stores both results, y and z.
+pub(crate) fn pair_of(one: &Specialization) -> Specialization {
+    let (dtype, access) = one.operands[2];
+    with_second(one.clone()).bind(write("z"), dtype, access)
+}
+
+/// Adds the second matrix of a pair, and the scales of its lines.
+fn with_second(one: Specialization) -> Specialization {
     let (dtype, access) = one.operands[1];
     let c = Binding {
         name: "c",
         ..one.kernel.bindings[1]
     };
-    let pair = with_steps(one, steps, out).bind(c, dtype, access);
-    match one.binds("b_scales") {
+    let scaled = one.binds("b_scales");
+    let pair = one.bind(c, dtype, access);
+    match scaled {
         true => pair.bind(read("c_scales"), DType::F32, Access::Raw),
         false => pair,
     }
@@ -139,11 +154,25 @@ pub(crate) fn seen(steps: &[Step], at: u8) -> Option<DType> {
 }
 
 /// `y_put(at, count, v)` of [`store`], which applies the steps first if there are any: those of `field` of the parameters. For a pair, v
-/// has `own` accumulators of the first matmul, followed by those of the second; with four of each, `y_put(at, count, v, w)` takes both.
+/// has `own` accumulators of the first matmul, followed by those of the second; with four of each, `y_put(at, count, v, w)` takes both, and
+/// without steps stores w to z.
 pub(crate) fn y_put(spec: &Specialization, own: u32, field: &str, text: &mut Text) -> Result<()> {
     let y = spec.place("y").unwrap_or(2);
     let Some(steps) = &spec.steps else {
-        return store::put(spec, y, text);
+        let Some(z) = spec.place("z").filter(|_| is_pair(spec)) else {
+            return store::put(spec, y, text);
+        };
+        spec.binding(z)
+            .into_iter()
+            .for_each(|b| text.binding(z + 1, b));
+        [y, z]
+            .into_iter()
+            .try_for_each(|at| store::put_as(spec, at, "keep", text))?;
+        let body = ["y", "z"].into_iter().zip(["v", "w"]);
+        let body = body.map(|(to, from)| format!("{to}_keep(at, count, {from});"));
+        let head = "y_put(at: u32, count: u32, v: vec4<f32>, w: vec4<f32>)";
+        text.unrolled(head, body);
+        return Ok(());
     };
     store::put_as(spec, y, "keep", text)?;
     let place = format!("p.{field}");
@@ -271,7 +300,9 @@ pub fn catalogue() -> Vec<Specialization> {
         let kind = (one.kernel.name, one.variant, one.binds("b_scales"));
         if taken.insert((kind, one.op, accesses.collect::<Vec<_>>())) {
             all.extend(samples(one));
-            all.extend(gemm_coop::can_pair(one).then(|| gated(one)));
+            if gemm_coop::can_pair(one) {
+                all.extend([gated(one), pair_of(one)]);
+            }
         }
     }
     for projections in gemv_projections::catalogue().iter().chain(&dot) {

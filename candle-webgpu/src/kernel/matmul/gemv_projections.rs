@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use crate::error::Result;
 use crate::kernel::matmul::epilogue::{self, Epilogue};
+use crate::kernel::matmul::gemm_coop::GEMM_COOP;
 use crate::kernel::matmul::gemv::{self, eights, thread_group, tile, tile_of, GEMV_K};
 use crate::kernel::matmul::gemv_coop::{self, GEMV_COOP};
 use crate::kernel::matmul::gemv_dot::{self, Request, GEMV_DOT};
@@ -63,9 +64,9 @@ pub(crate) fn with_matrices(
     })
 }
 
-/// Whether an op computes projections.
+/// Whether an op computes projections. A pair of GEMMs binds the same, but has other parameters.
 pub(crate) fn is_projections(spec: &Specialization) -> bool {
-    spec.binds("z")
+    spec.binds("z") && !spec.is_of(&GEMM_COOP)
 }
 
 /// Whether a matmul of this kind can be one of several projections.
