@@ -30,7 +30,7 @@ pub(crate) struct BlockMask {
 impl BlockMask {
     /// The block mask for an attention with row tiles of `tile_rows`, in whose parameters it sets where the block mask of a row tile lies.
     pub fn new(spec: Specialization, attention: &mut Params) -> BlockMask {
-        let units = attention.rows / attention.unit_rows;
+        let units = (attention.rows / attention.unit_rows.max(1)).max(1);
         let tiles = attention.row_tiles / units;
         let words = attention.keys.div_ceil(BLOCK_KEYS);
         let [batch, head, group, query] = attention.mask_strides.map(|stride| stride != 0);
