@@ -212,7 +212,7 @@ fn bindings(spec: &Specialization, module: &naga::Module) -> Result<()> {
     // Every adapter has 8; rules check for more before they record the kernels that need them.
     let most = match spec.kernel.name {
         _ if spec.binds("bias_y") => 11,
-        "gemm_coop" => 9,
+        "gemm_coop" if spec.binds("z") => 9,
         "rope_kv_cache" | "rope_flash_decode" | "rope_flash_decode_in_place" => 10,
         _ => 8,
     };

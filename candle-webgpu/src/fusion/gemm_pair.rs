@@ -30,9 +30,12 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     later.find_map(|&next| {
         let other = graph.op(next)?;
         let Pair { params, second } = Pair::of(one, other)?;
+        let spec = epilogue::pair_of(&one.spec);
+        if !device.has_room(&spec) {
+            return None;
+        }
         let members = [at, next];
         let to = graph.place_for(&members, members)?;
-        let spec = epilogue::pair_of(&one.spec);
         let z = other.operands.get(2)?;
         let operands: Operands = one
             .operands
@@ -42,9 +45,8 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
             .cloned()
             .collect();
         let grid = Grid::Linear(params.matmul.groups.into());
-        let fits = device.has_room(&spec);
         let op = device.op(spec, operands, &params, grid).ok()?;
-        fits.then(|| Rewrite::new(&members, to, [op]))
+        Some(Rewrite::new(&members, to, [op]))
     })
 }
 

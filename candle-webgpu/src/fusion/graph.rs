@@ -117,11 +117,11 @@ impl Index {
         for (i, (value, _)) in op.operands.iter().enumerate() {
             let uses = self.entry(value);
             match op.spec.writes(i) {
-                true => uses.writes.push(at),
+                true => {
+                    uses.writes.push(at);
+                    value.forget_derived(When::Rewriting);
+                }
                 false => uses.reads.push(at),
-            }
-            if op.spec.writes(i) {
-                value.forget_derived(When::Rewriting);
             }
         }
     }
