@@ -67,7 +67,7 @@ const ONE_FORMAT: &str = "quant/q4_1/";
 fn can_be_split(case: &str) -> bool {
     let plane = ["grid/conv_direct", "grid/upsample_nearest"].contains(&case);
     let experts = case.starts_with("quant/") && case.ends_with("/experts");
-    let heads = ["/columns", "/queries/", "/long"];
+    let heads = ["/columns", "/queries/", "/long", "/mask/blocks/"];
     let head = case.starts_with("attention/") && heads.iter().any(|part| case.contains(part));
     let groups = ["quant/q3k/", "quant/q6k/", "quant/q8k/"];
     let refused = plane || head || experts || groups.iter().any(|f| case.starts_with(f));
