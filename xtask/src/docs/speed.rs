@@ -29,39 +29,26 @@ impl Results {
         Ok(Self { records, benches })
     }
 
-    /// README's table: selected rows of the records and of the first bench file.
+    /// README's table: selected rows of a record, with labels of their own.
     pub fn readme(&self) -> Result<String> {
         let page = field(&self.records, "readme")?;
-        let columns = texts(field(page, "columns")?)?;
-        let (_, bench) = self.benches.first().context("no bench file")?;
-        let mut rows = Vec::new();
-        for row in list(page, "rows")? {
-            let mut cells = vec![text(row, "label")?.to_owned()];
-            for column in &columns {
-                cells.push(match row.get("bench").and_then(Value::as_str) {
-                    Some(name) => bench_cell(bench, &format!("{name} {column}"), false)?,
-                    None => self.record_cell(row, column)?,
-                });
-            }
-            rows.push(cells);
-        }
-        Ok(markdown(&with_empty(columns), &rows))
-    }
-
-    /// The cell for a row of README's table; empty if its record has no such column.
-    fn record_cell(&self, row: &Value, column: &str) -> Result<String> {
-        let (id, at) = (text(row, "record")?, field(row, "row")?.as_u64());
-        let records = list(&self.records, "records")?;
-        let record = records.iter().find(|r| r["id"] == id);
+        let id = text(page, "record")?;
+        let mut records = list(&self.records, "records")?.iter();
+        let record = records.find(|record| record["id"] == id);
         let record = record.with_context(|| format!("no record `{id}`"))?;
-        let columns = texts(field(record, "columns")?)?;
-        let Some(place) = columns.iter().position(|name| name == column) else {
-            return Ok(String::new());
-        };
         let rows = list(record, "rows")?;
-        let cells = at.and_then(|at| rows.get(at as usize));
-        let cells = texts(cells.with_context(|| format!("record `{id}` has no such row"))?)?;
-        Ok(cells.get(place + 1).cloned().unwrap_or_default())
+        let selected = list(page, "rows")?.iter().map(|row| {
+            let at = field(row, "row")?.as_u64();
+            let cells = at.and_then(|at| rows.get(at as usize));
+            let mut cells = texts(cells.with_context(|| format!("`{id}` has no row {at:?}"))?)?;
+            cells[0] = text(row, "label")?.to_owned();
+            Ok(cells)
+        });
+        let selected: Vec<_> = selected.collect::<Result<_>>()?;
+        Ok(markdown(
+            &with_empty(texts(field(record, "columns")?)?),
+            &selected,
+        ))
     }
 
     /// docs/performance.md: every record, then every bench file.
@@ -115,7 +102,7 @@ fn bench_section(entry: &Value, bench: &Value) -> Result<String> {
     for name in names {
         let mut row = vec![name.clone()];
         for dtype in &dtypes {
-            row.push(bench_cell(bench, &format!("{name} {dtype}"), true)?);
+            row.push(bench_cell(bench, &format!("{name} {dtype}"))?);
         }
         cells.push(row);
     }
@@ -131,8 +118,8 @@ fn bench_section(entry: &Value, bench: &Value) -> Result<String> {
     ))
 }
 
-/// The rate of a row and, if `time`, its time; empty if the file has no such row.
-fn bench_cell(bench: &Value, name: &str, time: bool) -> Result<String> {
+/// The rate of a row and its time; empty if the file has no such row.
+fn bench_cell(bench: &Value, name: &str) -> Result<String> {
     let rows = list(bench, "rows")?;
     let Some(row) = rows.iter().find(|row| row["name"] == name) else {
         return Ok(String::new());
@@ -142,9 +129,6 @@ fn bench_cell(bench: &Value, name: &str, time: bool) -> Result<String> {
         number.with_context(|| format!("`{name}` has a rate or time that is not a number"))
     };
     let rate = rate(number(&row["rate"])?, text(row, "unit")?);
-    if !time {
-        return Ok(rate);
-    }
     let seconds = number(&row["seconds"]["median"])?;
     Ok(format!("{rate}, {} us", digits(seconds * 1e6)))
 }
