@@ -61,7 +61,7 @@ const OPTIONAL: &[(&str, &str)] = &[
 /// Unpacking does not depend on the kernel that adds.
 const ONE_FORMAT: &str = "quant/q4_1/";
 
-/// Ops on tensors larger than a binding that cannot be split, which give a typed error: a head of 300 keys or more, a
+/// Ops on tensors larger than a binding that cannot be split, which give a typed error: a head of 300 keys or more or its mask, a
 /// plane of an image that is upsampled or convolved, the experts of a mixture, and weights whose groups of blocks only
 /// reach an aligned binding offset beyond 64 KiB. Of the others, one dtype per packing: where to split depends on the layout of elements only.
 fn can_be_split(case: &str) -> bool {
