@@ -3,7 +3,6 @@
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use crate::device::adapter::AdapterReport;
 use crate::device::env::REWRITE_VAR;
@@ -60,7 +59,7 @@ impl Drop for Handle {
     fn drop(&mut self) {
         let executor = &self.0.executor;
         executor.wait_idle();
-        lock(&executor.encoder).pipelines.save(Duration::ZERO);
+        lock(&executor.encoder).pipelines.finish_saving();
     }
 }
 

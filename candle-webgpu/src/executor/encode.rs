@@ -15,7 +15,6 @@ use crate::memory::pool::Pool;
 use crate::recorder::batch::{Copy, MOST_OPS};
 use crate::recorder::op::{Op, Ops};
 use crate::shader::compile::Signature;
-use crate::shader::disk_cache::QUIET;
 use crate::shader::pipeline_cache::Pipelines;
 use crate::shader::PARAMS_SLOT;
 use rustc_hash::FxHashMap;
@@ -131,7 +130,7 @@ impl Executor {
         }
         submit(last)?;
         if !copies.is_empty() {
-            encoder.pipelines.save(QUIET);
+            encoder.pipelines.save();
             self.trim(encoder, Pool::trim_stale);
         }
         Ok(true)

@@ -97,10 +97,22 @@ impl Text {
 
     /// Declares one operand at binding `at`.
     pub fn binding(&mut self, at: usize, binding: &Binding) {
-        let (n, up) = (binding.name, binding.name.to_uppercase());
+        self.array(at, binding, &binding.name.to_uppercase());
+    }
+
+    /// Declares the operand of this name, if there is one, as an array of another type than its alias.
+    pub fn binding_of(&mut self, spec: &Specialization, name: &str, element: &str) {
+        let mut all = (1..).zip(spec.bindings());
+        if let Some((at, binding)) = all.find(|(_, binding)| binding.name == name) {
+            self.array(at, binding, element);
+        }
+    }
+
+    fn array(&mut self, at: usize, binding: &Binding, element: &str) {
         let access = if binding.write { "read_write" } else { "read" };
+        let n = binding.name;
         self.line(format!(
-            "@group(0) @binding({at}) var<storage, {access}> {n}: array<{up}>;"
+            "@group(0) @binding({at}) var<storage, {access}> {n}: array<{element}>;"
         ));
     }
 

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::error::Result;
 use crate::shader::compile::{Compiler, Pipeline, Signature};
@@ -51,10 +50,17 @@ impl Pipelines {
         self.compiled.len()
     }
 
-    /// Writes the disk cache if nothing was compiled for this long. Must be called regularly.
-    pub fn save(&mut self, quiet: Duration) {
+    /// Starts to write the disk cache if nothing was compiled lately. Must be called regularly.
+    pub fn save(&mut self) {
         if let Some(disk) = &mut self.disk {
-            disk.save(quiet);
+            disk.save();
+        }
+    }
+
+    /// Writes the disk cache if it lacks pipelines.
+    pub fn finish_saving(&mut self) {
+        if let Some(disk) = &mut self.disk {
+            disk.finish();
         }
     }
 

@@ -292,6 +292,19 @@ pub fn near(bound: f32, run: impl Fn(&Bench) -> Vec<T>) -> (u64, u64) {
     (with, without)
 }
 
+/// Whether the adapter multiplies with cooperative matrices.
+pub fn cooperative() -> bool {
+    Bench::new("").device.cooperative()
+}
+
+/// `dispatches` with cooperative matrices, none without.
+pub fn if_cooperative(dispatches: u64) -> u64 {
+    match cooperative() {
+        true => dispatches,
+        false => 0,
+    }
+}
+
 /// Asserts the same bits, and dispatches (with, without) rules.
 pub fn takes(counts: (u64, u64), what: impl Debug, run: impl Fn(&Bench) -> Vec<T>) {
     assert_eq!(same_bits(run), counts, "{what:?}");

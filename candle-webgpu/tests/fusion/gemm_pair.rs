@@ -2,15 +2,7 @@
 
 use candle_webgpu::{DType, Quant};
 
-use crate::bench::{saves, Bench, T};
-
-/// `dispatches` with cooperative matrices, whose kernel alone takes pairs.
-fn saved(dispatches: u64) -> u64 {
-    match Bench::new("").device.cooperative() {
-        true => dispatches,
-        false => 0,
-    }
-}
+use crate::bench::{if_cooperative, saves, Bench, T};
 
 /// The products of `m` rows with matrices of these numbers of rows.
 fn products(b: &Bench, dtype: DType, m: usize, k: usize, sizes: &[usize]) -> Vec<T> {
@@ -22,12 +14,12 @@ fn products(b: &Bench, dtype: DType, m: usize, k: usize, sizes: &[usize]) -> Vec
 #[test]
 fn keys_and_values() {
     for (m, k, n) in [(40, 64, 72), (70, 100, 37), (300, 128, 6016)] {
-        saves(saved(1), (m, k, n), |b| {
+        saves(if_cooperative(1), (m, k, n), |b| {
             products(b, DType::F16, m, k, &[2 * n, n, n])
         });
     }
     // Blocks are converted beyond 256 rows. So are the rows, once.
-    saves(saved(2), "q4_0", |b| {
+    saves(if_cooperative(2), "q4_0", |b| {
         let x = b.floats(&[300, 128]);
         let all = [(); 2].map(|()| b.blocks(Quant::Q4_0, 96, 128));
         all.iter()

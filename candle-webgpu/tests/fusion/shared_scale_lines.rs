@@ -2,15 +2,7 @@
 
 use candle_webgpu::{DType, Quant};
 
-use crate::bench::{saves, Bench, T};
-
-/// `dispatches` with cooperative matrices; without them nothing is converted.
-fn saved(dispatches: u64) -> u64 {
-    match Bench::new("").device.cooperative() {
-        true => dispatches,
-        false => 0,
-    }
-}
+use crate::bench::{if_cooperative, saves, Bench, T};
 
 fn matrices<const N: usize>(b: &Bench, n: usize, k: usize) -> [T; N] {
     std::array::from_fn(|_| b.of(DType::Bf16, &[n, k]))
@@ -19,14 +11,14 @@ fn matrices<const N: usize>(b: &Bench, n: usize, k: usize) -> [T; N] {
 #[test]
 fn rows_are_converted_once() {
     for (m, k) in [(17, 128), (40, 200), (300, 64)] {
-        saves(saved(2), (m, k), |b| {
+        saves(if_cooperative(2), (m, k), |b| {
             let x = b.of(DType::Bf16, &[m, k]);
             let all: [T; 3] = matrices(b, 72, k);
             all.iter().map(|w| b.linear(&x, w)).collect()
         });
         let k = k.next_multiple_of(256);
         for quant in [Quant::Q4_0, Quant::Q6K] {
-            saves(saved(2), (m, k, quant), |b| {
+            saves(if_cooperative(2), (m, k, quant), |b| {
                 let x = b.floats(&[m, k]);
                 let all = [64, 64, 96].map(|n| b.blocks(quant, n, k));
                 let products = all.iter().map(|w| b.by_blocks(&x, quant, w));

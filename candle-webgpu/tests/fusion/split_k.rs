@@ -2,7 +2,7 @@
 
 use candle_webgpu::{DType, Quant};
 
-use crate::bench::{near, Bench, T};
+use crate::bench::{cooperative, near, Bench, T};
 
 const M: usize = 200;
 const N: usize = 264;
@@ -13,10 +13,6 @@ const K: usize = 1024;
 fn splits(bound: f32, saved: u64, run: impl Fn(&Bench) -> T) {
     let (with, without) = near(bound, |b| vec![run(b)]);
     assert_eq!(with + saved, without + u64::from(cooperative()));
-}
-
-fn cooperative() -> bool {
-    Bench::new("").device.cooperative()
 }
 
 fn product(b: &Bench, [m, n]: [usize; 2]) -> T {

@@ -186,11 +186,8 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.file(wgsl!("kernel/matmul/gemm_coop_dense.wgsl"));
     let tile = tile(spec);
     tile_slots(tile, tile.own(is_pair(spec)), text);
-    if let Some(at) = spec.place("parts") {
-        text.line(format!(
-            "@group(0) @binding({}) var<storage, read_write> parts: array<YCell>;",
-            at + 1
-        ));
+    if spec.binds("parts") {
+        text.binding_of(spec, "parts", "YCell");
         text.part(wgsl!("kernel/matmul/gemm_coop_split_k.wgsl"));
     } else {
         text.part(WHOLE_K);
@@ -220,12 +217,9 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.line("alias BLoad = Load;");
     text.part(B_OCTETS);
     text.part(reads);
-    if let Some(at) = spec.place("c").filter(|_| is_pair(spec)) {
+    if is_pair(spec) && spec.binds("c") {
         // Without an alias: `C` is a role of cooperative matrices.
-        text.line(format!(
-            "@group(0) @binding({}) var<storage, read_write> c: array<BLoad>;",
-            at + 1
-        ));
+        text.binding_of(spec, "c", "BLoad");
         let names = [("b_octet", "c_octet"), ("b", "c")];
         text.line(renamed(function(reads, "b_octet"), &names));
         text.part(wgsl!("kernel/matmul/gemm_coop_pair.wgsl"));
@@ -237,13 +231,9 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
 
 /// `store(row, m, n, at)`: scales a quad of accumulators, applies the steps of an epilogue, whose parameters are `field`, and stores it.
 pub(crate) fn store(spec: &Specialization, field: &str, text: &mut Text) -> Result<()> {
-    for (at, binding) in (1..).zip(spec.bindings()) {
-        let n = binding.name;
-        if n.ends_with("_scales") {
-            text.line(format!(
-                "@group(0) @binding({at}) var<storage, read> {n}: array<f32>;"
-            ));
-        }
+    let names = spec.bindings().map(|binding| binding.name);
+    for scales in names.filter(|name| name.ends_with("_scales")) {
+        text.binding_of(spec, scales, "f32");
     }
     let pair = is_pair(spec);
     for (b, scales) in [("b", "b_scales"), ("c", "c_scales")] {

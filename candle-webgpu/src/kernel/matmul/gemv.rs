@@ -282,7 +282,7 @@ fn slots_k(spec: &Specialization, text: &mut Text) -> Result<()> {
     match spec.operands[1].1 {
         Access::Quant(_) => text.file(wgsl!("kernel/matmul/gemv_units.wgsl")),
         _ if pair => {
-            text.line("@group(0) @binding(4) var<storage, read> c: array<C>;");
+            text.binding_of(spec, "c", "C");
             eights(spec, 3, "c", text);
             text.file(wgsl!("kernel/matmul/eight.wgsl"));
             text.file(wgsl!("kernel/matmul/gemv_pair.wgsl"));

@@ -101,9 +101,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     ]);
     let projections = is_projections(spec);
     // Without an alias: `C` is a role of cooperative matrices.
-    let matrix = |at: usize, b: &str| {
-        format!("@group(0) @binding({at}) var<storage, read_write> {b}: array<vec4<u32>>;")
-    };
+    const LINES: &str = "vec4<u32>";
     let load = |b: &str, lines: [&str; 2], start: &str| {
         let [from, to] = lines;
         let line = format!("(line_of(lane, i) - {from} * 4u) * place.stride");
@@ -111,11 +109,9 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     };
     let (mut loads, mut stores) = (Vec::new(), Vec::new());
     for (which, (b, y)) in matrices(spec).into_iter().enumerate() {
-        let at = 2 + 2 * which;
         if which > 0 {
-            text.line(matrix(at, b));
-            let result = spec.bindings().nth(at);
-            result.into_iter().for_each(|y| text.binding(at + 1, y));
+            text.binding_of(spec, b, LINES);
+            text.binding_of(spec, y, &y.to_uppercase());
         }
         if projections {
             projection_bias::put(spec, which, text)?;
@@ -134,7 +130,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         epilogue::y_put(spec, 4, "epilogue", text)?;
     }
     if pair {
-        text.line(matrix(4, "c"));
+        text.binding_of(spec, "c", LINES);
         let lines = ["OWN / 4u", "COLS / 4u"];
         loads.push(load("c", lines, "place.start + p.epilogue.step"));
         stores = vec!["y_put(at, 4u, v, w);".into()];

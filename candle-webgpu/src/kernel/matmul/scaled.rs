@@ -85,10 +85,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         ("WIDE", wide),
         ("KNOWN", known.into()),
     ]);
-    let access = if known { "read" } else { "read_write" };
-    text.line(format!(
-        "@group(0) @binding(2) var<storage, {access}> line_scales: array<f32>;"
-    ));
+    text.binding_of(spec, "line_scales", "f32");
     text.line(match known {
         true => "fn put_scale(line: u32, scale: f32) {}",
         false => "fn put_scale(line: u32, scale: f32) { line_scales[line] = scale; }",
