@@ -2,7 +2,7 @@
 
 use candle_webgpu::{DType, Quant};
 
-use crate::bench::{cooperative, saves, takes, Bench, FLOATS, T};
+use crate::bench::{saves, takes, Bench, FLOATS, T};
 
 /// gelu(y + bias).
 fn biased(b: &Bench, y: &T, bias: &T) -> T {
@@ -98,7 +98,7 @@ fn gate_and_up() {
 
 #[test]
 fn gate_and_up_of_many_rows() {
-    let cooperative = cooperative();
+    let cooperative = crate::bench::cooperative();
     for dtype in FLOATS {
         for (m, n, k) in [(40, 72, 64), (70, 40, 100), (300, 6016, 128)] {
             // With cooperative matrices, one kernel of f16, and one conversion less in bf16, whose aligned lines the matmul converts itself.
