@@ -50,8 +50,8 @@ impl DiskCache {
         self.dirty = Some(Instant::now());
     }
 
-    /// Starts to write the file if it lacks pipelines and nothing was compiled for [`QUIET`]. A thread writes it, since the encoder would
-    /// keep the GPU waiting for the milliseconds that this takes.
+    /// Starts to write the file if it lacks pipelines and nothing was compiled for [`QUIET`]. A thread writes it, so
+    /// that the encoder does not wait for the driver and the disk.
     pub fn save(&mut self) {
         if self.dirty.is_none_or(|since| since.elapsed() < QUIET) {
             return;

@@ -100,7 +100,7 @@ impl Text {
         self.array(at, binding, &binding.name.to_uppercase());
     }
 
-    /// Declares the operand of this name, if there is one, as an array of another type than its alias.
+    /// Declares the operand of this name, if there is one, as an array of `element`.
     pub fn binding_of(&mut self, spec: &Specialization, name: &str, element: &str) {
         let mut all = (1..).zip(spec.bindings());
         if let Some((at, binding)) = all.find(|(_, binding)| binding.name == name) {
