@@ -162,9 +162,7 @@ pub(crate) fn y_put(spec: &Specialization, own: u32, field: &str, text: &mut Tex
         let Some(z) = spec.place("z").filter(|_| is_pair(spec)) else {
             return store::put(spec, y, text);
         };
-        spec.binding(z)
-            .into_iter()
-            .for_each(|b| text.binding(z + 1, b));
+        text.binding_of(spec, "z", "Z");
         [y, z]
             .into_iter()
             .try_for_each(|at| store::put_as(spec, at, "keep", text))?;
