@@ -111,14 +111,13 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
 
 /// The specializations for those of attention.
 pub(crate) fn catalogue(attention: &[Specialization]) -> Vec<Specialization> {
-    let mut all = Vec::new();
+    let mut all: Vec<Specialization> = Vec::new();
     for masked in attention.iter().filter(|spec| spec.binds("block_mask")) {
-        let both = [32, 64].map(|rows| spec(masked, rows));
-        all.extend(
-            both.into_iter()
-                .filter(|one| !all.contains(one))
-                .collect::<Vec<_>>(),
-        );
+        for one in [32, 64].map(|rows| spec(masked, rows)) {
+            if !all.contains(&one) {
+                all.push(one);
+            }
+        }
     }
     all
 }
