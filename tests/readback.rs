@@ -139,6 +139,45 @@ fn what_is_written_later_is_not_read() -> Result<()> {
     Ok(())
 }
 
+/// A caller that records on before it takes what it reads gets the same bytes, by fewer submits.
+#[test]
+fn passes_run_ahead() -> Result<()> {
+    const PASSES: usize = 6;
+    let _alone = alone();
+    let device = device()?;
+    let submits = || anyhow::Ok(device.as_webgpu_device()?.stats().submits);
+    let pass = |mut x: Tensor| -> Result<Tensor> {
+        for _ in 0..300 {
+            x = (x.t()?.contiguous()? + 1.)?;
+        }
+        Ok(x)
+    };
+    let run = |ahead: bool| -> Result<(Vec<f32>, u64)> {
+        let before = submits()?;
+        let mut x = Tensor::zeros((2, 3), DType::F32, &device)?;
+        let mut read = Vec::new();
+        for _ in 0..PASSES {
+            x = pass(x)?;
+            let first = x.flatten_all()?.i(0)?;
+            let mut reading = std::pin::pin!(first.to_scalar_async::<f32>());
+            if ahead {
+                let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+                assert!(reading.as_mut().poll(&mut context).is_pending());
+                x = pass(x)?;
+            }
+            read.push(block_on(reading)?);
+            if !ahead {
+                x = pass(x)?;
+            }
+        }
+        Ok((read, submits()? - before))
+    };
+    let ((waiting, many), (ahead, few)) = (run(false)?, run(true)?);
+    assert_eq!(waiting, ahead);
+    assert!(few < many, "{few} submits ahead, {many} otherwise");
+    Ok(())
+}
+
 #[test]
 fn more_than_a_staging_buffer() -> Result<()> {
     let _alone = alone();

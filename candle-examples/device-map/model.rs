@@ -95,8 +95,8 @@ impl Split {
 }
 
 impl Causal for Split {
-    fn forward(&mut self, ids: &[u32], position: usize, _: &Device) -> Result<Tensor> {
-        let mut x = self.embed.rows(&Tensor::new(ids, &self.first)?)?;
+    fn logits(&mut self, ids: &Tensor, position: usize) -> Result<Tensor> {
+        let mut x = self.embed.rows(&ids.squeeze(0)?.to_device(&self.first)?)?;
         for (stage, cache) in &mut self.stages {
             // Goes through the host if the devices differ.
             x = x.to_device(stage.device())?;

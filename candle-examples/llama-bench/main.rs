@@ -15,8 +15,8 @@ use candle_examples::memory::usage;
 use candle_examples::profile;
 use candle_examples::random::{llama, weights, Preset, Quant, Requested, PRESETS, QUANTS};
 use check::Reference;
-use clap::{Parser, ValueEnum};
-use measure::{Bench, Pass};
+use clap::Parser;
+use measure::{Bench, Pass, Sample};
 use report::Report;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,7 +25,8 @@ use std::time::Instant;
 /// Times prefill and decode of a LLaMA model with random weights.
 ///
 /// Prefill is one forward pass over --prefill tokens of each sequence. Decode is a real greedy loop after a prompt of --context tokens:
-/// the next token of each sequence is sampled, read back and fed to the next pass.
+/// the next token of each sequence is sampled, read back and fed to the next pass. With --sample ahead, the next pass takes it on the
+/// device, and its id is read back while that pass is recorded.
 #[derive(Parser, Debug)]
 #[command(version)]
 struct Args {
@@ -114,14 +115,6 @@ struct Args {
     /// How often --beside runs each program
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..), requires = "beside")]
     rounds: u32,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Sample {
-    /// argmax on the device; reads back one u32
-    Device,
-    /// argmax on the host; reads back all logits
-    Host,
 }
 
 fn sequences(text: &str) -> Result<usize, String> {
@@ -228,7 +221,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
         model,
         device,
         vocab: vocab.unwrap_or(shape.config().vocab_size),
-        on_host: args.sample == Sample::Host,
+        sample: args.sample,
     };
     let quant = args.quant;
     let reference = requested.map(|requested| {
@@ -242,6 +235,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
         description,
         dtype,
         quant: args.quant,
+        sample: args.sample,
         json: args.json,
         stats: args.stats,
     };

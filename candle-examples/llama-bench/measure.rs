@@ -4,13 +4,26 @@ use candle_core::{Device, Tensor, D};
 use candle_examples::device::{counters, on_gpu, profiled, Counters, Profile};
 use candle_examples::gguf::Forward;
 use candle_examples::random::ids;
+use clap::ValueEnum;
+use futures_util::future::join;
 use std::time::{Duration, Instant};
 
 pub struct Bench {
     pub model: Forward,
     pub device: Device,
     pub vocab: usize,
-    pub on_host: bool,
+    pub sample: Sample,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sample {
+    /// argmax on the device; reads back one u32
+    Device,
+    /// the same, one pass ahead: the next pass takes the token on the device and is recorded before its id is known
+    Ahead,
+    /// argmax on the host; reads back all logits
+    Host,
 }
 
 /// One measured run.
@@ -44,16 +57,17 @@ impl Pass {
 impl Bench {
     /// Runs a pass, until the ids of the next tokens are on the host. The prompt of a decode is not timed.
     pub fn run(&mut self, pass: Pass) -> anyhow::Result<Run> {
-        let mut ids = self.ready(pass)?;
+        let ids = self.ready(pass)?;
         self.device.synchronize()?;
         let before = counters(&self.device);
         let start = Instant::now();
         let mut slowest = Duration::ZERO;
-        for position in self.positions(pass) {
-            let step = Instant::now();
-            ids = self.step(&ids, pass.batch, position)?;
-            slowest = slowest.max(step.elapsed());
-        }
+        let mut step = start;
+        self.go(ids, pass, || {
+            let now = Instant::now();
+            slowest = slowest.max(now - step);
+            step = now;
+        })?;
         Ok(Run {
             time: start.elapsed(),
             slowest,
@@ -73,7 +87,7 @@ impl Bench {
     /// Times the kernels of a pass.
     pub fn profile(&mut self, pass: Pass) -> anyhow::Result<Profile> {
         let (device, ids) = (self.device.clone(), self.ready(pass)?);
-        profiled(&device, || self.go(ids, pass))
+        profiled(&device, || self.go(ids, pass, || ()))
     }
 
     /// GPU time and total time of a pass.
@@ -83,7 +97,7 @@ impl Bench {
         let mut time = Duration::ZERO;
         let gpu = on_gpu(&device, || {
             let start = Instant::now();
-            self.go(ids, pass)?;
+            self.go(ids, pass, || ())?;
             time = start.elapsed();
             anyhow::Ok(())
         })?;
@@ -105,9 +119,43 @@ impl Bench {
         }
     }
 
-    fn go(&mut self, mut ids: Vec<u32>, pass: Pass) -> anyhow::Result<()> {
+    /// Calls `read` whenever the ids of the next tokens are on the host.
+    fn go(&mut self, mut ids: Vec<u32>, pass: Pass, mut read: impl FnMut()) -> anyhow::Result<()> {
+        if self.sample == Sample::Ahead {
+            return pollster::block_on(self.go_ahead(&ids, pass, read));
+        }
         for position in self.positions(pass) {
             ids = self.step(&ids, pass.batch, position)?;
+            read();
+        }
+        Ok(())
+    }
+
+    /// [`go`](Self::go), one pass ahead of the ids.
+    async fn go_ahead(
+        &mut self,
+        ids: &[u32],
+        pass: Pass,
+        mut read: impl FnMut(),
+    ) -> anyhow::Result<()> {
+        let mut positions = self.positions(pass);
+        let mut logits = match positions.next() {
+            Some(at) => Some(self.logits(ids, pass.batch, at)?),
+            None => None,
+        };
+        while let Some(last) = logits.take() {
+            let next = last.argmax(D::Minus1)?;
+            drop(last);
+            let following = async {
+                match positions.next() {
+                    Some(at) => (self.model)(&next.unsqueeze(1)?, at).map(Some),
+                    None => Ok(None),
+                }
+            };
+            let (ids, following) = join(next.to_vec1_async::<u32>(), following).await;
+            ids?;
+            read();
+            logits = following?;
         }
         Ok(())
     }
@@ -133,7 +181,7 @@ impl Bench {
     /// A forward pass, and the likeliest next token of each sequence.
     fn step(&mut self, ids: &[u32], batch: usize, position: usize) -> anyhow::Result<Vec<u32>> {
         let logits = self.logits(ids, batch, position)?;
-        if !self.on_host {
+        if self.sample != Sample::Host {
             return Ok(logits.argmax(D::Minus1)?.to_vec1()?);
         }
         let best = |row: Vec<f32>| {

@@ -1,7 +1,7 @@
 //! Medians and spread, as a table or as lines of JSON.
 
 use crate::check::Difference;
-use crate::measure::{Pass, Run};
+use crate::measure::{Pass, Run, Sample};
 use candle_core::{DType, Device};
 use candle_examples::device::{counters, Counters, Description};
 use candle_examples::random::Quant;
@@ -16,6 +16,7 @@ pub struct Report {
     /// Dtype of the activations, and of unquantized weights.
     pub dtype: DType,
     pub quant: Option<&'static Quant>,
+    pub sample: Sample,
     pub json: bool,
     pub stats: bool,
 }
@@ -23,8 +24,12 @@ pub struct Report {
 impl Report {
     pub fn head(&self) {
         if !self.json {
+            let ahead = match self.sample {
+                Sample::Ahead => ", one pass ahead",
+                _ => "",
+            };
             println!(
-                "{}, {}, {}",
+                "{}, {}, {}{ahead}",
                 self.shape,
                 self.quant.map_or(self.dtype.as_str(), |quant| quant.name),
                 self.description
@@ -114,6 +119,7 @@ impl Report {
                 "quant": self.quant.map(|quant| quant.name),
                 "device": self.description.device, "adapter": self.description.adapter,
                 "batch": batch, "context": context, "tokens": tokens, "reps": runs.len(),
+                "sample": self.sample,
                 "ms": ms,
                 "ms_per_token": per_token, "worst_step_ms": slowest, "tok_s": rate,
                 "stats": work.map(|w| w.json()),

@@ -143,15 +143,15 @@ impl Conversation {
                 ids
             }
         };
-        let reused = self.sequence.cached;
+        let tokens = self.sequence.ids.len() + prompt.len();
         let output = writer
             .extend_async(&mut self.sequence, prompt, chooser, show)
             .await?;
         self.text = rendered + &output.text;
         self.push(Role::Assistant, &output.text);
         Ok(Reply {
+            reused: tokens - output.prefilled,
             output,
-            reused,
             forgotten,
         })
     }

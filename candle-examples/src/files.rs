@@ -50,7 +50,7 @@ pub fn load(files: &Files, dtype: Option<DType>, tokens: usize, device: &Device)
             needs.check(folder.dir().display(), tokens, device)?;
             let (model, cache) = checkpoint::load(folder, &config, dtype, device)?;
             Ok(Loaded {
-                model: Model::Llama(model, cache),
+                model: Model::llama(model, cache),
                 tokenizer,
                 dtype,
                 context: config.max_position_embeddings,

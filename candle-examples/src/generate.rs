@@ -1,4 +1,7 @@
 //! The generation loop: prefill, then token by token.
+//!
+//! If a WebGPU device chooses the tokens, the loop runs one pass ahead: each pass takes its token on the device, and is recorded while the token's
+//! id is read back.
 
 use crate::error::{Error, Result};
 #[cfg(not(target_arch = "wasm32"))]
@@ -7,6 +10,7 @@ use crate::tokenizer::{Stream, Tokenizer};
 use candle_core::{DType, Device, Tensor};
 use candle_transformers::generation::{LogitsProcessor, Sampling};
 use candle_transformers::utils::apply_repeat_penalty;
+use futures_util::future::join;
 use std::ops::ControlFlow;
 use std::time::Duration;
 use web_time::Instant;
@@ -100,9 +104,14 @@ pub fn generate(
 
 /// A causal language model with its own KV cache.
 pub trait Causal {
-    /// The logits (vocab) after the last of `ids`. `position` is the position of the first id, and the number of ids in
-    /// the cache.
-    fn forward(&mut self, ids: &[u32], position: usize, device: &Device) -> Result<Tensor>;
+    /// The logits (vocab) after the last of `ids`, which are (1, n) of u32. `position` is the position of the first id, and the number
+    /// of ids in the cache. Position 0 clears the cache.
+    fn logits(&mut self, ids: &Tensor, position: usize) -> Result<Tensor>;
+
+    /// [`logits`](Self::logits) of ids that are on the host.
+    fn forward(&mut self, ids: &[u32], position: usize, device: &Device) -> Result<Tensor> {
+        self.logits(&Tensor::new(ids, device)?.unsqueeze(0)?, position)
+    }
 }
 
 /// The ids of a text; the first `cached` of them are in the KV cache.
@@ -110,6 +119,19 @@ pub trait Causal {
 pub struct Sequence {
     pub ids: Vec<u32>,
     pub cached: usize,
+    /// An id that is in the KV cache behind those, since its pass ran ahead, and the logits after it.
+    ahead: Option<(u32, Tensor)>,
+}
+
+impl Sequence {
+    /// Counts the id of the pass that ran ahead as cached, if it is the next one of the text, and returns the logits if no other id
+    /// follows. If the text goes on with another id, all ids have to go through the model again.
+    fn catch_up(&mut self) -> Option<Tensor> {
+        let next = self.ids.get(self.cached)?;
+        let (id, logits) = self.ahead.take()?;
+        self.cached = if id == *next { self.cached + 1 } else { 0 };
+        (self.cached == self.ids.len()).then_some(logits)
+    }
 }
 
 /// What is needed to continue a text.
@@ -158,8 +180,10 @@ impl Writer<'_> {
         let mut text = String::new();
 
         let start = Instant::now();
+        let logits = sequence.catch_up();
         let prefilled = begin - sequence.cached;
-        let mut next = self.next(sequence, chooser).await?;
+        let last = self.context.min(begin + chooser.tokens - 1);
+        let mut next = self.next(sequence, chooser, logits, last).await?;
         let first_token = start.elapsed();
 
         let start = Instant::now();
@@ -183,7 +207,8 @@ impl Writer<'_> {
             if sequence.ids.len() > self.context {
                 break Stop::Context;
             }
-            next = self.next(sequence, chooser).await?;
+            let logits = sequence.catch_up();
+            next = self.next(sequence, chooser, logits, last).await?;
             steps += 1;
         };
         let decode = start.elapsed();
@@ -203,12 +228,39 @@ impl Writer<'_> {
         })
     }
 
-    /// Runs the model on the ids that are not cached, and samples the next id.
-    async fn next(&mut self, sequence: &mut Sequence, chooser: &mut Chooser) -> Result<u32> {
-        let Sequence { ids, cached } = sequence;
-        let logits = self.model.forward(&ids[*cached..], *cached, self.device)?;
-        *cached = ids.len();
-        chooser.choose(&logits, ids).await
+    /// Samples the next id, from `logits` or after running the model on the ids that are not cached. Runs the next pass ahead if the
+    /// text will have at most `last` ids with the new one.
+    async fn next(
+        &mut self,
+        sequence: &mut Sequence,
+        chooser: &mut Chooser,
+        logits: Option<Tensor>,
+        last: usize,
+    ) -> Result<u32> {
+        let (ids, at) = (&sequence.ids, sequence.ids.len());
+        let logits = match logits {
+            Some(logits) => logits,
+            None => {
+                let cached = sequence.cached;
+                self.model.forward(&ids[cached..], cached, self.device)?
+            }
+        };
+        sequence.cached = at;
+        let chosen = match at < last {
+            true => chooser.choose_on(self.device, &logits)?,
+            false => None,
+        };
+        let Some(chosen) = chosen else {
+            return chooser.choose(&logits, ids).await;
+        };
+        // Until the id is known, so is not what the cache has.
+        sequence.cached = 0;
+        let ahead = async { self.model.logits(&chosen.reshape((1, 1))?, at) };
+        let (id, logits) = join(chosen.to_scalar_async::<u32>(), ahead).await;
+        let id = id?;
+        sequence.cached = at;
+        sequence.ahead = Some((id, logits?));
+        Ok(id)
     }
 }
 
@@ -235,9 +287,22 @@ impl Chooser {
         }
     }
 
+    /// Greedy sampling without penalty.
+    fn is_greedy(&self) -> bool {
+        self.greedy && self.penalty == 1.
+    }
+
+    /// The next id (a scalar) as a tensor, if this device is a WebGPU device and has the logits.
+    fn choose_on(&self, device: &Device, logits: &Tensor) -> Result<Option<Tensor>> {
+        if !self.is_greedy() || !device.is_webgpu() || !logits.device().same_device(device) {
+            return Ok(None);
+        }
+        Ok(Some(logits.to_dtype(DType::F32)?.argmax(0)?))
+    }
+
     /// Reads back one id for greedy sampling without penalty, else all logits.
     async fn choose(&mut self, logits: &Tensor, seen: &[u32]) -> Result<u32> {
-        if self.greedy && self.penalty == 1. {
+        if self.is_greedy() {
             let likeliest = logits.to_dtype(DType::F32)?.argmax(0)?;
             return Ok(match BLOCKS {
                 true => likeliest.to_scalar()?,

@@ -23,29 +23,53 @@ pub struct Loaded {
 }
 
 pub enum Model {
-    Llama(llama::Llama, llama::Cache),
+    Llama {
+        model: llama::Llama,
+        cache: llama::Cache,
+        /// Replaces the cache at position 0, since `models::llama` does not clear it.
+        empty: llama::Cache,
+    },
     Llama2c(llama2_c::Llama, llama2_c::Cache),
 }
 
+impl Model {
+    /// A model with its empty cache.
+    pub fn llama(model: llama::Llama, cache: llama::Cache) -> Self {
+        Self::Llama {
+            model,
+            empty: cache.clone(),
+            cache,
+        }
+    }
+}
+
 impl Causal for Model {
-    fn forward(&mut self, ids: &[u32], position: usize, device: &Device) -> Result<Tensor> {
-        let input = |ids: &[u32]| Tensor::new(ids, device)?.unsqueeze(0);
+    fn logits(&mut self, ids: &Tensor, position: usize) -> Result<Tensor> {
         match self {
-            Self::Llama(model, cache) => Ok(model.forward(&input(ids)?, position, cache)?.i(0)?),
+            Self::Llama {
+                model,
+                cache,
+                empty,
+            } => {
+                if position == 0 {
+                    cache.clone_from(empty);
+                }
+                Ok(model.forward(ids, position, cache)?.i(0)?)
+            }
             Self::Llama2c(model, cache) => {
                 if position == 0 {
                     cache.kvs.fill(None);
                 }
                 // llama2_c's mask is always f32. With other dtypes, prefill runs token by token, without a mask.
-                let step = if cache.cos.dtype() == DType::F32 {
-                    ids.len()
-                } else {
-                    1
+                let tokens = ids.dim(1)?;
+                let step = match cache.cos.dtype() {
+                    DType::F32 => tokens.max(1),
+                    _ => 1,
                 };
                 let mut logits = None;
-                for (i, chunk) in ids.chunks(step.max(1)).enumerate() {
-                    let at = position + i * step;
-                    logits = Some(model.forward(&input(chunk)?, at, cache)?);
+                for at in (0..tokens).step_by(step) {
+                    let chunk = ids.narrow(1, at, step)?;
+                    logits = Some(model.forward(&chunk, position + at, cache)?);
                 }
                 let logits = logits.ok_or(Error::PromptEmpty)?;
                 let last = logits.dim(1)?.checked_sub(1).ok_or(Error::PromptEmpty)?;

@@ -117,8 +117,7 @@ impl Network {
 }
 
 impl Causal for Network {
-    fn forward(&mut self, ids: &[u32], position: usize, device: &Device) -> Result<Tensor> {
-        let ids = Tensor::new(ids, device)?.unsqueeze(0)?;
-        Ok((self.0)(&ids, position)?.i(0)?)
+    fn logits(&mut self, ids: &Tensor, position: usize) -> Result<Tensor> {
+        Ok((self.0)(ids, position)?.i(0)?)
     }
 }

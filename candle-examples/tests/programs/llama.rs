@@ -6,7 +6,12 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::tiny::model;
+use candle_core::Device;
+use candle_examples::files;
+use candle_examples::generate::Causal;
+use candle_examples::model::Loaded;
+
+use crate::tiny::{folder, model};
 
 fn llama(model: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_llama"));
@@ -53,6 +58,25 @@ fn equal_seeds_give_equal_texts() {
     };
     assert_eq!(run("1")["ids"], run("1")["ids"]);
     assert_ne!(run("1")["ids"], run("2")["ids"]);
+}
+
+#[test]
+fn a_prompt_does_not_see_the_one_before() {
+    let dir = tempfile::tempdir().unwrap();
+    // Also writes a tokenizer, which serves here too.
+    model(dir.path());
+    let tokenizer = dir.path().join("tokenizer.bin");
+    let folder = folder(dir.path(), serde_json::json!({}));
+    let found = files::locate(folder.to_str().unwrap(), Some(&tokenizer)).unwrap();
+    let mut loaded = files::load(&found, None, 64, &Device::Cpu).unwrap();
+    let logits = |loaded: &mut Loaded, ids: &[u32]| {
+        let logits = loaded.model.forward(ids, 0, &Device::Cpu).unwrap();
+        logits.to_vec1::<f32>().unwrap()
+    };
+    let first = logits(&mut loaded, &[1, 2, 3]);
+    let other = logits(&mut loaded, &[4, 5]);
+    assert_ne!(other, first);
+    assert_eq!(logits(&mut loaded, &[1, 2, 3]), first);
 }
 
 #[test]

@@ -173,6 +173,9 @@ fn webgpu() {
     for dtype in ["f32", "f16", "bf16"] {
         check("webgpu", dtype);
     }
+    for sample in ["ahead", "host"] {
+        measure("webgpu", &["--sample", sample]);
+    }
 }
 
 #[test]

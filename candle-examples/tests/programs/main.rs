@@ -1,5 +1,7 @@
 //! The example programs from their command lines to their output. Tests that download a model are ignored by default.
 
+#[cfg(feature = "webgpu")]
+mod ahead;
 mod bench;
 mod bert;
 mod chat;

@@ -29,7 +29,8 @@ function median(values) {
 }
 
 function row(line) {
-  const { test, shape, dtype, quant, context, tokens, ms, worst_step_ms: worst, tok_s: rate } = line;
+  const { shape, dtype, quant, context, tokens, ms, worst_step_ms: worst, tok_s: rate } = line;
+  const test = line.sample === "ahead" ? `${line.test}, one pass ahead` : line.test;
   const spread = `${ms.min.toFixed(2)} .. ${ms.max.toFixed(2)}`;
   const cells = [test, shape, quant ?? dtype, context, tokens, ms.median.toFixed(2), spread, worst.toFixed(2), rate.toFixed(1)];
   at("rows").append(element("tr", {}, ...cells.map((text, i) => element("td", { text, className: i > 2 ? "number" : "" }))));
@@ -57,7 +58,7 @@ async function measure(test, pass, adapter) {
   row({
     test, shape, dtype: quantized ? "f32" : weights, quant: quantized ? weights : null,
     device: at("device").value, adapter: adapter?.name ?? null,
-    batch: 1, context: pass.tokens ? pass.prompt : 0, tokens, reps,
+    batch: 1, context: pass.tokens ? pass.prompt : 0, tokens, reps, sample: pass.ahead ? "ahead" : "device",
     ms: { median: middle, min: Math.min(...all), max: Math.max(...all) },
     ms_per_token: middle / tokens, worst_step_ms: Math.max(...worst), tok_s: (1e3 * tokens) / middle,
     stats: null, browser: navigator.userAgent,
@@ -70,8 +71,10 @@ async function start() {
   become("running");
   try {
     const { adapter } = await worker.call("open", { device: at("device").value });
-    if (number("prefill")) await measure("prefill", { prompt: number("prefill"), tokens: 0 }, adapter);
-    if (number("decode")) await measure("decode", { prompt: number("context"), tokens: number("decode") }, adapter);
+    if (number("prefill")) await measure("prefill", { prompt: number("prefill"), tokens: 0, ahead: false }, adapter);
+    for (const ahead of number("decode") ? [false, true] : []) {
+      await measure("decode", { prompt: number("context"), tokens: number("decode"), ahead }, adapter);
+    }
   } catch (error) {
     if (error.name !== "AbortError") notice(error.message);
   }

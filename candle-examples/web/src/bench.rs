@@ -4,6 +4,7 @@ use candle_core::{DType, Device, Tensor, D};
 use candle_examples::gguf::Forward;
 use candle_examples::needs::Needs;
 use candle_examples::random::{self, llama, PRESETS, QUANTS};
+use futures_util::future::join;
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::JsError;
 use web_time::Instant;
@@ -56,32 +57,45 @@ impl Bench {
         })
     }
 
-    /// The next tokens after a forward pass over `ids`.
-    async fn step(&mut self, ids: &[u32], position: usize) -> Result<Vec<u32>> {
-        let input = Tensor::new(ids, &self.device)?.unsqueeze(0)?;
-        let logits = (self.model)(&input, position)?;
-        Ok(logits.argmax(D::Minus1)?.to_vec1_async().await?)
+    /// The next token (1) after a forward pass over `ids`.
+    fn next(&mut self, ids: &Tensor, position: usize) -> Result<Tensor> {
+        Ok((self.model)(&ids.unsqueeze(0)?, position)?.argmax(D::Minus1)?)
     }
 }
 
 #[wasm_bindgen]
 impl Bench {
     /// Runs the prefill of `prompt` tokens, or if `tokens` is not 0, the greedy loop over as many tokens after that prompt. Returns its
-    /// time and that of its slowest step, in ms. The prompt of a decode is not timed.
-    pub async fn run(&mut self, prompt: usize, tokens: usize) -> Result<Vec<f64>> {
-        let mut ids = random::ids(prompt, self.vocab);
+    /// time and that of its slowest step, in ms. The prompt of a decode is not timed. `ahead`: each pass takes its token on the device,
+    /// and is recorded while the token's id is read back.
+    pub async fn run(&mut self, prompt: usize, tokens: usize, ahead: bool) -> Result<Vec<f64>> {
+        let device = self.device.clone();
+        let mut ids = Tensor::new(random::ids(prompt, self.vocab), &device)?;
         let mut positions = 0..1;
         if tokens > 0 {
-            ids = self.step(&ids, 0).await?;
+            ids = self.next(&ids, 0)?;
             positions = prompt..prompt + tokens;
         }
-        self.device.synchronize_async().await?;
+        device.synchronize_async().await?;
         let start = Instant::now();
-        let mut slowest = 0f64;
-        for position in positions {
-            let step = Instant::now();
-            ids = self.step(&ids, position).await?;
+        let (mut step, mut slowest) = (start, 0f64);
+        let mut pass = positions.next().map(|at| self.next(&ids, at));
+        while let Some(next) = pass.transpose()? {
+            let mut following = |ids: &Tensor| positions.next().map(|at| self.next(ids, at));
+            pass = match ahead {
+                true => {
+                    let following = async { following(&next) };
+                    let (read, following) = join(next.to_vec1_async::<u32>(), following).await;
+                    read?;
+                    following
+                }
+                false => {
+                    let read = next.to_vec1_async::<u32>().await?;
+                    following(&Tensor::new(read, &device)?)
+                }
+            };
             slowest = slowest.max(step.elapsed().as_secs_f64() * 1e3);
+            step = Instant::now();
         }
         Ok(vec![start.elapsed().as_secs_f64() * 1e3, slowest])
     }

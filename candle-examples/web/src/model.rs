@@ -314,7 +314,7 @@ impl Opened {
                 let vb = VarBuilder::from_tensors(weights, dtype, device);
                 let cache = llama::Cache::new(true, dtype, &config, device)?;
                 let loaded = model::Loaded {
-                    model: Model::Llama(llama::Llama::load(vb, &config)?, cache),
+                    model: Model::llama(llama::Llama::load(vb, &config)?, cache),
                     tokenizer,
                     dtype,
                     context: config.max_position_embeddings,

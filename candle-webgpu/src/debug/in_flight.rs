@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 pub(crate) type Name = (&'static str, &'static str);
 
 /// Number of stored submits: more than are usually in flight, unless many readbacks are awaited at once.
-const MAX_SUBMITS: usize = 16;
+const MAX_SUBMITS: usize = 32;
 /// Number of kernels named in a message.
 const MAX_NAMES: usize = 12;
 

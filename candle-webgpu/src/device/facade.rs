@@ -156,7 +156,7 @@ impl Device {
     pub fn rewrite_by(&self, rules: &str) -> Result<()> {
         let rules = RuleSet::parse(REWRITE_VAR, rules, self.software)?;
         let mut pending = lock(&self.pending);
-        let sent = self.flush(&mut pending, Vec::new());
+        let sent = self.flush(&mut pending);
         self.use_rules(rules);
         sent
     }
@@ -170,7 +170,7 @@ impl Device {
     ///
     /// Hands over what was recorded, which is not affected. Returns its error, if there is one.
     pub fn set_gemm_reduced_precision_f32(&self, reduced: bool) -> Result<()> {
-        let sent = self.flush(&mut lock(&self.pending), Vec::new());
+        let sent = self.submit_recorded();
         // The choice of an attention kernel is made when ops are rewritten.
         self.executor().wait_idle();
         self.reduced_f32.store(reduced, Ordering::Relaxed);

@@ -108,14 +108,15 @@ impl Drop for Profile {
 }
 
 async fn read(executor: &Executor, timed: &Timed) -> Result<Vec<u64>> {
-    let ticks = executor.resolve_timestamps(&timed.queries, 2 * timed.ops.len() as u32);
-    let ready = Ready::default();
-    let done = ready.clone();
+    let count = 2 * timed.ops.len() as u32;
+    let (ticks, index) = executor.resolve_timestamps(&timed.queries, count);
+    let (ready, done) = Ready::new();
+    done.set_index(Some(index));
     let slice = ticks.slice(..);
     slice.map_async(wgpu::MapMode::Read, move |result| {
         done.finish(result.is_ok())
     });
-    if !until(&executor.device, None, ready, executor.options.timeout).await {
+    if !until(&executor.device, ready, executor.options.timeout).await {
         return Err(executor.unread("timestamps could not be mapped"));
     }
     let data = slice

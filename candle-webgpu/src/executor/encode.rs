@@ -12,7 +12,7 @@ use crate::executor::submit::Commands;
 use crate::executor::Executor;
 use crate::memory::buffer::Value;
 use crate::memory::pool::Pool;
-use crate::recorder::batch::{Copy, MOST_OPS};
+use crate::recorder::batch::{Flush, MOST_OPS};
 use crate::recorder::op::{Op, Ops};
 use crate::shader::compile::Signature;
 use crate::shader::pipeline_cache::Pipelines;
@@ -92,14 +92,14 @@ impl Executor {
         }
     }
 
-    /// Encodes `ops`, then `copies`, and passes the commands to `submit`. Skips ops that fail and ops that need their results, and stores
+    /// Encodes `ops`, then `end`, and passes the commands to `submit`. Skips ops that fail and ops that need their results, and stores
     /// the first error. Releases the operands of encoded ops. Stops before an op whose pipeline a browser is still compiling, and returns
     /// `false`; `ops` are then those that are left.
     pub(crate) fn encode_all(
         &self,
         encoder: &mut Encoder,
         ops: &mut Ops,
-        copies: &[Copy],
+        end: &mut Flush,
         mut submit: impl FnMut(Commands) -> Result<()>,
     ) -> Result<bool> {
         let mut done = 0;
@@ -119,7 +119,7 @@ impl Executor {
                 return Ok(false);
             }
         };
-        for copy in copies {
+        for copy in &end.copies {
             if let Err(error) = self
                 .allocate(encoder, &copy.source, false)
                 .and_then(|()| encode_copy(copy, &mut last.encoder))
@@ -128,8 +128,9 @@ impl Executor {
                 self.store_error(error);
             }
         }
+        last.submitted = end.submitted.take();
         submit(last)?;
-        if !copies.is_empty() {
+        if !end.copies.is_empty() {
             encoder.pipelines.save();
             self.trim(encoder, Pool::trim_stale);
         }
@@ -149,6 +150,7 @@ impl Executor {
             encoder: commands,
             params,
             names,
+            ..
         } = commands;
         let mut timer = encoder.timer.take();
         if let Some(timer) = &mut timer {

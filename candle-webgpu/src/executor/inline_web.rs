@@ -18,44 +18,39 @@ use crate::util::lock;
 
 pub(crate) struct Inline {
     executor: Weak<Executor>,
-    steps: Arc<Steps>,
+    jobs: Arc<Jobs>,
 }
 
-/// What is to be done, in order. Empty unless the first step waits for a pipeline.
+/// Jobs in order. Empty unless the first one waits for a pipeline.
 #[derive(Default)]
-struct Steps(Mutex<VecDeque<Step>>);
-
-enum Step {
-    Encode(EncodeJob),
-    Call(Box<dyn FnOnce() + Send>),
-}
+struct Jobs(Mutex<VecDeque<EncodeJob>>);
 
 impl Inline {
     pub fn new(executor: &Weak<Executor>) -> Self {
         Inline {
             executor: executor.clone(),
-            steps: Arc::default(),
+            jobs: Arc::default(),
         }
     }
 
-    /// Runs a step, after those that wait. Returns finished ops.
-    fn run(&self, executor: &Executor, step: Step) -> Ops {
-        let mut steps = lock(&self.steps.0);
-        steps.push_back(step);
-        if steps.len() > 1 {
+    /// Encodes a job, after those that wait. Returns finished ops.
+    fn run(&self, executor: &Executor, job: EncodeJob) -> Ops {
+        let mut jobs = lock(&self.jobs.0);
+        jobs.push_back(job);
+        if jobs.len() > 1 {
             return Ops::new();
         }
-        drop(steps);
-        let (finished, missing) = self.steps.run(executor);
+        drop(jobs);
+        let (finished, missing) = self.jobs.run(executor);
         if let Some(missing) = missing {
             let precompiler = executor.precompiler.clone();
-            let (executor, steps) = (self.executor.clone(), self.steps.clone());
+            let (executor, jobs) = (self.executor.clone(), self.jobs.clone());
             spawn_local(async move {
                 let mut missing = Some(missing);
                 while let Some(spec) = missing.take() {
                     precompiler.until_compiled(&spec).await;
                     if let Some(executor) = executor.upgrade() {
-                        missing = steps.run(&executor).1;
+                        missing = jobs.run(&executor).1;
                     }
                 }
             });
@@ -64,23 +59,18 @@ impl Inline {
     }
 }
 
-impl Steps {
-    /// Runs steps up to the first one whose pipeline is missing. Returns finished ops and that pipeline.
+impl Jobs {
+    /// Encodes jobs up to the first one whose pipeline is missing. Returns finished ops and that pipeline.
     fn run(&self, executor: &Executor) -> (Ops, Option<Specialization>) {
         let mut finished = Ops::new();
         let next = || lock(&self.0).pop_front();
-        while let Some(step) = next() {
-            match step {
-                Step::Call(call) => call(),
-                Step::Encode(mut job) => {
-                    if !executor.encode_job(&mut job) {
-                        let missing = job.ops.first().map(|op| op.spec.clone());
-                        lock(&self.0).push_front(Step::Encode(job));
-                        return (finished, missing);
-                    }
-                    finished.append(&mut job.ops);
-                }
+        while let Some(mut job) = next() {
+            if !executor.encode_job(&mut job) {
+                let missing = job.ops.first().map(|op| op.spec.clone());
+                lock(&self.0).push_front(job);
+                return (finished, missing);
             }
+            finished.append(&mut job.ops);
         }
         (finished, None)
     }
@@ -93,7 +83,7 @@ impl Schedule for Inline {
     }
 
     fn encode(&self, executor: &Executor, job: EncodeJob) -> Ops {
-        self.run(executor, Step::Encode(job))
+        self.run(executor, job)
     }
 
     fn pass_on(&self, executor: &Executor, commands: Commands) -> Result<()> {
@@ -103,10 +93,6 @@ impl Schedule for Inline {
     fn wait_submitted(&self) {}
 
     fn wait_idle(&self) {}
-
-    fn after_submit(&self, executor: &Executor, call: Box<dyn FnOnce() + Send>) {
-        self.run(executor, Step::Call(call));
-    }
 
     fn spin(&self) -> Duration {
         Duration::ZERO

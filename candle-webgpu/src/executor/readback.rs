@@ -9,11 +9,11 @@ use crate::executor::wait::{block, until};
 use crate::executor::Executor;
 use crate::memory::buffer::Value;
 use crate::memory::pool::Pool;
-use crate::recorder::batch::Copy;
+use crate::recorder::batch::{Copy, Flush, Submitted};
 use crate::recorder::Recorder;
 use crate::util::block::{may_block, Call};
 use crate::util::lock;
-use crate::util::ready::Ready;
+use crate::util::ready::{Ready, Signal};
 use crate::util::scoped;
 
 /// Bytes of the fault record. Its words: count, op, index (low, high), size, result of the NaN check, 2 unused.
@@ -37,8 +37,9 @@ const SYNCHRONIZE: Call = ("Device::synchronize", "Device::synchronize_async");
 /// A copy to a staging buffer in progress.
 struct Part {
     staging: wgpu::Buffer,
-    index: Option<wgpu::SubmissionIndex>,
     ready: Ready,
+    /// Held until the bytes are taken.
+    _reading: Arc<()>,
     /// The value that is read, if any bytes of it are.
     source: Option<Value>,
     /// Bytes copied, a multiple of 4; the fault record follows them.
@@ -80,9 +81,8 @@ impl Reading {
     pub async fn bytes(self) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         for part in self.parts {
-            let index = part.index.clone();
             let (device, limit) = (&self.executor.device, self.executor.options.timeout);
-            let mapped = until(device, index, part.ready.clone(), limit).await;
+            let mapped = until(device, part.ready.clone(), limit).await;
             let bytes = self.executor.collect(part, mapped)?;
             match out.is_empty() {
                 true => out = bytes,
@@ -137,7 +137,10 @@ impl Executor {
         bytes: u64,
     ) -> Result<Vec<u8>> {
         let part = self.request(recorder, value, from, bytes)?;
-        let mapped = block(self, part.index.clone(), &part.ready, READ);
+        let mapped = recorder.wait_submitted().and_then(|()| {
+            lock(&self.submitter).in_flight.clear();
+            block(self, &part.ready, READ)
+        });
         if mapped.is_err() {
             // The next readback reports the faults.
             lock(&recorder.pending).faults |= part.faults;
@@ -145,7 +148,7 @@ impl Executor {
         self.collect(part, mapped?)
     }
 
-    /// Flushes the recorded ops and a copy to a staging buffer, and requests its mapping.
+    /// Passes on the recorded ops and a copy to a staging buffer, which is mapped once they are submitted.
     fn request(&self, recorder: &Recorder, value: &Value, from: u64, bytes: u64) -> Result<Part> {
         // Buffer copies are limited to whole words.
         let start = from & !3;
@@ -167,22 +170,23 @@ impl Executor {
         if faults {
             copies.push(copy(&self.gpu.fault, 0, FAULT_BYTES, len));
         }
-        let flushed = recorder.flush(&mut pending, copies);
-        pending.faults |= faults && flushed.is_err();
-        let index = flushed.map(|()| self.newest_submit(true));
-        drop(pending);
-        let index = index?;
         let mapped = staging.clone();
-        let ready = self.ready_after_submit(move |done| {
+        let (ready, submitted) = self.after_submit(move |done| {
             let all = mapped.slice(..len + FAULT_BYTES);
             all.map_async(wgpu::MapMode::Read, move |result| {
                 done.finish(result.is_ok())
             });
         });
+        let end = Flush {
+            copies,
+            submitted: Some(submitted),
+        };
+        let (batch, reading) = pending.read(&self.gpu.pool, end);
+        recorder.pass_on(&mut pending, batch);
         Ok(Part {
             staging,
-            index,
             ready,
+            _reading: reading,
             source: (len > 0).then(|| value.bound()),
             len,
             skip: (from - start) as usize,
@@ -221,26 +225,25 @@ impl Executor {
         self.take_stored_error().map_or(Ok(out), Err)
     }
 
-    /// Submits everything recorded so far, and returns the newest submit. `None` if an op may have reported a fault: a readback returns it.
-    fn submit_all(&self, recorder: &Recorder) -> Result<Option<Option<wgpu::SubmissionIndex>>> {
+    /// Submits everything recorded so far; `false` if an op may have reported a fault, which a readback returns.
+    fn submit_all(&self, recorder: &Recorder) -> Result<bool> {
         let mut pending = lock(&recorder.pending);
         if pending.faults {
-            return Ok(None);
+            return Ok(false);
         }
-        recorder.flush(&mut pending, Vec::new())?;
-        Ok(Some(self.newest_submit(false)))
+        recorder.flush(&mut pending)?;
+        Ok(true)
     }
 
     /// Waits for everything recorded so far. Returns faults and stored errors.
     pub(crate) fn synchronize(&self, recorder: &Recorder) -> Result<()> {
         may_block(SYNCHRONIZE)?;
-        let Some(index) = self.submit_all(recorder)? else {
+        if !self.submit_all(recorder)? {
             return self.read(recorder, &self.gpu.fault, 0, 0).map(|_| ());
-        };
-        if cfg!(target_arch = "wasm32") {
-            block(self, None, &self.work_done(), SYNCHRONIZE)?;
-        } else {
-            self.wait(index)?;
+        }
+        match cfg!(target_arch = "wasm32") {
+            true => block(self, &self.work_done(recorder), SYNCHRONIZE).map(|_| ())?,
+            false => self.wait(self.newest_submit())?,
         }
         self.trim(&mut lock(&self.encoder), Pool::trim_stale);
         self.check_lost()?;
@@ -249,12 +252,12 @@ impl Executor {
 
     /// [`synchronize`](Self::synchronize) without blocking.
     pub(crate) async fn synchronize_async(self: &Arc<Self>, recorder: &Recorder) -> Result<()> {
-        let Some(index) = self.submit_all(recorder)? else {
+        if !self.submit_all(recorder)? {
             let reading = Reading::start(self.clone(), recorder, &self.gpu.fault, 0, 0)?;
             return reading.bytes().await.map(|_| ());
-        };
-        let ready = self.work_done();
-        if !until(&self.device, index, ready.clone(), self.options.timeout).await {
+        }
+        let ready = self.work_done(recorder);
+        if !until(&self.device, ready.clone(), self.options.timeout).await {
             let error = self.unread("waiting for the device failed");
             if ready.result() != Some(true) {
                 return Err(error);
@@ -274,27 +277,34 @@ impl Executor {
         let _ = self.device.poll(wgpu::PollType::Poll);
     }
 
-    /// Ready when all submitted work is done.
-    fn work_done(&self) -> Ready {
+    /// Ready when everything passed on so far is done.
+    fn work_done(&self, recorder: &Recorder) -> Ready {
         let queue = self.queue.clone();
-        self.ready_after_submit(move |done| {
+        let (ready, submitted) = self.after_submit(move |done| {
             queue.on_submitted_work_done(move || done.finish(true));
-        })
+        });
+        let mut pending = lock(&recorder.pending);
+        let end = Flush {
+            copies: Vec::new(),
+            submitted: Some(submitted),
+        };
+        let batch = pending.batch(&self.gpu.pool, Some(end));
+        recorder.pass_on(&mut pending, batch);
+        ready
     }
 
-    /// Calls `request` once everything encoded so far is submitted. It requests an event of the device, which must finish the signal.
-    fn ready_after_submit(&self, request: impl FnOnce(Ready) + Send + 'static) -> Ready {
-        let ready = Ready::default();
-        let done = ready.clone();
+    /// For a flush: calls `request` once its work is submitted. It requests an event of the device, which finishes the signal.
+    fn after_submit(&self, request: impl FnOnce(Signal) + Send + 'static) -> (Ready, Submitted) {
+        let (ready, done) = Ready::new();
         #[cfg(target_arch = "wasm32")]
-        let queue = self.queue.clone();
-        let call = move || {
+        let (queue, polled) = (self.queue.clone(), ready.clone());
+        let submitted = Box::new(move |index| {
+            done.set_index(index);
             #[cfg(target_arch = "wasm32")]
-            crate::executor::wait::poll_by_submits(&queue, &done);
+            crate::executor::wait::poll_by_submits(&queue, &polled);
             request(done);
-        };
-        self.schedule.after_submit(self, Box::new(call));
-        ready
+        });
+        (ready, submitted)
     }
 
     fn staging(&self, bytes: u64) -> Result<wgpu::Buffer> {

@@ -8,14 +8,14 @@ use crate::executor::Executor;
 use crate::fusion::coalesce_copies;
 use crate::fusion::graph::Graph;
 use crate::kernel::copy;
-use crate::recorder::batch::{Batch, Copy, DEFERRED_OPS};
+use crate::recorder::batch::{Batch, Flush, DEFERRED_OPS};
 use crate::recorder::op::Ops;
 use crate::util::lock;
 
-/// Rewritten ops to encode, and the readbacks that follow them.
+/// Rewritten ops to encode, and what follows them.
 pub(crate) struct EncodeJob {
     pub ops: Ops,
-    copies: Vec<Copy>,
+    end: Flush,
 }
 
 /// Where the stages run: [`Inline`](crate::executor::inline::Inline) or [`Threaded`](crate::executor::threaded::Threaded).
@@ -29,10 +29,6 @@ pub(crate) trait Schedule: Send + Sync {
     fn wait_submitted(&self);
     /// Waits until no stage has work.
     fn wait_idle(&self);
-    /// Runs `call` once everything passed on so far is submitted. Outside browsers that is now: callers have waited for it.
-    fn after_submit(&self, _executor: &Executor, call: Box<dyn FnOnce() + Send>) {
-        call();
-    }
     /// How long to poll for an event before blocking.
     #[cfg_attr(
         target_arch = "wasm32",
@@ -74,7 +70,7 @@ impl Executor {
         }
         let job = EncodeJob {
             ops,
-            copies: end.unwrap_or_default(),
+            end: end.unwrap_or_default(),
         };
         batch.ops.append(&mut self.schedule.encode(self, job));
     }
@@ -112,14 +108,17 @@ impl Executor {
     /// pipeline of its first op is compiled.
     pub(crate) fn encode_job(&self, job: &mut EncodeJob) -> bool {
         let encoder = &mut lock(&self.encoder);
-        let EncodeJob { ops, copies } = job;
-        if ops.is_empty() && copies.is_empty() && self.submitter().uploaded == 0 {
+        let EncodeJob { ops, end } = job;
+        if ops.is_empty() && end.copies.is_empty() && self.submitter().uploaded == 0 {
+            if let Some(submitted) = end.submitted.take() {
+                submitted(self.newest_submit());
+            }
             return true;
         }
         let submit = |commands| self.schedule.pass_on(self, commands);
         let encoded = self
             .check_lost()
-            .and_then(|()| self.encode_all(encoder, ops, copies, submit));
+            .and_then(|()| self.encode_all(encoder, ops, end, submit));
         encoded.unwrap_or_else(|error| {
             self.store_error(error);
             true

@@ -9,12 +9,13 @@ use crate::debug::in_flight::Name;
 use crate::debug::profile::TICKS;
 use crate::error::Result;
 use crate::executor::Executor;
-use crate::recorder::batch::MOST_OPS;
+use crate::recorder::batch::{Submitted, MOST_OPS};
 use crate::shader::PARAMS_SLOT;
 use crate::util::lock;
 
-/// Maximum submits in flight. A further submit waits for the oldest.
-const MAX_IN_FLIGHT: usize = 6;
+/// Maximum submits in flight. A further submit waits for the oldest, and the thread that waits wakes late. A caller that runs ahead of
+/// its readbacks has two passes in flight, of up to 10 submits each in models of 8 billion parameters.
+const MAX_IN_FLIGHT: usize = 16;
 
 /// The contents of one submit.
 pub(crate) struct Commands {
@@ -23,6 +24,8 @@ pub(crate) struct Commands {
     pub params: Vec<u8>,
     /// Kernel and op of each dispatch.
     pub names: Vec<Name>,
+    /// Called once they are submitted.
+    pub submitted: Option<Submitted>,
 }
 
 impl Commands {
@@ -32,6 +35,7 @@ impl Commands {
             encoder: device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default()),
             params: Vec::new(),
             names: Vec::with_capacity(dispatches),
+            submitted: None,
         }
     }
 }
@@ -68,14 +72,9 @@ impl Executor {
         lock(&self.submitter)
     }
 
-    /// The newest submit in flight. `forget` clears the in-flight list, for callers that wait for this submit.
-    pub(crate) fn newest_submit(&self, forget: bool) -> Option<wgpu::SubmissionIndex> {
-        let mut submitter = lock(&self.submitter);
-        let newest = submitter.in_flight.back().cloned();
-        if forget {
-            submitter.in_flight.clear();
-        }
-        newest
+    /// The newest submit in flight.
+    pub(crate) fn newest_submit(&self) -> Option<wgpu::SubmissionIndex> {
+        lock(&self.submitter).in_flight.back().cloned()
     }
 
     /// Submits commands, and waits for the oldest submit if too many are in flight.
@@ -95,7 +94,10 @@ impl Executor {
         self.counters
             .dispatches
             .fetch_add(commands.names.len() as u64, Ordering::Relaxed);
-        lock(&self.in_flight).push(index, commands.names);
+        lock(&self.in_flight).push(index.clone(), commands.names);
+        if let Some(submitted) = commands.submitted {
+            submitted(Some(index));
+        }
         while submitter.in_flight.len() > MAX_IN_FLIGHT {
             let oldest = submitter.in_flight.pop_front();
             self.wait(oldest)?;
@@ -103,8 +105,12 @@ impl Executor {
         Ok(())
     }
 
-    /// Copies the first `count` timestamps of a query set to a mappable buffer.
-    pub(crate) fn resolve_timestamps(&self, queries: &wgpu::QuerySet, count: u32) -> wgpu::Buffer {
+    /// Copies the first `count` timestamps of a query set to a mappable buffer. Returns that and the submit.
+    pub(crate) fn resolve_timestamps(
+        &self,
+        queries: &wgpu::QuerySet,
+        count: u32,
+    ) -> (wgpu::Buffer, wgpu::SubmissionIndex) {
         let buffer = |usage| {
             self.device.create_buffer(&wgpu::BufferDescriptor {
                 label: Some("profile"),
@@ -120,7 +126,7 @@ impl Executor {
             .create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         commands.resolve_query_set(queries, 0..count, &resolved, 0);
         commands.copy_buffer_to_buffer(&resolved, 0, &ticks, 0, ticks.size());
-        self.queue.submit([commands.finish()]);
-        ticks
+        let index = self.queue.submit([commands.finish()]);
+        (ticks, index)
     }
 }

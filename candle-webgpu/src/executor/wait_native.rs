@@ -69,14 +69,9 @@ pub(crate) fn spin_until(spin: Duration, done: impl Fn() -> bool) -> bool {
 /// 8 billion parameters, of which a thread that sleeps loses 200 (virtual machine of an NVIDIA H200).
 const AWAKE: usize = 2;
 
-/// Waits until `ready`, which follows the submit `index`, and returns its result. Spins as long as the schedule allows, then sleeps until a
-/// submit shortly before, spins again, and sleeps.
-pub(crate) fn block(
-    executor: &Executor,
-    index: Option<wgpu::SubmissionIndex>,
-    ready: &Ready,
-    _: Call,
-) -> Result<bool> {
+/// Waits until `ready`, whose submit is made, and returns its result. Spins as long as the schedule allows, then sleeps until a submit
+/// shortly before, spins again, and sleeps.
+pub(crate) fn block(executor: &Executor, ready: &Ready, _: Call) -> Result<bool> {
     let spin = executor.schedule.spin();
     let done = || {
         let done = ready.result().is_some();
@@ -92,7 +87,7 @@ pub(crate) fn block(
             executor.schedule.wake();
         }
         if !spin_until(spin, done) {
-            executor.wait(index)?;
+            executor.wait(ready.index())?;
         }
     }
     // The submit may finish before its callback runs.
@@ -104,25 +99,25 @@ pub(crate) fn block(
     }
 }
 
-/// Awaits `ready`, which follows the submit `index`. On native platforms, callbacks run only while the device is polled, so a thread polls
-/// it. Also returns `false` if nothing happens within twice the `timeout`.
-pub(crate) async fn until(
-    device: &wgpu::Device,
-    index: Option<wgpu::SubmissionIndex>,
-    ready: Ready,
-    timeout: Option<Duration>,
-) -> bool {
+/// How long to wait before looking again whether a readback is submitted.
+const UNTIL_SUBMITTED: Duration = Duration::from_micros(50);
+
+/// Awaits `ready`. On native platforms, callbacks run only while the device is polled, so a thread polls it. Also returns `false` if
+/// nothing happens within twice the `timeout`.
+pub(crate) async fn until(device: &wgpu::Device, ready: Ready, timeout: Option<Duration>) -> bool {
     let _ = poll_guarded(device, wgpu::PollType::Poll);
     if ready.result().is_none() {
         let (device, waited) = (device.clone(), ready.clone());
         std::thread::spawn(move || {
-            let _ = poll(&device, index, timeout);
+            while waited.result().is_none() && waited.index().is_none() {
+                let _ = poll_guarded(&device, wgpu::PollType::Poll);
+                std::thread::sleep(UNTIL_SUBMITTED);
+            }
+            let _ = poll(&device, waited.index(), timeout);
             while waited.result().is_none() && poll(&device, None, timeout).is_ok_and(|done| done) {
                 std::thread::yield_now();
             }
-            if waited.result().is_none() {
-                waited.finish(false);
-            }
+            waited.give_up();
         });
     }
     ready.await

@@ -11,12 +11,7 @@ use crate::util::browser;
 use crate::util::ready::Ready;
 
 /// Waits until `ready`, and returns its result.
-pub(crate) fn block(
-    _executor: &Executor,
-    _index: Option<wgpu::SubmissionIndex>,
-    ready: &Ready,
-    call: Call,
-) -> Result<bool> {
+pub(crate) fn block(_executor: &Executor, ready: &Ready, call: Call) -> Result<bool> {
     block_on(ready.clone(), call)
 }
 
@@ -37,7 +32,6 @@ pub(crate) fn poll(
 /// Awaits `ready`. The browser polls the device and has its own timeout.
 pub(crate) async fn until(
     _device: &wgpu::Device,
-    _index: Option<wgpu::SubmissionIndex>,
     ready: Ready,
     _timeout: Option<Duration>,
 ) -> bool {

@@ -1,6 +1,7 @@
 //! Recorded ops, and the sizes of the batches that are passed to the executor.
 
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use crate::memory::buffer::Value;
 use crate::memory::pool::Pool;
@@ -13,6 +14,8 @@ const FIRST_BATCH: usize = if IN_BROWSER { 24 } else { 8 };
 /// How many times as long each batch is as the one before, up to [`Pending::longest`]. A GPU idles for some 20 us between two submits (NVIDIA H200),
 /// but a longer batch delays the readback that waits for it.
 const GROWTH: (usize, usize) = if IN_BROWSER { (2, 1) } else { (3, 2) };
+/// How many times as long batches become while the caller is ahead of its readbacks: nobody waits for their end, so fewer submits are better.
+const AHEAD: (usize, usize) = (3, 2);
 pub(crate) const DEFAULT_BATCH: usize = if IN_BROWSER { MAX_BATCH } else { 80 };
 pub(crate) const MIN_BATCH: usize = 16;
 pub(crate) const MAX_BATCH: usize = 160;
@@ -36,11 +39,21 @@ pub(crate) struct Copy {
     pub to: u64,
 }
 
+/// Called with the submit that everything before is part of, if there is one. Dropped if it cannot be submitted.
+pub(crate) type Submitted = Box<dyn FnOnce(Option<wgpu::SubmissionIndex>) + Send>;
+
+/// The end of a batch that defers no ops.
+#[derive(Default)]
+pub(crate) struct Flush {
+    /// The copies of readbacks, which follow the ops.
+    pub copies: Vec<Copy>,
+    pub submitted: Option<Submitted>,
+}
+
 /// Consecutive ops that the recorder passes to the executor together.
 pub(crate) struct Batch {
     pub ops: Ops,
-    /// `Some` for a flush, which defers no ops: the copies of readbacks that follow the ops.
-    pub end: Option<Vec<Copy>>,
+    pub end: Option<Flush>,
     /// The number of this batch. A value stores it when its last tensor is dropped.
     pub number: u64,
 }
@@ -58,6 +71,10 @@ pub(crate) struct Pending {
     since_readback: usize,
     /// Ops recorded between the previous two readbacks.
     last_interval: usize,
+    /// The newest readback, as long as its bytes are not taken.
+    reading: Weak<()>,
+    /// These ops are recorded before the bytes of the last readback are taken, so the GPU still works on earlier ones.
+    ahead: bool,
     /// Whether an op that may report a fault was recorded since the fault record was last read.
     pub faults: bool,
 }
@@ -72,11 +89,19 @@ impl Pending {
             next_batch: FIRST_BATCH,
             since_readback: 0,
             last_interval: 0,
+            reading: Weak::new(),
+            ahead: false,
             faults: false,
         }
     }
 
     pub fn push(&mut self, new: NewOp<'_>) {
+        if self.since_readback == 0 {
+            self.ahead = self.reading.strong_count() > 0;
+            if !self.ahead {
+                self.next_batch = FIRST_BATCH;
+            }
+        }
         self.ops.push(new.into_op(&mut self.recycled));
         self.since_readback += 1;
     }
@@ -100,7 +125,8 @@ impl Pending {
         let may_join = self.ops.last().is_some_and(|op| op.run.is_some());
         let executed = self.since_readback - self.ops.len();
         let last_start = self.last_interval.saturating_sub(LAST_BATCH);
-        let is_last = !may_join && executed < last_start && last_start <= self.since_readback;
+        let is_last =
+            !self.ahead && !may_join && executed < last_start && last_start <= self.since_readback;
         let deferred = if executed == 0 { DEFERRED_OPS } else { 0 };
         is_last || self.ops.len() >= (deferred + self.next_batch) * if may_join { 2 } else { 1 }
     }
@@ -110,23 +136,24 @@ impl Pending {
         if !self.is_full() {
             return None;
         }
-        self.next_batch = (self.next_batch * GROWTH.0 / GROWTH.1).min(self.longest);
+        let longest = match self.ahead {
+            true => (self.longest * AHEAD.0 / AHEAD.1).min(MAX_BATCH),
+            false => self.longest,
+        };
+        self.next_batch = (self.next_batch * GROWTH.0 / GROWTH.1).min(longest);
         Some(self.batch(pool, None))
     }
 
-    /// A flush: all recorded ops, then `copies`.
-    pub fn flush(&mut self, pool: &Pool, copies: Vec<Copy>) -> Batch {
-        let reads = !copies.is_empty();
-        let batch = self.batch(pool, Some(copies));
-        if reads {
-            self.next_batch = FIRST_BATCH;
-            self.last_interval = std::mem::take(&mut self.since_readback);
-        }
-        batch
+    /// All recorded ops, then the copies of a readback, whose bytes are not taken as long as the reference is held.
+    pub fn read(&mut self, pool: &Pool, end: Flush) -> (Batch, Arc<()>) {
+        self.last_interval = std::mem::take(&mut self.since_readback);
+        let reading = Arc::new(());
+        self.reading = Arc::downgrade(&reading);
+        (self.batch(pool, Some(end)), reading)
     }
 
     /// The recorded ops; `end` is set for a flush.
-    pub fn batch(&mut self, pool: &Pool, end: Option<Vec<Copy>>) -> Batch {
+    pub fn batch(&mut self, pool: &Pool, end: Option<Flush>) -> Batch {
         let number = pool.batches.fetch_add(1, Ordering::Relaxed);
         Batch {
             ops: std::mem::replace(&mut self.ops, Vec::with_capacity(MAX_BATCH)),

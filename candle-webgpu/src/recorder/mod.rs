@@ -16,7 +16,7 @@ use crate::dtype::quant::Quant;
 use crate::error::{Error, Result};
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::{Value, When};
-use crate::recorder::batch::{Batch, Copy, Pending};
+use crate::recorder::batch::{Batch, Flush, Pending};
 use crate::recorder::copy_run::{join, CopyRun};
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::{Grid, NewOp, Ops};
@@ -157,8 +157,7 @@ impl Recorder {
         pending.push(new);
         pending.faults |= faults;
         if let Some(batch) = pending.full_batch(&self.pool) {
-            let finished = self.executor.execute(batch);
-            pending.recycle(finished);
+            self.pass_on(&mut pending, batch);
             return self.executor.take_stored_error().map_or(Ok(()), Err);
         }
         Ok(())
@@ -184,11 +183,21 @@ impl Recorder {
         Ok(())
     }
 
-    /// Submits all recorded ops, then `copies`. Returns once they are submitted, with the error of an earlier op if there is one.
-    pub(crate) fn flush(&self, pending: &mut Pending, copies: Vec<Copy>) -> Result<()> {
-        let batch = pending.flush(&self.pool, copies);
+    /// Passes a batch to the executor.
+    pub(crate) fn pass_on(&self, pending: &mut Pending, batch: Batch) {
         let finished = self.executor.execute(batch);
         pending.recycle(finished);
+    }
+
+    /// Submits all recorded ops. Returns once they are submitted, with the error of an earlier op if there is one.
+    pub(crate) fn flush(&self, pending: &mut Pending) -> Result<()> {
+        let batch = pending.batch(&self.pool, Some(Flush::default()));
+        self.pass_on(pending, batch);
+        self.wait_submitted()
+    }
+
+    /// Waits until everything passed on is submitted. Returns the error of an earlier op if there is one.
+    pub(crate) fn wait_submitted(&self) -> Result<()> {
         self.executor.wait_idle();
         self.executor.check_lost()?;
         self.executor.take_stored_error().map_or(Ok(()), Err)
@@ -196,7 +205,7 @@ impl Recorder {
 
     /// Submits all recorded ops.
     pub(crate) fn submit_recorded(&self) -> Result<()> {
-        self.flush(&mut lock(&self.pending), Vec::new())
+        self.flush(&mut lock(&self.pending))
     }
 
     /// Copies host bytes to a fresh value. Waits for the device only if memory is short.

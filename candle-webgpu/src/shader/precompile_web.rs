@@ -75,9 +75,9 @@ impl Precompiler {
                 Stage::Done(_) => None,
             },
             Entry::Vacant(stage) => {
-                let ready = Ready::default();
+                let (ready, done) = Ready::new();
                 stage.insert(Stage::InProgress(ready.clone()));
-                let (shared, spec, done) = (self.shared.clone(), spec.clone(), ready.clone());
+                let (shared, spec) = (self.shared.clone(), spec.clone());
                 spawn_local(async move {
                     let made = shared.compiler.compile(&spec).await.map(Arc::new);
                     lock(&shared.stages).insert(spec, Stage::Done(made));

@@ -12,22 +12,59 @@ struct State {
     /// Whether the callback reported success; set once.
     result: Option<bool>,
     waker: Option<Waker>,
+    /// The submit that the callback follows, once there is one.
+    index: Option<wgpu::SubmissionIndex>,
 }
 
 /// A future that completes when a wgpu callback runs. Its output is whether the callback reported success.
 #[derive(Clone, Default)]
 pub(crate) struct Ready(Arc<Mutex<State>>);
 
-impl Ready {
+/// The callback's side of a [`Ready`]. Dropped without a result, it reports failure.
+pub(crate) struct Signal(Ready);
+
+impl Signal {
     pub fn finish(&self, success: bool) {
-        let waker = {
-            let mut state = lock(&self.0);
-            state.result = Some(success);
-            state.waker.take()
-        };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        self.0.finish(success);
+    }
+
+    /// Notes the submit that the callback follows.
+    pub fn set_index(&self, index: Option<wgpu::SubmissionIndex>) {
+        lock(&self.0 .0).index = index;
+    }
+}
+
+impl Drop for Signal {
+    fn drop(&mut self) {
+        self.0.give_up();
+    }
+}
+
+impl Ready {
+    /// A flag and the callback's side of it.
+    pub fn new() -> (Self, Signal) {
+        let ready = Ready::default();
+        (ready.clone(), Signal(ready))
+    }
+
+    /// Sets the result, unless there is one.
+    fn finish(&self, success: bool) {
+        let mut state = lock(&self.0);
+        state.result.get_or_insert(success);
+        let waker = state.waker.take();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Reports failure, unless there is a result.
+    pub fn give_up(&self) {
+        self.finish(false);
+    }
+
+    /// The submit that the callback follows; `None` if it is not submitted yet.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn index(&self) -> Option<wgpu::SubmissionIndex> {
+        lock(&self.0).index.clone()
     }
 
     /// `None` until the callback has run.

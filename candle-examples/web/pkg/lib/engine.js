@@ -92,7 +92,7 @@ export class Engine {
   }
 
   // One measured pass of llama-bench: ms in all, and of the slowest step.
-  async bench({ shape, weights, room, prompt, tokens }) {
+  async bench({ shape, weights, room, prompt, tokens, ahead }) {
     const wanted = `${shape} ${weights} ${room}`;
     try {
       if (this.benched !== wanted) {
@@ -101,7 +101,7 @@ export class Engine {
         this.model = this.session.bench(shape, weights, room);
         this.benched = wanted;
       }
-      return [...await this.model.run(prompt, tokens)];
+      return [...await this.model.run(prompt, tokens, ahead)];
     } catch (error) {
       throw readable(error);
     }

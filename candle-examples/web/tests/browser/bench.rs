@@ -7,7 +7,7 @@ use crate::driver::{Gpu, Page};
 use crate::steps::MINUTE;
 
 /// The fields of a line of llama-bench.
-const FIELDS: [&str; 14] = [
+const FIELDS: [&str; 15] = [
     "test",
     "shape",
     "dtype",
@@ -18,6 +18,7 @@ const FIELDS: [&str; 14] = [
     "context",
     "tokens",
     "reps",
+    "sample",
     "ms",
     "ms_per_token",
     "worst_step_ms",
@@ -32,12 +33,13 @@ fn llama_benchs_shapes_run_and_give_its_json() -> Result<()> {
     page.wait_state("ready", MINUTE)?;
     page.click("#start")?;
     page.wait(
-        "document.querySelectorAll('#rows tr').length === 2",
+        "document.querySelectorAll('#rows tr').length === 3",
         2 * MINUTE,
     )?;
     page.wait_state("ready", MINUTE)?;
     page.shot("bench");
-    for (line, test) in page.text("json")?.lines().zip(["prefill", "decode"]) {
+    let tests = ["prefill", "decode", "decode"];
+    for (line, test) in page.text("json")?.lines().zip(tests) {
         let line: Value = serde_json::from_str(line)?;
         for field in FIELDS {
             ensure!(line.get(field).is_some(), "{field} is missing in {line}");
