@@ -1,7 +1,7 @@
 //! The generation loop: prefill, then token by token.
 //!
-//! If a WebGPU device chooses the tokens, the loop runs one pass ahead: each pass takes its token on the device, and is recorded while the token's
-//! id is read back.
+//! On a WebGPU device, a token that is the likeliest, or drawn by its probability alone, is chosen there. Then the loop runs one pass ahead:
+//! each pass takes its token on the device, and is recorded while the token's id is read back.
 
 use crate::error::{Error, Result};
 #[cfg(not(target_arch = "wasm32"))]
@@ -246,13 +246,15 @@ impl Writer<'_> {
             }
         };
         sequence.cached = at;
-        let chosen = match at < last {
-            true => chooser.choose_on(self.device, &logits)?,
-            false => None,
-        };
-        let Some(chosen) = chosen else {
+        let Some(chosen) = chooser.choose_on(self.device, &logits)? else {
             return chooser.choose(&logits, ids).await;
         };
+        if at >= last {
+            return Ok(match BLOCKS {
+                true => chosen.to_scalar()?,
+                false => chosen.to_scalar_async().await?,
+            });
+        }
         // Until the id is known, so is not what the cache has.
         sequence.cached = 0;
         let ahead = async { self.model.logits(&chosen.reshape((1, 1))?, at) };
@@ -270,7 +272,9 @@ const BLOCKS: bool = cfg!(not(target_arch = "wasm32"));
 /// Samples tokens. The state of its random generator carries over from text to text.
 pub struct Chooser {
     processor: LogitsProcessor,
-    greedy: bool,
+    sampling: Sampling,
+    /// For the random generator of a device, until it is seeded.
+    seed: Option<u64>,
     tokens: usize,
     penalty: f32,
     last: usize,
@@ -280,34 +284,39 @@ impl Chooser {
     pub fn new(options: &Options) -> Self {
         Self {
             processor: LogitsProcessor::from_sampling(options.seed, options.sampling.clone()),
-            greedy: options.sampling == Sampling::ArgMax,
+            sampling: options.sampling.clone(),
+            seed: Some(options.seed),
             tokens: options.tokens,
             penalty: options.repeat_penalty,
             last: options.repeat_last,
         }
     }
 
-    /// Greedy sampling without penalty.
-    fn is_greedy(&self) -> bool {
-        self.greedy && self.penalty == 1.
-    }
-
-    /// The next id (a scalar) as a tensor, if this device is a WebGPU device and has the logits.
-    fn choose_on(&self, device: &Device, logits: &Tensor) -> Result<Option<Tensor>> {
-        if !self.is_greedy() || !device.is_webgpu() || !logits.device().same_device(device) {
+    /// The next id (a scalar) as a tensor, if this device is a WebGPU device that has the logits, and the sampling needs nothing else.
+    fn choose_on(&mut self, device: &Device, logits: &Tensor) -> Result<Option<Tensor>> {
+        if self.penalty != 1. || !device.is_webgpu() || !logits.device().same_device(device) {
             return Ok(None);
         }
-        Ok(Some(logits.to_dtype(DType::F32)?.argmax(0)?))
+        let logits = logits.to_dtype(DType::F32)?;
+        let scores = match self.sampling {
+            Sampling::ArgMax => logits,
+            // The largest of logits with Gumbel noise is distributed as softmax says (arXiv 1611.01144, section 2.1).
+            Sampling::All { temperature } => {
+                if let Some(seed) = self.seed.take() {
+                    device.set_seed(seed)?;
+                }
+                let noise = logits.rand_like(0., 1.)?.log()?.neg()?.log()?.neg()?;
+                ((logits / temperature)? + noise)?
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(scores.argmax(0)?))
     }
 
-    /// Reads back one id for greedy sampling without penalty, else all logits.
+    /// Samples on the host. Reads back one id for greedy sampling without penalty, else all logits.
     async fn choose(&mut self, logits: &Tensor, seen: &[u32]) -> Result<u32> {
-        if self.is_greedy() {
-            let likeliest = logits.to_dtype(DType::F32)?.argmax(0)?;
-            return Ok(match BLOCKS {
-                true => likeliest.to_scalar()?,
-                false => likeliest.to_scalar_async().await?,
-            });
+        if self.sampling == Sampling::ArgMax && self.penalty == 1. {
+            return Ok(logits.to_dtype(DType::F32)?.argmax(0)?.to_scalar()?);
         }
         let logits = match BLOCKS {
             true => logits.to_device(&Device::Cpu)?,

@@ -52,6 +52,59 @@ impl Causal for Sum {
     }
 }
 
+/// A model of three tokens, whose probabilities do not depend on the text.
+struct Dice;
+
+const CHANCES: [f32; 3] = [0.5, 0.3, 0.2];
+
+impl Causal for Dice {
+    fn logits(&mut self, ids: &Tensor, _: usize) -> Result<Tensor> {
+        Ok(Tensor::new(&CHANCES.map(f32::ln), ids.device())?)
+    }
+}
+
+#[test]
+fn tokens_are_drawn_by_their_probabilities() {
+    const TOKENS: usize = 800;
+    let device = Device::new_webgpu(0).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    tiny::model(dir.path());
+    let tokenizer = Tokenizer::open(&dir.path().join("tokenizer.bin")).unwrap();
+    let run = |seed, temperature| {
+        let mut writer = Writer {
+            model: &mut Dice,
+            tokenizer: &tokenizer,
+            ends: &[],
+            context: 2 * TOKENS,
+            device: &device,
+        };
+        let mut chooser = Chooser::new(&Options {
+            tokens: TOKENS,
+            sampling: sampling(temperature, None, None),
+            seed,
+            repeat_penalty: 1.,
+            repeat_last: 0,
+        });
+        let go_on = |_: &str| ControlFlow::Continue(());
+        let output = writer.extend(&mut Sequence::default(), vec![1], &mut chooser, go_on);
+        output.unwrap().ids
+    };
+    let ids = run(7, 1.);
+    assert_eq!(ids, run(7, 1.));
+    assert_ne!(ids, run(8, 1.));
+    for temperature in [1., 0.5] {
+        let weights = CHANCES.map(|chance| chance.powf(1. / temperature as f32));
+        let ids = run(7, temperature);
+        for (id, weight) in (0u32..).zip(weights) {
+            let chance = weight / weights.iter().sum::<f32>();
+            let share = ids.iter().filter(|drawn| **drawn == id).count() as f32 / TOKENS as f32;
+            // Four standard deviations.
+            let most = 4. * (chance * (1. - chance) / TOKENS as f32).sqrt();
+            assert!((share - chance).abs() < most, "{id}: {share}, not {chance}");
+        }
+    }
+}
+
 /// A text with its model, on one device.
 struct Text {
     model: Sum,
