@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use anyhow::{ensure, Result};
-use candle_core::{DType, Device, IndexOp, Tensor};
+use candle_core::{DType, Device, IndexOp, Tensor, D};
 use candle_examples::files;
 use candle_examples::generate::Causal;
 use candle_examples::model::Loaded;
 use candle_nn::VarBuilder;
 use candle_transformers::models::{llama, llama2_c};
+use futures_util::future::join;
 
 fn gpu() -> Result<Device> {
     Ok(Device::new_webgpu(0)?)
@@ -160,6 +161,50 @@ fn llama_tiny_grouped_queries() -> Result<()> {
             &DTYPES,
         )?;
     }
+    Ok(())
+}
+
+/// The loop of docs/ahead.md generates the tokens of one that waits for each id.
+#[test]
+fn llama_one_pass_ahead() -> Result<()> {
+    const TOKENS: usize = 30;
+    let (config, device) = (tiny_llama(4, 2, false), gpu()?);
+    let shapes = candle_examples::checkpoint::tensors(&config);
+    let model = llama::Llama::load(weights(&shapes, DType::F32, &device)?, &config)?;
+    let prompt = Tensor::new(&PROMPT, &device)?.unsqueeze(0)?;
+    let empty = llama::Cache::new(true, DType::F32, &config, &device)?;
+
+    let (mut cache, mut input, mut position) = (empty.clone(), prompt.clone(), 0);
+    let mut expected = Vec::new();
+    for _ in 0..TOKENS {
+        let logits = model.forward(&input, position, &mut cache)?;
+        let id = logits.i(0)?.argmax(D::Minus1)?.to_scalar::<u32>()?;
+        expected.push(id);
+        position += input.dim(1)?;
+        input = Tensor::new(&[id], &device)?.unsqueeze(0)?;
+    }
+
+    let mut cache = empty;
+    let ids = pollster::block_on(async {
+        let mut ids = Vec::new();
+        let mut next = model.forward(&prompt, 0, &mut cache)?.argmax(D::Minus1)?;
+        for position in prompt.dim(1)?.. {
+            let input = next.unsqueeze(0)?;
+            let following = async {
+                model
+                    .forward(&input, position, &mut cache)?
+                    .argmax(D::Minus1)
+            };
+            let (id, following) = join(next.to_vec1_async::<u32>(), following).await;
+            ids.push(id?[0]);
+            if ids.len() == TOKENS {
+                break;
+            }
+            next = following?;
+        }
+        candle_core::Result::Ok(ids)
+    })?;
+    ensure!(ids == expected, "{ids:?}, not {expected:?}");
     Ok(())
 }
 
