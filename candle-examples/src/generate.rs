@@ -182,7 +182,7 @@ impl Writer<'_> {
         let start = Instant::now();
         let logits = sequence.catch_up();
         let prefilled = begin - sequence.cached;
-        let last = self.context.min(begin + chooser.tokens - 1);
+        let last = self.context.min(begin.saturating_add(chooser.tokens) - 1);
         let mut next = self.next(sequence, chooser, logits, last).await?;
         let first_token = start.elapsed();
 

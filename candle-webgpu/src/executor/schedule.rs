@@ -116,9 +116,14 @@ impl Executor {
             return true;
         }
         let submit = |commands| self.schedule.pass_on(self, commands);
+        // Taken out of the job, which is kept for recycling: a reader whose commands are not submitted waits until this is dropped.
+        let mut flush = std::mem::take(end);
         let encoded = self
             .check_lost()
-            .and_then(|()| self.encode_all(encoder, ops, end, submit));
+            .and_then(|()| self.encode_all(encoder, ops, &mut flush, submit));
+        if matches!(encoded, Ok(false)) {
+            *end = flush;
+        }
         encoded.unwrap_or_else(|error| {
             self.store_error(error);
             true

@@ -245,6 +245,8 @@ mod tests {
     use crate::device::Device;
     use crate::dtype::DType;
     use crate::error::Error;
+    use crate::util::block::block_on;
+    use crate::util::lock;
 
     fn device() -> Device {
         Device::separate(0).expect("an adapter")
@@ -257,6 +259,19 @@ mod tests {
         device.executor().store_error(error);
         assert!(device.synchronize().is_err());
         assert!(device.synchronize().is_ok(), "once");
+    }
+
+    #[test]
+    fn a_readback_that_is_not_submitted_ends() {
+        let device = device();
+        let y = device.fill(64, DType::F32, 0).expect("recorded");
+        let encoder = lock(&device.executor().encoder);
+        let reading = device.read_async(&y, 0, y.bytes()).expect("started");
+        let error = Error::Validation("of another batch".into());
+        device.executor().fail_device(error);
+        drop(encoder);
+        let read = block_on(reading.bytes(), ("a test", "none")).expect("native");
+        assert!(read.is_err_and(|e| e.to_string().contains("another batch")));
     }
 
     /// A readback of a failed value is an error even if another thread took the stored error.
