@@ -63,13 +63,27 @@ impl Causal for Dice {
     }
 }
 
+fn tokenizer() -> Tokenizer {
+    let dir = tempfile::tempdir().unwrap();
+    tiny::model(dir.path());
+    Tokenizer::open(&dir.path().join("tokenizer.bin")).unwrap()
+}
+
+fn chooser(tokens: usize, temperature: f64, seed: u64) -> Chooser {
+    Chooser::new(&Options {
+        tokens,
+        sampling: sampling(temperature, None, None),
+        seed,
+        repeat_penalty: 1.,
+        repeat_last: 0,
+    })
+}
+
 #[test]
 fn tokens_are_drawn_by_their_probabilities() {
     const TOKENS: usize = 800;
     let device = Device::new_webgpu(0).unwrap();
-    let dir = tempfile::tempdir().unwrap();
-    tiny::model(dir.path());
-    let tokenizer = Tokenizer::open(&dir.path().join("tokenizer.bin")).unwrap();
+    let tokenizer = tokenizer();
     let run = |seed, temperature| {
         let mut writer = Writer {
             model: &mut Dice,
@@ -78,13 +92,7 @@ fn tokens_are_drawn_by_their_probabilities() {
             context: 2 * TOKENS,
             device: &device,
         };
-        let mut chooser = Chooser::new(&Options {
-            tokens: TOKENS,
-            sampling: sampling(temperature, None, None),
-            seed,
-            repeat_penalty: 1.,
-            repeat_last: 0,
-        });
+        let mut chooser = chooser(TOKENS, temperature, seed);
         let go_on = |_: &str| ControlFlow::Continue(());
         let output = writer.extend(&mut Sequence::default(), vec![1], &mut chooser, go_on);
         output.unwrap().ids
@@ -116,11 +124,9 @@ struct Text {
 
 impl Text {
     fn new(device: &Device, ends: &[u32]) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        tiny::model(dir.path());
         Text {
             model: Sum::default(),
-            tokenizer: Tokenizer::open(&dir.path().join("tokenizer.bin")).unwrap(),
+            tokenizer: tokenizer(),
             ends: ends.to_vec(),
             device: device.clone(),
             sequence: Sequence::default(),
@@ -136,13 +142,7 @@ impl Text {
             context: CONTEXT,
             device: &self.device,
         };
-        let mut chooser = Chooser::new(&Options {
-            tokens,
-            sampling: sampling(0., None, None),
-            seed: 0,
-            repeat_penalty: 1.,
-            repeat_last: 0,
-        });
+        let mut chooser = chooser(tokens, 0., 0);
         let mut shown = 0;
         let show = async |_: &str| {
             shown += 1;
