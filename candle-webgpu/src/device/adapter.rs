@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use crate::device::env::{set, ADAPTER_VAR, BACKEND_VAR};
 use crate::device::rank::{kind_name, ranked as rank, Facts};
+use crate::device::vulkan;
 use crate::error::{Error, Result};
 use crate::util::block::{block_on, may_block, Call};
 use crate::util::is_wide;
@@ -38,6 +39,8 @@ pub struct AdapterReport {
     pub max_invocations: u32,
     /// Bytes.
     pub storage_alignment: u32,
+    /// The Vulkan queue family that only computes, if there is one.
+    pub compute_queue: Option<u32>,
     /// Optional features that the adapter has and Candle can use.
     pub features: Vec<&'static str>,
     /// All features of the adapter, used or not.
@@ -63,6 +66,11 @@ pub(crate) const OPTIONAL: &[(&str, wgpu::Features)] = &[
 
 /// Matrices that a subgroup multiplies together.
 pub(crate) const COOPERATIVE: &str = "cooperative-matrix";
+
+/// A queue that computes, but does not draw.
+pub(crate) const COMPUTE_QUEUE: &str = "compute-queue";
+/// The driver on which such a queue is known to be faster, as Vulkan names it.
+const COMPUTE_QUEUE_DRIVER: &str = "NVIDIA";
 
 /// Dot products of packed bytes (`dot4I8Packed`). Always available in WGSL, but fast only with hardware support.
 pub(crate) const DOT4: &str = "dot4";
@@ -188,6 +196,8 @@ fn report(adapter: &wgpu::Adapter) -> AdapterReport {
         .contains(wgpu::Features::SUBGROUP)
         .then_some((info.subgroup_min_size, info.subgroup_max_size));
     let dot4 = !is_wide(subgroup) && DOT4_VENDORS.contains(&info.vendor);
+    let compute_queue = vulkan::compute_queue(adapter);
+    let on_compute_queue = compute_queue.is_some() && info.driver == COMPUTE_QUEUE_DRIVER;
     AdapterReport {
         ordinal: 0,
         same_gpu_as: None,
@@ -198,17 +208,19 @@ fn report(adapter: &wgpu::Adapter) -> AdapterReport {
         driver: format!("{} {}", info.driver, info.driver_info)
             .trim()
             .to_string(),
-        memory: memory(adapter),
+        memory: vulkan::memory(adapter),
         max_buffer_size: limits.max_buffer_size,
         max_storage_buffer_binding_size: limits.max_storage_buffer_binding_size,
         max_workgroup_storage: limits.max_compute_workgroup_storage_size,
         max_invocations: limits.max_compute_invocations_per_workgroup,
         storage_alignment: limits.min_storage_buffer_offset_alignment,
+        compute_queue,
         features: OPTIONAL
             .iter()
             .filter(|(_, f)| features.contains(*f))
             .map(|(name, _)| *name)
             .chain(dot4.then_some(DOT4))
+            .chain(on_compute_queue.then_some(COMPUTE_QUEUE))
             .chain((info.device_type == wgpu::DeviceType::Cpu).then_some(SOFTWARE))
             .collect(),
         offered: features,
@@ -224,26 +236,6 @@ fn report(adapter: &wgpu::Adapter) -> AdapterReport {
             })
             .collect(),
     }
-}
-
-/// Bytes of the adapter's own memory. wgpu does not provide them, only Vulkan does.
-#[cfg(not(any(target_arch = "wasm32", target_vendor = "apple")))]
-fn memory(adapter: &wgpu::Adapter) -> Option<u64> {
-    const DEVICE_LOCAL: u32 = 1;
-    // SAFETY: nothing is destroyed.
-    let adapter = unsafe { adapter.as_hal::<wgpu::hal::api::Vulkan>() }?;
-    let instance = adapter.shared_instance().raw_instance();
-    let physical = adapter.raw_physical_device();
-    // SAFETY: the physical device is one of this instance.
-    let properties = unsafe { instance.get_physical_device_memory_properties(physical) };
-    let heaps = properties.memory_heaps_as_slice().iter();
-    let own = heaps.filter(|heap| heap.flags.as_raw() & DEVICE_LOCAL != 0);
-    own.map(|heap| heap.size).max()
-}
-
-#[cfg(any(target_arch = "wasm32", target_vendor = "apple"))]
-fn memory(_: &wgpu::Adapter) -> Option<u64> {
-    None
 }
 
 fn reports(found: Vec<Ranked>) -> Vec<AdapterReport> {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use half::f16;
 
-use crate::device::adapter::{AdapterReport, COOPERATIVE, DOT4, PACK16, SOFTWARE};
+use crate::device::adapter::{AdapterReport, COMPUTE_QUEUE, COOPERATIVE, DOT4, PACK16, SOFTWARE};
 use crate::device::settings::known_features;
 use crate::device::Device;
 use crate::dtype::DType;
@@ -38,14 +38,17 @@ pub(crate) fn states(
     enabled: &[&str],
     refused: &Refused,
 ) -> Vec<FeatureState> {
+    let available = |name| {
+        [DOT4, SOFTWARE].contains(&name) || name == COMPUTE_QUEUE && report.compute_queue.is_some()
+    };
     let off = |name| {
         let refused = refused.iter().find(|(refused, _)| *refused == name);
         let reported = name == PACK16 || report.features.contains(&name);
         match refused {
             Some((_, reason)) => Some(reason.clone()),
-            None if reported || [DOT4, SOFTWARE].contains(&name) && enabled.contains(&name) => None,
-            None if name == DOT4 => Some("not known to be fast on this adapter".into()),
+            None if reported || available(name) && enabled.contains(&name) => None,
             None if name == SOFTWARE => Some("not a software adapter".into()),
+            None if available(name) => Some("not known to be fast on this adapter".into()),
             None => Some("the adapter lacks it".into()),
         }
     };

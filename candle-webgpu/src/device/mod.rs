@@ -11,5 +11,10 @@ mod open;
 pub(crate) mod profile;
 mod rank;
 pub(crate) mod settings;
+#[cfg_attr(
+    any(target_arch = "wasm32", target_vendor = "apple"),
+    path = "vulkan_none.rs"
+)]
+mod vulkan;
 
 pub use facade::Device;

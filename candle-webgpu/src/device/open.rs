@@ -4,12 +4,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
-use crate::device::adapter::{choose, AdapterReport, DOT4, OPTIONAL, SOFTWARE};
+use crate::device::adapter::{choose, AdapterReport, COMPUTE_QUEUE, DOT4, OPTIONAL, SOFTWARE};
 use crate::device::env::{set, DISABLE_VAR, ENABLE_VAR, REWRITE_VAR};
 use crate::device::facade::{Core, Handle};
 use crate::device::features::{states, tested, Refused};
 use crate::device::kept::faults;
 use crate::device::settings::{named, Settings};
+use crate::device::vulkan;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::executor::readback::FAULT_BYTES;
@@ -128,16 +129,16 @@ impl Device {
             true => wgpu::Limits::default(),
             false => adapter.limits(),
         };
-        let request = || {
-            adapter.request_device(&wgpu::DeviceDescriptor {
-                label: Some("candle"),
-                required_features: features,
-                required_limits: limits.clone(),
-                experimental_features: experimental,
-                memory_hints: wgpu::MemoryHints::Performance,
-                trace: wgpu::Trace::Off,
-            })
+        let desc = wgpu::DeviceDescriptor {
+            label: Some("candle"),
+            required_features: features,
+            required_limits: limits,
+            experimental_features: experimental,
+            memory_hints: wgpu::MemoryHints::Performance,
+            trace: wgpu::Trace::Off,
         };
+        let compute_queue = report.compute_queue.filter(|_| has(COMPUTE_QUEUE));
+        let request = || adapter.request_device(&desc);
         #[cfg(target_arch = "wasm32")]
         let (features, request) = match report.subgroup {
             Some(_) => (
@@ -147,15 +148,18 @@ impl Device {
             None => (features, Some(request())),
         };
         #[cfg(not(target_arch = "wasm32"))]
-        let request = Some(request());
+        let request = compute_queue.is_none().then(request);
         let failed = |message: String| Error::Device {
             adapter: report.name.clone(),
             message,
         };
         let software = has(SOFTWARE);
         let rules = RuleSet::parse(REWRITE_VAR, rules, software)?;
-        let request = request.ok_or_else(|| failed("the browser has no WebGPU".into()))?;
-        let (device, queue) = request.await.map_err(|e| failed(e.to_string()))?;
+        let (device, queue) = match (compute_queue, request) {
+            (Some(family), _) => vulkan::request_device(adapter, &desc, family).map_err(failed)?,
+            (None, Some(request)) => request.await.map_err(|e| failed(e.to_string()))?,
+            (None, None) => return Err(failed("the browser has no WebGPU".into())),
+        };
         let limits = device.limits();
         let pool = Arc::new(Pool::new(
             device.clone(),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::device::adapter::{AdapterReport, DOT4, OPTIONAL, PACK16, SOFTWARE};
+use crate::device::adapter::{AdapterReport, COMPUTE_QUEUE, DOT4, OPTIONAL, PACK16, SOFTWARE};
 use crate::device::env::{
     cache_folder, set, BINDING_VAR, CHECKED_VAR, CHECK_NAN_VAR, CPU_FALLBACK_VAR, DENY_VAR, ENV,
     EXECUTOR_VAR, LIMITS_VAR, LOG_VAR, MEMORY_VAR, REDUCED_F32_VAR, SUBMIT_VAR, TIMEOUT_VAR,
@@ -102,7 +102,7 @@ const FORMER_SOFTWARE: &str = "in-turn";
 
 pub(crate) fn known_features() -> impl Iterator<Item = &'static str> {
     let optional = OPTIONAL.iter().map(|(name, _)| *name);
-    optional.chain([DOT4, PACK16, SOFTWARE])
+    optional.chain([DOT4, COMPUTE_QUEUE, PACK16, SOFTWARE])
 }
 
 /// The optional features that the environment variable `variable` names.
