@@ -163,7 +163,8 @@ pub struct Profile {
     pub trace: String,
 }
 
-pub use webgpu::{counters, fired, has_clock, is_software, memory_limits, on_gpu, profiled};
+pub use crate::adapter::is_software;
+pub use webgpu::{counters, fired, has_clock, memory_limits, on_gpu, profiled};
 
 #[cfg(feature = "webgpu")]
 mod webgpu {
@@ -171,12 +172,6 @@ mod webgpu {
 
     pub fn open() -> Result<Device> {
         Ok(Device::new_webgpu(0)?)
-    }
-
-    /// Whether this is a WebGPU software adapter.
-    pub fn is_software(device: &Device) -> bool {
-        let device = device.as_webgpu_device();
-        device.is_ok_and(|device| device.adapter().kind == "software")
     }
 
     /// A warning if the WebGPU adapter is a software adapter.
@@ -280,10 +275,6 @@ mod webgpu {
 
     pub fn open() -> Result<Device> {
         Err(Error::NotCompiled("webgpu"))
-    }
-
-    pub fn is_software(_: &Device) -> bool {
-        false
     }
 
     pub fn hint(_: &Device) -> Option<String> {

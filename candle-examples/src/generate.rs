@@ -1,15 +1,16 @@
 //! The generation loop: prefill, then token by token.
 //!
-//! On a WebGPU device, a token that is the likeliest, or drawn by its probability alone, is chosen there. Then the loop runs one pass ahead:
-//! each pass takes its token on the device, and is recorded while the token's id is read back.
+//! A token that is chosen on the device ([`Chooser`]) lets the loop run one pass ahead: each pass takes its token there, and is recorded
+//! while the token's id is read back.
 
+pub use crate::chooser::Chooser;
+use crate::chooser::BLOCKS;
 use crate::error::{Error, Result};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::model::Loaded;
 use crate::tokenizer::{Stream, Tokenizer};
-use candle_core::{DType, Device, Tensor};
-use candle_transformers::generation::{LogitsProcessor, Sampling};
-use candle_transformers::utils::apply_repeat_penalty;
+use candle_core::{Device, Tensor};
+use candle_transformers::generation::Sampling;
 use futures_util::future::join;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -246,7 +247,7 @@ impl Writer<'_> {
             }
         };
         sequence.cached = at;
-        let Some(chosen) = chooser.choose_on(self.device, &logits)? else {
+        let Some(chosen) = chooser.choose_on(self.device, &logits, ids)? else {
             return chooser.choose(&logits, ids).await;
         };
         if at >= last {
@@ -263,71 +264,6 @@ impl Writer<'_> {
         sequence.cached = at;
         sequence.ahead = Some((id, logits?));
         Ok(id)
-    }
-}
-
-/// Native programs read back with a blocking call, which is faster: it polls before it sleeps.
-const BLOCKS: bool = cfg!(not(target_arch = "wasm32"));
-
-/// Samples tokens. The state of its random generator carries over from text to text.
-pub struct Chooser {
-    processor: LogitsProcessor,
-    sampling: Sampling,
-    /// For the random generator of a device, until it is seeded.
-    seed: Option<u64>,
-    tokens: usize,
-    penalty: f32,
-    last: usize,
-}
-
-impl Chooser {
-    pub fn new(options: &Options) -> Self {
-        Self {
-            processor: LogitsProcessor::from_sampling(options.seed, options.sampling.clone()),
-            sampling: options.sampling.clone(),
-            seed: Some(options.seed),
-            tokens: options.tokens,
-            penalty: options.repeat_penalty,
-            last: options.repeat_last,
-        }
-    }
-
-    /// The next id (a scalar) as a tensor, if this device is a WebGPU device that has the logits, and the sampling needs nothing else.
-    fn choose_on(&mut self, device: &Device, logits: &Tensor) -> Result<Option<Tensor>> {
-        if self.penalty != 1. || !device.is_webgpu() || !logits.device().same_device(device) {
-            return Ok(None);
-        }
-        let logits = logits.to_dtype(DType::F32)?;
-        let scores = match self.sampling {
-            Sampling::ArgMax => logits,
-            // The largest of logits with Gumbel noise is distributed as softmax says (arXiv 1611.01144, section 2.1).
-            Sampling::All { temperature } => {
-                if let Some(seed) = self.seed.take() {
-                    device.set_seed(seed)?;
-                }
-                let noise = logits.rand_like(0., 1.)?.log()?.neg()?.log()?.neg()?;
-                ((logits / temperature)? + noise)?
-            }
-            _ => return Ok(None),
-        };
-        Ok(Some(scores.argmax(0)?))
-    }
-
-    /// Samples on the host. Reads back one id for greedy sampling without penalty, else all logits.
-    async fn choose(&mut self, logits: &Tensor, seen: &[u32]) -> Result<u32> {
-        if self.sampling == Sampling::ArgMax && self.penalty == 1. {
-            return Ok(logits.to_dtype(DType::F32)?.argmax(0)?.to_scalar()?);
-        }
-        let logits = match BLOCKS {
-            true => logits.to_device(&Device::Cpu)?,
-            false => logits.to_device_async(&Device::Cpu).await?,
-        };
-        if self.penalty == 1. {
-            return Ok(self.processor.sample(&logits)?);
-        }
-        let recent = &seen[seen.len().saturating_sub(self.last)..];
-        let logits = apply_repeat_penalty(&logits, self.penalty, recent)?;
-        Ok(self.processor.sample(&logits)?)
     }
 }
 

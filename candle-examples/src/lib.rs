@@ -3,6 +3,7 @@
 //! The models come unmodified from candle-transformers; nothing here uses a GPU API. The browser example (web/) uses the part that needs
 //! neither files nor the network.
 
+pub mod adapter;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod archive;
 #[cfg(all(feature = "bench", not(target_arch = "wasm32")))]
@@ -12,6 +13,7 @@ pub mod bundle;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod catalogue;
 pub mod checkpoint;
+mod chooser;
 #[cfg(feature = "chat")]
 pub mod conversation;
 #[cfg(not(target_arch = "wasm32"))]
