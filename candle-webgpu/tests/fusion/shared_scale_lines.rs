@@ -20,7 +20,8 @@ fn rows_are_converted_once() {
         for quant in [Quant::Q4_0, Quant::Q6K] {
             saves(if_cooperative(2), (m, k, quant), |b| {
                 let x = b.floats(&[m, k]);
-                let all = [64, 64, 96].map(|n| b.blocks(quant, n, k));
+                // Two of one size would become a pair (`gemm_pair`).
+                let all = [64, 80, 96].map(|n| b.blocks(quant, n, k));
                 let products = all.iter().map(|w| b.by_blocks(&x, quant, w));
                 products.collect()
             });
