@@ -17,12 +17,9 @@ const GROWTH: (usize, usize) = if IN_BROWSER { (2, 1) } else { (3, 2) };
 /// The part of a pass in a batch while the caller is ahead of its readbacks: nobody waits for the end of a batch, so fewer submits are better,
 /// but with fewer than four a pass, the GPU waits for their ops to be rewritten (docs/ahead.md).
 const PASS_BATCHES: usize = 4;
-/// The least and the most ops of such a batch, beside those of the longest batches otherwise.
-const AHEAD: [(usize, usize); 2] = [(3, 2), (4, 1)];
 pub(crate) const DEFAULT_BATCH: usize = if IN_BROWSER { MAX_BATCH } else { 80 };
 pub(crate) const MIN_BATCH: usize = 16;
 pub(crate) const MAX_BATCH: usize = 160;
-const MOST_AHEAD: usize = 2 * MAX_BATCH;
 /// Ops in the last batch before a readback: few, since the caller waits for them. The position of the readback is predicted from the
 /// previous two.
 const LAST_BATCH: usize = 16;
@@ -140,10 +137,11 @@ impl Pending {
         if !self.is_full() {
             return None;
         }
-        let [least, most] = AHEAD.map(|(by, of)| self.longest * by / of);
         let longest = match self.ahead {
-            true => (self.last_interval / PASS_BATCHES)
-                .clamp(least.min(MAX_BATCH), most.min(MOST_AHEAD)),
+            true => {
+                let least = (self.longest * 3 / 2).min(MAX_BATCH);
+                (self.last_interval / PASS_BATCHES).clamp(least, 4 * self.longest)
+            }
             false => self.longest,
         };
         self.next_batch = (self.next_batch * GROWTH.0 / GROWTH.1).min(longest);
