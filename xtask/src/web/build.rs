@@ -22,7 +22,7 @@ pub struct Module {
 pub const PAGE: Module = Module {
     package: "candle-web",
     folder: "pkg",
-    limit: 7_500_000,
+    limit: 8_000_000,
 };
 
 pub const TESTS: Module = Module {
