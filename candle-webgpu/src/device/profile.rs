@@ -116,7 +116,7 @@ async fn read(executor: &Executor, timed: &Timed) -> Result<Vec<u64>> {
     slice.map_async(wgpu::MapMode::Read, move |result| {
         done.finish(result.is_ok())
     });
-    if !until(&executor.device, ready, executor.options.timeout).await {
+    if !until(executor, ready).await {
         return Err(executor.unread("timestamps could not be mapped"));
     }
     let data = slice

@@ -81,8 +81,7 @@ impl Reading {
     pub async fn bytes(self) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         for part in self.parts {
-            let (device, limit) = (&self.executor.device, self.executor.options.timeout);
-            let mapped = until(device, part.ready.clone(), limit).await;
+            let mapped = until(&self.executor, part.ready.clone()).await;
             let bytes = self.executor.collect(part, mapped)?;
             match out.is_empty() {
                 true => out = bytes,
@@ -257,7 +256,7 @@ impl Executor {
             return reading.bytes().await.map(|_| ());
         }
         let ready = self.work_done(recorder);
-        if !until(&self.device, ready.clone(), self.options.timeout).await {
+        if !until(self, ready.clone()).await {
             let error = self.unread("waiting for the device failed");
             if ready.result() != Some(true) {
                 return Err(error);

@@ -1,6 +1,8 @@
 //! Waiting on native platforms: calls block, and a helper thread polls the device for futures.
 
+use std::future::{poll_fn, Future};
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::pin::Pin;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -102,23 +104,39 @@ pub(crate) fn block(executor: &Executor, ready: &Ready, _: Call) -> Result<bool>
 /// How long to wait before looking again whether a readback is submitted.
 const UNTIL_SUBMITTED: Duration = Duration::from_micros(50);
 
-/// Awaits `ready`. On native platforms, callbacks run only while the device is polled, so a thread polls it. Also returns `false` if
-/// nothing happens within twice the `timeout`.
-pub(crate) async fn until(device: &wgpu::Device, ready: Ready, timeout: Option<Duration>) -> bool {
-    let _ = poll_guarded(device, wgpu::PollType::Poll);
-    if ready.result().is_none() {
-        let (device, waited) = (device.clone(), ready.clone());
-        std::thread::spawn(move || {
-            while waited.result().is_none() && waited.index().is_none() {
-                let _ = poll_guarded(&device, wgpu::PollType::Poll);
-                std::thread::sleep(UNTIL_SUBMITTED);
-            }
-            let _ = poll(&device, waited.index(), timeout);
-            while waited.result().is_none() && poll(&device, None, timeout).is_ok_and(|done| done) {
-                std::thread::yield_now();
-            }
-            waited.give_up();
-        });
-    }
-    ready.await
+/// Awaits `ready`. On native platforms, callbacks run only while the device is polled: the future does so whenever it is polled, and asks to be
+/// polled again at once for as long as the schedule spins, since a thread that sleeps wakes late. Then a thread polls the device. Also returns
+/// `false` if nothing happens within twice the timeout.
+pub(crate) async fn until(executor: &Executor, mut ready: Ready) -> bool {
+    let start = Instant::now();
+    let mut watched = false;
+    poll_fn(move |context| {
+        let _ = poll_guarded(&executor.device, wgpu::PollType::Poll);
+        let result = Future::poll(Pin::new(&mut ready), context);
+        if result.is_pending() && start.elapsed() < executor.schedule.spin() {
+            spin_wait();
+            context.waker().wake_by_ref();
+        } else if result.is_pending() && !watched {
+            watched = true;
+            watch(executor, ready.clone());
+        }
+        result
+    })
+    .await
+}
+
+/// Polls the device in a thread until `waited`.
+fn watch(executor: &Executor, waited: Ready) {
+    let (device, timeout) = (executor.device.clone(), executor.options.timeout);
+    std::thread::spawn(move || {
+        while waited.result().is_none() && waited.index().is_none() {
+            let _ = poll_guarded(&device, wgpu::PollType::Poll);
+            std::thread::sleep(UNTIL_SUBMITTED);
+        }
+        let _ = poll(&device, waited.index(), timeout);
+        while waited.result().is_none() && poll(&device, None, timeout).is_ok_and(|done| done) {
+            std::thread::yield_now();
+        }
+        waited.give_up();
+    });
 }

@@ -30,11 +30,7 @@ pub(crate) fn poll(
 }
 
 /// Awaits `ready`. The browser polls the device and has its own timeout.
-pub(crate) async fn until(
-    _device: &wgpu::Device,
-    ready: Ready,
-    _timeout: Option<Duration>,
-) -> bool {
+pub(crate) async fn until(_: &Executor, ready: Ready) -> bool {
     ready.await
 }
 
