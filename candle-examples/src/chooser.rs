@@ -60,35 +60,37 @@ impl Chooser {
         if !device.is_webgpu() || !logits.device().same_device(device) {
             return Ok(None);
         }
+        let (temperature, k, p) = match self.sampling {
+            Sampling::ArgMax => (None, None, None),
+            Sampling::All { temperature } => (Some(temperature), None, None),
+            Sampling::TopK { k, temperature } => (Some(temperature), Some(k), None),
+            Sampling::TopP { p, temperature } => (Some(temperature), None, Some(p)),
+            Sampling::TopKThenTopP { k, p, temperature } => (Some(temperature), Some(k), Some(p)),
+            Sampling::GumbelSoftmax { .. } => return Ok(None),
+        };
+        let k = k.filter(|k| *k < logits.elem_count());
+        let p = p.filter(|p| 0. < *p && *p < 1.);
+        let sorts = k.is_some() || p.is_some();
+        // A software adapter sorts more slowly than the host.
+        if sorts && is_software(device) {
+            return Ok(None);
+        }
         let logits = less_likely(
             &logits.to_dtype(DType::F32)?,
             self.recent(seen),
             self.penalty,
         )?;
-        let (temperature, k, p) = match self.sampling {
-            Sampling::ArgMax => return Ok(Some(logits.argmax(0)?)),
-            Sampling::All { temperature } => (temperature, None, None),
-            Sampling::TopK { k, temperature } => (temperature, Some(k), None),
-            Sampling::TopP { p, temperature } => (temperature, None, Some(p)),
-            Sampling::TopKThenTopP { k, p, temperature } => (temperature, Some(k), Some(p)),
-            Sampling::GumbelSoftmax { .. } => return Ok(None),
+        let Some(temperature) = temperature else {
+            return Ok(Some(logits.argmax(0)?));
         };
         if let Some(seed) = self.seed.take() {
             device.set_seed(seed)?;
         }
         let logits = (logits / temperature)?;
-        let (k, p) = (
-            k.filter(|k| *k < logits.elem_count()),
-            p.filter(|p| 0. < *p && *p < 1.),
-        );
-        if k.is_none() && p.is_none() {
-            return Ok(Some(drawn(&logits)?));
-        }
-        // A sort on a software adapter takes longer than on the host.
-        if is_software(device) {
-            return Ok(None);
-        }
-        Ok(Some(self.draw_likely(&logits, k, p)?))
+        Ok(Some(match sorts {
+            true => self.draw_likely(&logits, k, p)?,
+            false => drawn(&logits)?,
+        }))
     }
 
     /// A token (a scalar) drawn from the [`likeliest`](Self::likeliest).
