@@ -187,7 +187,7 @@ fn less_likely(logits: &Tensor, recent: &[u32], penalty: f32) -> CandleResult<Te
 }
 
 /// A token (a scalar) drawn by the softmax of `logits`: the largest of logits with Gumbel noise is distributed so (arXiv 1611.01144,
-/// section 2.1).
+/// section 2.1). candle-nn's `gumbel_softmax` draws u from 1e-7 to 0.999, so that unlikely tokens come too rarely.
 fn drawn(logits: &Tensor) -> CandleResult<Tensor> {
     let noise = logits.rand_like(0., 1.)?.log()?.neg()?.log()?.neg()?;
     (logits + noise)?.argmax(0)
