@@ -173,16 +173,26 @@ fn rope_kv_cache(t: &[Tensor]) -> candle_core::Result<Tensor> {
 
 /// The same for one query, and the attention that reads the caches.
 fn rope_attention(t: &[Tensor]) -> candle_core::Result<Tensor> {
-    let [q, k] = rotated(t)?;
-    let keys = Tensor::cat(&[&t[4], &k], 2)?;
-    let values = Tensor::cat(&[&t[5], &t[6]], 2)?;
-    drop(k);
-    let y = attention(&[q, keys.clone(), values.clone()])?;
-    let all = [y, keys, values].map(|x| x.flatten_all());
-    Tensor::cat(
-        &all.into_iter().collect::<candle_core::Result<Vec<_>>>()?,
-        0,
-    )
+    decoded(t, 1)
+}
+
+/// The same for several tokens, each of which makes the caches longer.
+fn growing_cache(t: &[Tensor]) -> candle_core::Result<Tensor> {
+    decoded(t, 3)
+}
+
+fn decoded(t: &[Tensor], tokens: usize) -> candle_core::Result<Tensor> {
+    let (mut keys, mut values) = (t[4].clone(), t[5].clone());
+    let mut all = Vec::new();
+    for _ in 0..tokens {
+        let [q, k] = rotated(t)?;
+        keys = Tensor::cat(&[&keys, &k], 2)?;
+        values = Tensor::cat(&[&values, &t[6]], 2)?;
+        drop(k);
+        all.push(attention(&[q, keys.clone(), values.clone()])?.flatten_all()?);
+    }
+    all.extend([keys.flatten_all()?, values.flatten_all()?]);
+    Tensor::cat(&all, 0)
 }
 
 /// A value divided by itself and minus itself, both NaN if it is infinite, fused with the op that computes it.
@@ -246,8 +256,13 @@ pub fn add(cases: &mut Cases) {
             let all = [q, k, cos, sin, keys, values, of(437, &[1, 2, 3, 16])?];
             check(d, &all.map(Operand::of), ROPE, rope_kv_cache)
         });
-        for (b, h, g, j) in [(1, 4, 2, 9), (2, 4, 4, 70), (1, 4, 1, 600)] {
-            let case = format!("rewrite/rope_attention/{name}/{b}x{h}x{g}x{j}");
+        let sizes = [(1, 4, 2, 9), (2, 4, 4, 70), (1, 4, 1, 600), (2, 4, 2, 62)];
+        let ops: [(_, fn(&[Tensor]) -> _); 2] = [
+            ("rope_attention", rope_attention),
+            ("growing_cache", growing_cache),
+        ];
+        for ((op, run), (b, h, g, j)) in ops.into_iter().flat_map(|op| sizes.map(|s| (op, s))) {
+            let case = format!("rewrite/{op}/{name}/{b}x{h}x{g}x{j}");
             cases.alone(case, move |d| {
                 let of = |seed, dims: &[usize]| tensor(dtype, dims, seed, Fill::Small);
                 let (q, k) = (of(431, &[b, h, 1, 16])?, of(432, &[b, g, 1, 16])?);
@@ -259,12 +274,8 @@ pub fn add(cases: &mut Cases) {
                 let (cos, sin) = (turns([1., 0., -1., 0.])?, turns([0., 1., 0., -1.])?);
                 let (keys, values) = (of(435, &[b, g, j, 16])?, of(436, &[b, g, j, 16])?);
                 let all = [q, k, cos, sin, keys, values, of(437, &[b, g, 1, 16])?];
-                check(
-                    d,
-                    &all.map(Operand::of),
-                    bound::attention(dtype, d)?,
-                    rope_attention,
-                )
+                let bound = bound::attention(dtype, d)?;
+                check(d, &all.map(Operand::of), bound, run)
             });
         }
         for (m, k, columns) in [

@@ -83,7 +83,7 @@ impl NanCheck {
             let number = self.number(&op.spec);
             for i in 0..op.operands.len() {
                 let value = &op.operands[i].0;
-                let new = known.insert(value.key()) && !value.is_allocated();
+                let new = known.insert(value.key()) && !value.has_contents();
                 if new && made.contains(&i) {
                     clear(gpu, &mut out, value);
                 } else if floats(&op.spec, i).is_some() {

@@ -1,5 +1,6 @@
 //! The three stages of a batch (rewrite, encode, submit), and the [`Schedule`] that determines which thread runs each.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Result;
@@ -8,6 +9,7 @@ use crate::executor::Executor;
 use crate::fusion::coalesce_copies;
 use crate::fusion::graph::Graph;
 use crate::kernel::copy;
+use crate::memory::buffer::Value;
 use crate::recorder::batch::{Batch, Flush, DEFERRED_OPS};
 use crate::recorder::op::Ops;
 use crate::util::lock;
@@ -53,6 +55,8 @@ impl Executor {
         };
         self.dispatch_copies(&mut batch.ops);
         let ops = self.apply_rules(batch, deferred);
+        let copied = end.iter().flat_map(|end| &end.copies);
+        let ops = self.copy_prefixes(ops, copied.map(|copy| &copy.source));
         if self.options.log {
             ops.iter().for_each(|op| eprintln!("{}", op.spec.name()));
         }
@@ -63,6 +67,11 @@ impl Executor {
         // A flush continues even without ops, since there may be uploads to submit.
         if ops.is_empty() && end.is_none() {
             return;
+        }
+        for op in &ops {
+            let operands = op.operands.iter().enumerate();
+            let written = operands.filter(|(i, _)| op.spec.writes(*i));
+            written.for_each(|(_, (value, _))| value.set_written());
         }
         // Compile missing pipelines while the encoder works on earlier ops.
         if self.precompiler.is_cold() {
@@ -88,6 +97,32 @@ impl Executor {
             }
         }
         self.rules.note(&coalesce_copies::RULE, joined);
+    }
+
+    /// Adds the ops that copy the contents of prefixes to memory of their own: before the op that needs them there, or behind all ops for
+    /// what is read `last`.
+    fn copy_prefixes<'a>(&self, ops: Ops, last: impl Iterator<Item = &'a Value>) -> Ops {
+        let mut all = Ops::with_capacity(ops.len());
+        let copy = |all: &mut Ops, value: &Value| {
+            let Some(from) = value.take_prefix() else {
+                return;
+            };
+            match copy::prefix(&self.gpu, value, &from) {
+                Ok(op) => all.push(op),
+                Err(error) => {
+                    value.fail(&Arc::new(error.clone()));
+                    self.store_error(error);
+                }
+            }
+        };
+        for op in ops {
+            op.operands
+                .iter()
+                .for_each(|(value, _)| copy(&mut all, value));
+            all.push(op);
+        }
+        last.for_each(|value| copy(&mut all, value));
+        all
     }
 
     /// Applies the fusion rules to the deferred ops and the batch, keeps the newest `deferred` ops for the next batch and returns the

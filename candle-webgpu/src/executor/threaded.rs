@@ -241,10 +241,13 @@ fn sleep<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::Arc;
+    use std::time::Duration;
 
     use crate::device::Device;
     use crate::dtype::DType;
     use crate::error::Error;
+    use crate::executor::wait::spin_until;
+    use crate::recorder::batch::MAX_BATCH;
     use crate::util::block::block_on;
     use crate::util::lock;
 
@@ -259,6 +262,18 @@ mod tests {
         device.executor().store_error(error);
         assert!(device.synchronize().is_err());
         assert!(device.synchronize().is_ok(), "once");
+    }
+
+    /// Rules must not take a later write to a value for its first one, however far the encoder is.
+    #[test]
+    fn a_value_has_contents_before_it_is_encoded() {
+        let device = device();
+        let encoder = lock(&device.executor().encoder);
+        let fill = |_| device.fill(64, DType::F32, 0).expect("recorded");
+        let all: Vec<_> = (0..4 * MAX_BATCH).map(fill).collect();
+        let seen = spin_until(Duration::from_secs(60), || all[0].has_contents());
+        drop(encoder);
+        assert!(seen);
     }
 
     #[test]

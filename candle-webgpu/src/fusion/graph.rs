@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use smallvec::{smallvec, SmallVec};
 
 use crate::memory::buffer::{Value, When};
+use crate::memory::growable::Prefix;
 use crate::recorder::op::{Op, Ops};
 use crate::shader::{Kernel, Specialization};
 
@@ -17,6 +18,8 @@ pub(crate) struct Rewrite {
     members: Places,
     /// The ops that replace them, each with its place, which is that of a member.
     ops: SmallVec<[(usize, Box<Op>); 1]>,
+    /// Values that these ops write as prefixes of growable ones.
+    prefixes: SmallVec<[(Value, Prefix); 2]>,
 }
 
 impl Rewrite {
@@ -30,7 +33,14 @@ impl Rewrite {
         Rewrite {
             members: Places::from_slice(members),
             ops,
+            prefixes: SmallVec::new(),
         }
+    }
+
+    /// The new ops write these values as prefixes of growable ones.
+    pub fn with_prefixes(mut self, prefixes: impl IntoIterator<Item = (Value, Prefix)>) -> Self {
+        self.prefixes.extend(prefixes);
+        self
     }
 
     /// Drops the op at a place. The ops that read one of `made`, which no tensor holds, read its counterpart in `kept` instead.
@@ -79,7 +89,7 @@ impl Uses {
     /// See [`Graph::writer`].
     fn writer(&self, value: &Value) -> Option<usize> {
         match self.writes[..] {
-            [at] if !value.is_allocated() => Some(at),
+            [at] if !value.has_contents() => Some(at),
             _ => None,
         }
     }
@@ -303,6 +313,10 @@ impl Graph {
     pub fn replace(&mut self, rewrite: Rewrite) {
         for &member in &rewrite.members {
             self.remove(member);
+        }
+        for (value, prefix) in rewrite.prefixes {
+            prefix.claim();
+            value.keep_prefix(prefix);
         }
         for (at, op) in rewrite.ops {
             self.uses.add(at, &op);

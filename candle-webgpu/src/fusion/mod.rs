@@ -17,6 +17,7 @@ mod fused_projections;
 mod fused_row;
 mod gemm_pair;
 pub(crate) mod graph;
+mod growing_cache;
 mod heads;
 mod matmul_epilogue;
 mod projection_bias;

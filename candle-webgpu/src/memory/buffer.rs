@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::error::{Error, Result};
+use crate::memory::growable::Prefix;
 use crate::memory::pool::Pool;
 use crate::util::lock;
 
@@ -47,6 +48,11 @@ struct Inner {
     /// A value that an op derived from this one, until an op writes this one. `derives` spares most writes the lock.
     derived: Mutex<Option<Box<Derived>>>,
     derives: AtomicBool,
+    /// An op that writes the value was passed to the encoder.
+    written: AtomicBool,
+    /// Where the contents are, if they are in a growable value. `is_prefix` spares most operands the lock.
+    prefix: Mutex<Option<Prefix>>,
+    is_prefix: AtomicBool,
     /// See [`Value::slot`].
     slot: AtomicU32,
     pool: Arc<Pool>,
@@ -114,6 +120,9 @@ impl Value {
             dropped_in_batch: AtomicU64::new(0),
             derived: Mutex::default(),
             derives: AtomicBool::new(false),
+            written: AtomicBool::new(false),
+            prefix: Mutex::default(),
+            is_prefix: AtomicBool::new(false),
             slot: AtomicU32::new(u32::MAX),
             pool: pool.clone(),
         };
@@ -172,6 +181,7 @@ impl Value {
         if let Some(block) = value.block.take() {
             value.pool.give(block);
         }
+        drop(self.take_prefix());
         true
     }
 
@@ -184,9 +194,33 @@ impl Value {
         self.inner.error.get().is_some()
     }
 
-    /// Whether memory has been assigned. Only then can an encoded op or an upload have written the value.
-    pub(crate) fn is_allocated(&self) -> bool {
-        self.inner.block.get().is_some()
+    /// Called when an op that writes the value is passed to the encoder, which may assign memory much later.
+    pub(crate) fn set_written(&self) {
+        self.inner.written.store(true, Ordering::Release);
+    }
+
+    /// Whether an op that was passed to the encoder, or an upload, has written the value.
+    pub(crate) fn has_contents(&self) -> bool {
+        self.inner.written.load(Ordering::Acquire) || self.inner.block.get().is_some()
+    }
+
+    /// The growable value that has the contents, if one does.
+    pub(crate) fn prefix(&self) -> Option<Prefix> {
+        let is = self.inner.is_prefix.load(Ordering::Acquire);
+        is.then(|| lock(&self.inner.prefix).clone()).flatten()
+    }
+
+    /// From now on, a growable value has the contents, until an op that needs them here copies them.
+    pub(crate) fn keep_prefix(&self, prefix: Prefix) {
+        *lock(&self.inner.prefix) = Some(prefix);
+        self.inner.is_prefix.store(true, Ordering::Release);
+        self.set_written();
+    }
+
+    /// The same as [`prefix`](Value::prefix), for the op that copies the contents here.
+    pub(crate) fn take_prefix(&self) -> Option<Prefix> {
+        let is = self.inner.is_prefix.swap(false, Ordering::AcqRel);
+        is.then(|| lock(&self.inner.prefix).take()).flatten()
     }
 
     /// Whether only ops reference the value, and its last handle was dropped while batch `batch` or an earlier one was recorded. Later

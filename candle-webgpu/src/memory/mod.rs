@@ -2,6 +2,7 @@
 
 pub(crate) mod binding_range;
 pub(crate) mod buffer;
+pub(crate) mod growable;
 pub(crate) mod merge;
 pub(crate) mod pool;
 pub(crate) mod split;

@@ -274,9 +274,14 @@ pub fn same_bits(run: impl Fn(&Bench) -> Vec<T>) -> (u64, u64) {
 
 /// Runs ops with all rules and without one of them, and asserts the same bits. Returns the dispatches: (with, without).
 pub fn same_bits_without(rule: &str, run: impl Fn(&Bench) -> Vec<T>) -> (u64, u64) {
-    let [(bytes, _, with), (other, _, without)] = compared(["", &format!("-{rule}")], run);
+    same_bits_by(["", &format!("-{rule}")], run)
+}
+
+/// The same with two sets of rules.
+pub fn same_bits_by(sets: [&str; 2], run: impl Fn(&Bench) -> Vec<T>) -> (u64, u64) {
+    let [(bytes, _, first), (other, _, second)] = compared(sets, run);
     assert!(bytes == other, "other bits");
-    (with, without)
+    (first, second)
 }
 
 /// The same as [`same_bits`], but results may differ by up to `bound`.

@@ -11,6 +11,7 @@ mod elementwise;
 mod fused_projections;
 mod fused_row;
 mod gemm_pair;
+mod growing_cache;
 mod matmul_epilogue;
 mod order;
 mod projection_bias;

@@ -55,6 +55,16 @@ pub(crate) fn spec(rope: &Specialization, flash: &Specialization) -> Option<Spec
     }))
 }
 
+/// The specialization for caches that have room for the newest row.
+pub(crate) fn in_place(copying: Specialization) -> Specialization {
+    let mut spec = copying;
+    let own = spec.kernel.bindings.len();
+    spec.kernel = &ROPE_FLASH_DECODE_IN_PLACE;
+    spec.added.retain(|binding| !binding.writes());
+    spec.operands.truncate(own + spec.added.len());
+    spec
+}
+
 /// Whether the attention writes what it reads to new caches, so that nothing is read twice. Stores between loads leave fewer of them in
 /// flight: with one row a workgroup, which leaves multiprocessors idle, further workgroups copy the caches instead.
 fn keeps(spec: &Specialization) -> bool {

@@ -7,6 +7,7 @@ use crate::dtype::{Compute, DType, BITS};
 use crate::error::{Error, Result};
 use crate::kernel::{quads, strided_layout, threads, words, Strided};
 use crate::memory::buffer::Value;
+use crate::memory::growable::Prefix;
 use crate::memory::merge::{merge, to_u32, Merged};
 use crate::memory::split::Part;
 use crate::memory::view::View;
@@ -97,6 +98,24 @@ pub(crate) fn dispatch(run: &CopyRun) -> Result<(Specialization, Strided<2>, Gri
     let whole = wide.rows_of(4);
     let grid = if whole { quads } else { threads }(wide.n);
     Ok((copy_spec(wide.dtype, whole), params, grid))
+}
+
+/// The op that copies the contents of a value from the growable one that has them.
+pub(crate) fn prefix(gpu: &Gpu, value: &Value, from: &Prefix) -> Result<Box<Op>> {
+    let rows = from.of.rows;
+    let (matrices, row) = (rows.matrices as usize, rows.row_bytes as usize / 4);
+    let run = row * from.rows as usize;
+    let (source, dims) = (from.of.bound(), [matrices, run]);
+    let strides = [[row * from.of.capacity as usize, 1], [run, 1]];
+    let x = View::new(OP, &source, DType::U32, (&dims, &strides[0], 0))?;
+    let y = View::new(OP, value, DType::U32, (&dims, &strides[1], 0))?;
+    let (spec, params, grid) = dispatch(&CopyRun::new(x, y))?;
+    gpu.op(
+        spec,
+        [(source.bound(), 0), (value.bound(), 0)],
+        &params,
+        grid,
+    )
 }
 
 /// Selects the kernel of a copy to which others were joined. Returns how many were.
