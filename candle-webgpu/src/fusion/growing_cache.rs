@@ -6,12 +6,12 @@ use std::sync::Arc;
 use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::fusion::{attention, concat, rope_attention, rope_kv_cache, rope_qk};
+use crate::kernel::attention::flash_decode::grid;
 use crate::kernel::attention::plan::Params;
 use crate::kernel::attention::rope_flash_decode::{in_place, writers, ROPE_FLASH_DECODE};
 use crate::memory::buffer::Value;
 use crate::memory::growable::{Growable, Prefix, Rows};
 use crate::recorder::gpu::Gpu;
-use crate::recorder::op::Grid;
 
 pub(crate) const RULE: Rule = Rule {
     name: "growing_cache",
@@ -70,8 +70,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
         }
         params.caches[2 * i + 1] = cache.step(to);
     }
-    let groups = [params.matrices, params.row_tiles, params.splits].map(u64::from);
-    let grid = Grid::Linear(groups.iter().product::<u64>() + writers(&spec, &params));
+    let grid = grid(&params, writers(&spec, &params));
     let op = device.op(spec, operands, &params, grid).ok()?;
     let rows = params.keys;
     let prefixes = caches
@@ -148,6 +147,5 @@ impl<'a> Cache<'a> {
             _ => &mut params.v_strides,
         };
         strides[1] = 4 * self.step(of);
-        strides[0] = strides[1] * params.kv_heads;
     }
 }

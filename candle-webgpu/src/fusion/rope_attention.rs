@@ -4,12 +4,13 @@
 use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::fusion::{attention, concat, rope_kv_cache, rope_qk};
+use crate::kernel::attention::flash_decode::grid;
 use crate::kernel::attention::plan::Params;
 use crate::kernel::attention::rope_flash_decode::{spec, writers};
 use crate::kernel::rope::kv_cache::ROPE_KV_CACHE;
 use crate::kernel::rope::qk::{Part, QkParams, Side};
 use crate::recorder::gpu::Gpu;
-use crate::recorder::op::{Grid, Op};
+use crate::recorder::op::Op;
 
 pub(crate) const RULE: Rule = Rule {
     name: "rope_attention",
@@ -61,8 +62,12 @@ fn fuse(device: &Gpu, rope: &Op, flash: &Op) -> Option<Box<Op>> {
     if !same || read.queries != 1 || read.offsets[0] != 0 || made.head_dim != d || !heads {
         return None;
     }
-    let [x_batch, x_head] = along_heads(&made, 0, read.kv_heads * read.rows)?;
-    let [u_batch, u_head] = along_heads(&made, 1, read.kv_heads)?;
+    let x_head = along_heads(&made, 0, read.kv_heads * read.rows)?;
+    let u_head = along_heads(&made, 1, read.kv_heads)?;
+    let [y_batch, y_head, ..] = read.y_strides;
+    if batch > 1 && y_batch != read.kv_heads * y_head {
+        return None;
+    }
     let [keys, mut values, old_keys, mut old_values] = made.parts;
     let (mut a, b, mut e) = (a, before.first(), before.get(1));
     // The copies of values are in the order in which they were recorded.
@@ -90,8 +95,7 @@ fn fuse(device: &Gpu, rope: &Op, flash: &Op) -> Option<Box<Op>> {
         &values,
         old_values.as_ref(),
     )?;
-    let strides =
-        |step: u32, last: [u32; 2]| [step * 4 * read.kv_heads, step * 4, last[0], last[1]];
+    let strides = |step: u32, last: [u32; 2]| [0, step * 4, last[0], last[1]];
     let params = Params {
         offsets: [
             made.sides[0].offset,
@@ -99,18 +103,17 @@ fn fuse(device: &Gpu, rope: &Op, flash: &Op) -> Option<Box<Op>> {
             old_values.map_or(read.offsets[2], |old| old.source * 4),
             0,
         ],
-        q_strides: [x_batch, x_head * read.rows, x_head, 0],
+        q_strides: [0, x_head * read.rows, x_head, 0],
         k_strides: strides(k_step, [0, read.k_strides[3]]),
         v_strides: strides(v_step, [0, read.v_strides[3]]),
         c_offset: made.c_offset,
         s_offset: made.s_offset,
-        u_strides: [u_batch, u_head, made.sides[1].offset, 0],
+        u_strides: [0, u_head, made.sides[1].offset, 0],
         a_strides: strides(a_step, [values.source * 4, 0]),
         caches: [read.offsets[1] / 4, w_step, read.offsets[2] / 4, z_step],
         ..read
     };
-    let groups = [read.matrices, read.row_tiles, read.splits].map(u64::from);
-    let grid = Grid::Linear(groups.iter().product::<u64>() + writers(&spec, &params));
+    let grid = grid(&params, writers(&spec, &params));
     if !device.has_room(&spec) {
         return None;
     }
@@ -124,8 +127,8 @@ fn fuse(device: &Gpu, rope: &Op, flash: &Op) -> Option<Box<Op>> {
     device.op(spec, operands.cloned(), &params, grid).ok()
 }
 
-/// The strides of a side along batch and heads, of which a batch has `heads`, if all rows have the same angles. Batches may be merged.
-fn along_heads(made: &QkParams, side: usize, heads: u32) -> Option<[u32; 2]> {
+/// The stride of a side along the heads of all batches, if all rows have the same angles. A batch has `heads`.
+fn along_heads(made: &QkParams, side: usize, heads: u32) -> Option<u32> {
     let Side {
         n, dims, strides, ..
     } = made.sides[side];
@@ -135,7 +138,8 @@ fn along_heads(made: &QkParams, side: usize, heads: u32) -> Option<[u32; 2]> {
         |at: usize, size: u32| size == 1 || made.c_strides[at] == 0 && made.s_strides[at] == 0;
     let batches = n.checked_div(made.head_dim * own)?;
     let one_step = dims.contains(&1) && same(along, own) && same(0, batches);
-    (one_step && (own == heads || batch == own * step)).then_some([batch, step])
+    let all = own.checked_mul(batches)?;
+    (one_step && (all == heads || batch == own * step)).then_some(step)
 }
 
 /// A cache of keys or values: `old` rows of `row` quads of each matrix, and a new one.

@@ -106,6 +106,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.part(wgsl!("kernel/attention/params.wgsl"));
     text.file(wgsl!("kernel/attention/scores.wgsl"));
     text.file(wgsl!("kernel/attention/row_tile.wgsl"));
+    text.file(wgsl!("kernel/attention/rows.wgsl"));
     Ok(())
 }
 

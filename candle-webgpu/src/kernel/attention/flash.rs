@@ -62,10 +62,11 @@ fn tile(spec: &Specialization) -> &'static Tile {
 pub(super) fn row_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     four_slots(spec, text, &[("q", "x"), ("k", "y"), ("v", "z")]);
     score_slots(spec, text);
+    text.file(wgsl!("kernel/attention/rows.wgsl"));
     Ok(())
 }
 
-/// `{n}_four` of operands, each with the component of `p.inner_strides` that is its own.
+/// `{n}_four` of operands, and `{n}_quad`, whose starts of rows are in the units of `{n}_start`, each with the component of `p.inner_strides` that is its own.
 pub(super) fn four_slots(spec: &Specialization, text: &mut Text, operands: &[(&str, &str)]) {
     let strided = function(wgsl!("kernel/attention/strided_four.wgsl"), "q_four");
     for (n, stride) in operands {
@@ -74,9 +75,19 @@ pub(super) fn four_slots(spec: &Specialization, text: &mut Text, operands: &[(&s
             text.line(format!(
                 "fn {four}(base: u32, c: u32) -> vec4<f32> {{ return {get}4((base + c) / 4u); }}"
             ));
+            text.line(format!(
+                "fn {n}_start(at: u32) -> u32 {{ return at / 4u; }}"
+            ));
+            text.line(format!(
+                "fn {n}_quad(start: u32, quad: u32) -> vec4<f32> {{ return {get}4(start + quad); }}"
+            ));
         } else {
             let names = [("q_four", &*four), ("q_get", &*get), ("x", *stride)];
             text.line(renamed(strided, &names));
+            text.line(format!("fn {n}_start(at: u32) -> u32 {{ return at; }}"));
+            text.line(format!(
+                "fn {n}_quad(start: u32, quad: u32) -> vec4<f32> {{ return {four}(start, quad * 4u); }}"
+            ));
         }
     }
 }

@@ -82,6 +82,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.constants(&[("D", tile(spec).head_dim)]);
     score_slots(spec, text);
     text.file(wgsl!("kernel/attention/row_tile.wgsl"));
+    text.file(wgsl!("kernel/attention/rows.wgsl"));
     text.part(wgsl!("kernel/attention/flash_coop_stage.wgsl"));
     let dtype = spec.dtype(0);
     if dtype == DType::F16 {

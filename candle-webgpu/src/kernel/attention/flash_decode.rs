@@ -4,6 +4,7 @@ use crate::kernel::attention::flash::row_slots;
 use crate::kernel::attention::plan::{Params, MAX_HEAD_DIM};
 use crate::kernel::matmul::gemv::SUB;
 use crate::recorder::gpu::Gpu;
+use crate::recorder::op::Grid;
 use crate::shader::{Kernel, Specialization, Text};
 
 pub static FLASH_DECODE: Kernel = Kernel {
@@ -28,13 +29,13 @@ pub static FLASH_DECODE_SUB: Kernel = Kernel {
     #[rustfmt::skip]
     slots: |spec, text| {
         block_slots(spec, text);
-        text.line("fn stage_newest(at: vec2<u32>, thread: u32) {}");
+        text.line("fn stage_newest(matrix: u32, thread: u32) {}");
         for n in ["key", "value"] {
             text.line(format!("fn newest_{n}(quad: u32) -> vec4<f32> {{ return vec4<f32>(); }}"));
             text.line(format!("fn keep_{n}(matrix: u32, key: u32, quad: u32, four: vec4<f32>) {{}}"));
         }
-        for (n, stride) in [("key", "k"), ("value", "v")] {
-            text.line(format!("fn {n}_four(base: u32, key: u32, c: u32, newest: vec4<f32>) -> vec4<f32> {{ return {stride}_four(base + key * p.{stride}_strides.w, c); }}"));
+        for (n, of) in [("key", "k"), ("value", "v")] {
+            text.line(format!("fn {n}_quad(start: u32, step: u32, key: u32, quad: u32, newest: vec4<f32>) -> vec4<f32> {{ return {of}_quad(start + min(key, p.keys - 1u) * step, quad); }}"));
         }
         text.line("const KEEPS = false;");
         text.line("fn write_caches(group: u32, thread: u32) {}");
@@ -42,6 +43,15 @@ pub static FLASH_DECODE_SUB: Kernel = Kernel {
     },
     ..kernel!("attention", "flash_decode_sub", Params::LAYOUT; read q, read k, read v, read mask, write y)
 };
+
+/// The grid of [`FLASH_DECODE_SUB`]: a workgroup for each split, row tile and attention matrix, and at least `further` ones. In three dims,
+/// since divisions take long.
+pub(crate) fn grid(params: &Params, further: u64) -> Grid {
+    let of_matrix = u64::from(params.splits) * u64::from(params.row_tiles);
+    let layers = further.div_ceil(of_matrix.max(1)) + u64::from(params.matrices);
+    let layers = layers.try_into().unwrap_or(u32::MAX);
+    Grid::Xyz([params.splits, params.row_tiles, layers])
+}
 
 /// What [`FLASH_DECODE_SUB`] has by block, its shuffles, and its keys and values, which other kernels may write.
 pub(super) fn block_slots(spec: &Specialization, text: &mut Text) {

@@ -64,6 +64,12 @@ const DECODE_SUBGROUPS: Limits = Limits {
     ..DECODE
 };
 
+/// With one row a workgroup: these need fewer registers, so three fit a multiprocessor of an NVIDIA H200 instead of two.
+const DECODE_ONE_ROW: Limits = Limits {
+    groups: 384,
+    ..DECODE_SUBGROUPS
+};
+
 pub(crate) struct Partition {
     pub strategy: Strategy,
     /// Rows of a workgroup.
@@ -81,6 +87,7 @@ pub(crate) fn partition(device: &Gpu, coop: Option<DType>, params: &Params) -> P
     let (strategy, tile_rows) = strategy(device, coop, params);
     let limits = match strategy {
         Strategy::Decode(_) => DECODE,
+        Strategy::DecodeSubgroups(Block { rows: 1, .. }, _) => DECODE_ONE_ROW,
         Strategy::DecodeSubgroups(..) => DECODE_SUBGROUPS,
         _ => FLASH,
     };
@@ -95,7 +102,7 @@ pub(crate) fn partition(device: &Gpu, coop: Option<DType>, params: &Params) -> P
     let splits = if keys <= limits.whole {
         1
     } else {
-        useful.min(keys / limits.least)
+        useful.min(keys.div_ceil(limits.least))
     };
     let splits = splits.min(room).max(keys.div_ceil(limits.most));
     let split_keys = keys.div_ceil(splits.max(1)).next_multiple_of(limits.step);
@@ -127,7 +134,8 @@ fn unit_rows(params: &Params, strategy: &Strategy, tile_rows: u32) -> u32 {
 fn strategy(device: &Gpu, coop: Option<DType>, params: &Params) -> (Strategy, u32) {
     let rows = params.rows;
     if params.queries <= DECODE_QUERIES && rows <= DECODE_ROWS {
-        let thread_group = thread_group(device, params.v_dim);
+        let most = device.limits.max_compute_workgroups_per_dimension;
+        let thread_group = thread_group(device, params.v_dim).filter(|_| params.matrices <= most);
         let splits = u64::from((params.keys / DECODE_SHARED_KEYS).max(1));
         let groups = |b: &&Block| u64::from(params.matrices) * u64::from(rows.div_ceil(b.rows));
         // More rows than there are would be computed for nothing.

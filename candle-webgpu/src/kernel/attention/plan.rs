@@ -5,7 +5,7 @@ use crate::kernel::attention::block_mask::{self, BlockMask};
 use crate::kernel::attention::flash::{FLASH, TILES};
 use crate::kernel::attention::flash_coop::{self, FLASH_COOP};
 use crate::kernel::attention::flash_decode::{
-    BLOCKS, FLASH_DECODE, FLASH_DECODE_SUB, THREAD_GROUP, WIDE_BLOCKS,
+    self, BLOCKS, FLASH_DECODE, FLASH_DECODE_SUB, THREAD_GROUP, WIDE_BLOCKS,
 };
 use crate::kernel::attention::partition::{partition, Strategy};
 use crate::kernel::attention::rope_flash_decode;
@@ -232,6 +232,10 @@ pub(crate) fn plan(device: &Gpu, (dtype, mask): (DType, Mask), mut params: Param
     params.split_keys = partition.split_keys;
     let groups =
         u64::from(params.matrices) * u64::from(params.row_tiles) * u64::from(params.splits);
+    let grid = match spec.is_of(&FLASH_DECODE_SUB) {
+        true => flash_decode::grid(&params, 0),
+        false => Grid::Linear(groups),
+    };
     let merge = request.split.then(|| merge(dtype, &params));
     let block_mask = spec.binds("block_mask").then(|| {
         let spec = block_mask::spec(&spec, partition.rows);
@@ -240,7 +244,7 @@ pub(crate) fn plan(device: &Gpu, (dtype, mask): (DType, Mask), mut params: Param
     Plan {
         spec,
         params,
-        grid: Grid::Linear(groups),
+        grid,
         block_mask,
         merge,
     }

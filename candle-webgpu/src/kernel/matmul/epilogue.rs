@@ -202,7 +202,7 @@ pub(crate) fn y_put(spec: &Specialization, own: u32, field: &str, text: &mut Tex
             dtypes.push(spec.dtype(at));
             values += &format!(", {}_four(at)", binding.name);
             text.binding(at + 1, binding);
-            operand(binding.name, spec.operands[at].1, (field, i), text);
+            operand(binding.name, spec.operands[at].1, (field, i), own, text);
         }
     }
     fused::steps(steps, &dtypes, &place, text)?;
@@ -219,8 +219,8 @@ pub(crate) fn y_put(spec: &Specialization, own: u32, field: &str, text: &mut Tex
     Ok(())
 }
 
-/// `{n}_four(at)`: the epilogue's `i`-th operand for elements at .. at + 4 of y.
-fn operand(n: &str, access: Access, (field, i): (&str, usize), text: &mut Text) {
+/// `{n}_four(at)`: the epilogue's `i`-th operand for elements at .. at + `own` of y.
+fn operand(n: &str, access: Access, (field, i): (&str, usize), own: u32, text: &mut Text) {
     let (lanes, i) = (format!("{}L", n.to_uppercase()), i.to_string());
     if access == Access::Quads {
         let reads = format!("p.{field}.reads[{i}]");
@@ -229,7 +229,13 @@ fn operand(n: &str, access: Access, (field, i): (&str, usize), text: &mut Text) 
         ));
     } else {
         let file = wgsl!("kernel/matmul/epilogue_words.wgsl");
-        let names = [("EL", &*lanes), ("epilogue", field), ("0", &*i)];
+        let own = format!("{own}u");
+        let names = [
+            ("EL", &*lanes),
+            ("epilogue", field),
+            ("0", &*i),
+            ("OWN", &*own),
+        ];
         text.part_for(file, ["e", n], &names);
     }
 }

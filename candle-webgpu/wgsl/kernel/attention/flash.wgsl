@@ -19,7 +19,9 @@ fn y_quad_put(i: u32, four: vec4<f32>) { y[i] = four; }
 fn scores(dots: vec4<f32>, mask_at: u32, j: u32) -> vec4<f32> { return dots; }
 struct RowTile { matrix: u32, split: u32, row0: u32, end: u32, first: u32, last: u32, seen_by_all: u32, block: u32 }
 fn row_tile(group: u32, tile_rows: u32) -> RowTile { return RowTile(); }
-fn seen(query: u32) -> u32 { return query; }
+fn matrix_at(matrix: u32, strides: vec4<u32>) -> u32 { return matrix * strides.y; }
+fn row_at(row: u32, strides: vec4<u32>) -> u32 { return row * strides.z; }
+fn seen_by(row: u32) -> u32 { return p.keys; }
 fn mask_row(matrix: u32, row: u32) -> u32 { return matrix + row; }
 fn next_visible(block: u32, j: u32, last: u32) -> u32 { return j; }
 fn y_row(matrix: u32, row: u32, split: u32) -> u32 { return (matrix * p.rows + row) * (p.v_dim / 4u); }
@@ -57,17 +59,15 @@ fn main(
     let group = id.y * count.x + id.x;
     if group >= p.splits * p.row_tiles * p.matrices { return; }
     let own = row_tile(group, BM);
-    let at = vec2<u32>(own.matrix / p.kv_heads, own.matrix % p.kv_heads);
-    let k_base = p.offsets.y + at.x * p.k_strides.x + at.y * p.k_strides.y;
-    let v_base = p.offsets.z + at.x * p.v_strides.x + at.y * p.v_strides.y;
+    let k_base = p.offsets.y + matrix_at(own.matrix, p.k_strides);
+    let v_base = p.offsets.z + matrix_at(own.matrix, p.v_strides);
 
     // Rows past the last repeat it and are not written. First the rows of q that the thread stages,
     let lane = thread % 4u;
     var q_at: array<u32, QN>;
     for (var n = 0u; n < QN; n++) {
         let row = min(own.row0 + thread / 4u + n * 32u, own.end - 1u);
-        q_at[n] = p.offsets.x + at.x * p.q_strides.x + at.y * p.q_strides.y
-            + row / p.queries * p.q_strides.z + row % p.queries * p.q_strides.w;
+        q_at[n] = p.offsets.x + matrix_at(own.matrix, p.q_strides) + row_at(row, p.q_strides);
     }
     // then the rows that it computes: where their masks lie, and how many keys they see.
     let place = tile_place(thread, 8u);
@@ -78,7 +78,7 @@ fn main(
     for (var i = 0u; i < TM; i++) {
         let row = min(own.row0 + thread_row * TM + i, own.end - 1u);
         mask_at[i] = mask_row(own.matrix, row);
-        visible[i] = seen(row % p.queries);
+        visible[i] = seen_by(row);
     }
 
     var acc: array<vec4<f32>, TM * TQ>;

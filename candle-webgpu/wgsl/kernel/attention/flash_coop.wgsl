@@ -30,7 +30,9 @@ fn mask_scores(s: vec4<f32>, mask_at: u32, j: u32) -> vec4<f32> { return s; }
 fn block_bits(block: u32, j: u32) -> u32 { return 1u; }
 struct RowTile { matrix: u32, split: u32, row0: u32, end: u32, first: u32, last: u32, seen_by_all: u32, block: u32 }
 fn row_tile(group: u32, tile_rows: u32) -> RowTile { return RowTile(); }
-fn seen(query: u32) -> u32 { return query; }
+fn matrix_at(matrix: u32, strides: vec4<u32>) -> u32 { return matrix * strides.y; }
+fn row_at(row: u32, strides: vec4<u32>) -> u32 { return row * strides.z; }
+fn seen_by(row: u32) -> u32 { return p.keys; }
 fn mask_row(matrix: u32, row: u32) -> u32 { return matrix + row; }
 fn next_visible(block: u32, j: u32, last: u32) -> u32 { return j; }
 fn y_row(matrix: u32, row: u32, split: u32) -> u32 { return (matrix * p.rows + row) * (p.v_dim / 4u); }
@@ -120,17 +122,16 @@ fn main(
     let group = id.y * count.x + id.x;
     if group >= p.splits * p.row_tiles * p.matrices { return; }
     let own = row_tile(group, ROWS);
-    let at = vec2<u32>(own.matrix / p.kv_heads, own.matrix % p.kv_heads);
-    let q_base = p.offsets.x + at.x * p.q_strides.x + at.y * p.q_strides.y;
-    let k_base = p.offsets.y + at.x * p.k_strides.x + at.y * p.k_strides.y;
-    let v_base = p.offsets.z + at.x * p.v_strides.x + at.y * p.v_strides.y;
+    let q_base = p.offsets.x + matrix_at(own.matrix, p.q_strides);
+    let k_base = p.offsets.y + matrix_at(own.matrix, p.k_strides);
+    let v_base = p.offsets.z + matrix_at(own.matrix, p.v_strides);
 
     // The lane's row: where its mask lies, how many keys it sees, which half of a tile's scores it owns.
     let row16 = subgroup * 16u;
     let row = own.row0 + row16 + lane / 2u;
     let clamped_row = min(row, own.end - 1u);
     let mask_at = mask_row(own.matrix, clamped_row);
-    let visible = seen(clamped_row % p.queries);
+    let visible = seen_by(clamped_row);
     let half = lane % 2u * (KEYS / 2u);
     let tile_at = row16 * SCORE_PITCH;
     let lane_at = (row16 + lane / 2u) * SCORE_PITCH + half;

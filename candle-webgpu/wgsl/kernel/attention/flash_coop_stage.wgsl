@@ -14,6 +14,7 @@ struct Params {
 @group(0) @binding(2) var<storage, read_write> k: array<Quad>;
 @group(0) @binding(3) var<storage, read_write> v: array<Quad>;
 var<workgroup> tile: array<vec4<f16>, 1152>;
+fn row_at(row: u32, strides: vec4<u32>) -> u32 { return row * strides.z; }
 fn find_scales(thread: u32) {}
 fn narrow_key(x: Quad) -> vec4<f16> { return x; }
 fn narrow_value(x: Quad) -> vec4<f16> { return x; }
@@ -78,7 +79,7 @@ fn stage_queries(thread: u32, base: u32, row0: u32) {
 
 fn query_quad(i: u32, base: u32, row0: u32) -> Quad {
     let row = min(row0 + i / (D / 4u), p.rows - 1u);
-    let at = base + row / p.queries * p.q_strides.z + row % p.queries * p.q_strides.w;
+    let at = base + row_at(row, p.q_strides);
     return q[(at + min(i % (D / 4u) * 4u, p.head_dim - 4u)) / 4u];
 }
 

@@ -14,6 +14,9 @@ fn q_four(base: u32, c: u32) -> vec4<f32> { return q[(base + c) / 4u]; }
 fn k_four(base: u32, c: u32) -> vec4<f32> { return k[(base + c) / 4u]; }
 fn v_four(base: u32, c: u32) -> vec4<f32> { return v[(base + c) / 4u]; }
 fn y_quad_put(i: u32, four: vec4<f32>) { y[i] = four; }
+fn matrix_at(matrix: u32, strides: vec4<u32>) -> u32 { return matrix * strides.y; }
+fn row_at(row: u32, strides: vec4<u32>) -> u32 { return row * strides.z; }
+fn seen_by(row: u32) -> u32 { return p.keys; }
 fn scores(dots: vec4<f32>, mask_at: u32, j: u32) -> vec4<f32> { return dots; }
 fn y_row(matrix: u32, row: u32, split: u32) -> u32 { return (matrix * p.rows + row) * (p.v_dim / 4u); }
 fn finish(sum: vec4<f32>, weights: f32) -> vec4<f32> { return sum / weights; }
@@ -56,18 +59,17 @@ fn main(
     if matrix >= p.matrices { return; }
     let split = group % p.splits;
     let row0 = group / p.splits % p.row_tiles * ROWS;
-    let at = vec2<u32>(matrix / p.kv_heads, matrix % p.kv_heads);
-    let k_base = p.offsets.y + at.x * p.k_strides.x + at.y * p.k_strides.y;
-    let v_base = p.offsets.z + at.x * p.v_strides.x + at.y * p.v_strides.y;
-    let q_base = p.offsets.x + at.x * p.q_strides.x + at.y * p.q_strides.y;
-    let mask_base = p.offsets.w + at.x * p.mask_strides.x + at.y * p.mask_strides.y;
+    let k_base = p.offsets.y + matrix_at(matrix, p.k_strides);
+    let v_base = p.offsets.z + matrix_at(matrix, p.v_strides);
+    let q_base = p.offsets.x + matrix_at(matrix, p.q_strides);
+    let mask_base = p.offsets.w + matrix_at(matrix, p.mask_strides);
     let first = split * p.split_keys;
     let last = min(first + p.split_keys, p.keys);
 
     // Rows past the last repeat it and are not written.
     for (var i = thread; i < p.head_dim / 4u * ROWS; i += WORKGROUP) {
         let row = min(row0 + i % ROWS, p.rows - 1u);
-        let start = q_base + row / p.queries * p.q_strides.z + row % p.queries * p.q_strides.w;
+        let start = q_base + row_at(row, p.q_strides);
         query[i] = q_four(start, i / ROWS * 4u) * p.scale;
     }
     if thread < ROWS { high[thread] = p.lowest; }
@@ -106,9 +108,8 @@ fn main(
             let r = i / KEYS;
             let key = i % KEYS;
             let row = min(row0 + r, p.rows - 1u);
-            let mask_at = mask_base + row / p.queries * p.mask_strides.z + row % p.queries * p.mask_strides.w;
-            let causal = u32(max(i32(row % p.queries) + 1 + i32(p.keys) - i32(p.queries), 0));
-            let sight = select(last, min(causal, last), p.causal == 1u);
+            let mask_at = mask_base + row_at(row, p.mask_strides);
+            let sight = min(seen_by(row), last);
             let start = r * WORKGROUP + key * 2u;
             let dots = vec4<f32>(
                 part[start] + part[start + 1u], part[start + 2u] + part[start + 3u],

@@ -1,8 +1,7 @@
 // flash_decode (see there for the formula) with subgroup shuffles. A thread group of THREAD_GROUP threads visits as many keys at a
 // time and keeps a running maximum of its own, without barriers until all thread groups of the workgroup are combined. For scores,
 // eight threads (an octet) share eight keys and then reduce, so that each has the score of one; for y, a thread owns COLUMN_QUADS
-// quads of columns. In rope_flash_decode, either these threads write the KV cache (KEEPS) or further
-// workgroups (`write_caches`).
+// quads of columns. In rope_flash_decode, either these threads write the KV cache (KEEPS) or further workgroups (`write_caches`).
 
 // slots: as it stands this file is the f32 case of rows that start at whole quads, without subgroups.
 alias Q = vec4<f32>;
@@ -15,27 +14,30 @@ alias Y = vec4<f32>;
 const ROWS = 4u;
 const COLUMN_QUADS = 1u;
 const KEEPS = false;
-fn q_four(base: u32, c: u32) -> vec4<f32> { return q[(base + c) / 4u]; }
-fn k_four(base: u32, c: u32) -> vec4<f32> { return k[(base + c) / 4u]; }
-fn v_four(base: u32, c: u32) -> vec4<f32> { return v[(base + c) / 4u]; }
+fn q_start(at: u32) -> u32 { return at / 4u; }
+fn k_start(at: u32) -> u32 { return at / 4u; }
+fn v_start(at: u32) -> u32 { return at / 4u; }
+fn q_quad(start: u32, quad: u32) -> vec4<f32> { return q[start + quad]; }
+fn matrix_at(matrix: u32, strides: vec4<u32>) -> u32 { return matrix * strides.y; }
+fn row_at(row: u32, strides: vec4<u32>) -> u32 { return row * strides.z; }
+fn seen_by(row: u32) -> u32 { return p.keys; }
 fn y_quad_put(i: u32, four: vec4<f32>) { y[i] = four; }
 fn scores(dots: vec4<f32>, mask_at: u32, j: u32) -> vec4<f32> { return dots; }
 fn y_row(matrix: u32, row: u32, split: u32) -> u32 { return (matrix * p.rows + row) * (p.v_dim / 4u); }
 fn finish(sum: vec4<f32>, weights: f32) -> vec4<f32> { return sum / weights; }
 fn shuffle_xor(v: f32, far: u32) -> f32 { return v; }
 fn shuffle(v: f32, lane: u32) -> f32 { return v; }
-fn stage_newest(at: vec2<u32>, thread: u32) {}
+fn stage_newest(matrix: u32, thread: u32) {}
 fn newest_key(quad: u32) -> vec4<f32> { return vec4<f32>(); }
 fn newest_value(quad: u32) -> vec4<f32> { return vec4<f32>(); }
-fn key_four(base: u32, key: u32, c: u32, newest: vec4<f32>) -> vec4<f32> { return k_four(base + key * p.k_strides.w, c); }
-fn value_four(base: u32, key: u32, c: u32, newest: vec4<f32>) -> vec4<f32> { return v_four(base + key * p.v_strides.w, c); }
+fn key_quad(start: u32, step: u32, key: u32, quad: u32, newest: vec4<f32>) -> vec4<f32> { return k[start + key * step + quad]; }
+fn value_quad(start: u32, step: u32, key: u32, quad: u32, newest: vec4<f32>) -> vec4<f32> { return v[start + key * step + quad]; }
 fn keep_key(matrix: u32, key: u32, quad: u32, four: vec4<f32>) {}
 fn keep_value(matrix: u32, key: u32, quad: u32, four: vec4<f32>) {}
 fn write_caches(group: u32, thread: u32) {}
 struct Params {
-    head_dim: u32, v_dim: u32, queries: u32, keys: u32, rows: u32, kv_heads: u32, matrices: u32, row_tiles: u32, splits: u32,
-    split_keys: u32, causal: u32, scale: f32, softcap: f32, neg_inf: f32, nan: f32, lowest: f32, offsets: vec4<u32>,
-    inner_strides: vec4<u32>, q_strides: vec4<u32>, k_strides: vec4<u32>, v_strides: vec4<u32>, mask_strides: vec4<u32>,
+    head_dim: u32, v_dim: u32, keys: u32, rows: u32, matrices: u32, row_tiles: u32, splits: u32, split_keys: u32, scale: f32,
+    neg_inf: f32, lowest: f32, offsets: vec4<u32>, q_strides: vec4<u32>, k_strides: vec4<u32>, v_strides: vec4<u32>, mask_strides: vec4<u32>,
 }
 // end slots
 
@@ -58,45 +60,44 @@ var<workgroup> group_sum: array<f32, ROWS * WORKGROUP / THREAD_GROUP>;
 fn main(
     @builtin(local_invocation_index) thread: u32,
     @builtin(workgroup_id) id: vec3<u32>,
-    @builtin(num_workgroups) count: vec3<u32>,
     @builtin(subgroup_invocation_id) lane: u32,
 ) {
-    let group = id.y * count.x + id.x;
-    let matrix = group / p.splits / p.row_tiles;
-    if matrix >= p.matrices { write_caches(group - p.matrices * p.row_tiles * p.splits, thread); return; }
-    let split = group % p.splits;
-    let row_tile = group / p.splits % p.row_tiles;
+    let split = id.x;
+    let row_tile = id.y;
+    let matrix = id.z;
+    if matrix >= p.matrices { write_caches(((matrix - p.matrices) * p.row_tiles + row_tile) * p.splits + split, thread); return; }
     let row0 = row_tile * ROWS;
-    let at = vec2<u32>(matrix / p.kv_heads, matrix % p.kv_heads);
-    let k_base = p.offsets.y + at.x * p.k_strides.x + at.y * p.k_strides.y;
-    let v_base = p.offsets.z + at.x * p.v_strides.x + at.y * p.v_strides.y;
-    let q_base = p.offsets.x + at.x * p.q_strides.x + at.y * p.q_strides.y;
-    let mask_base = p.offsets.w + at.x * p.mask_strides.x + at.y * p.mask_strides.y;
+    let k_first = k_start(p.offsets.y + matrix_at(matrix, p.k_strides));
+    let v_first = v_start(p.offsets.z + matrix_at(matrix, p.v_strides));
+    let k_step = k_start(p.k_strides.w);
+    let v_step = v_start(p.v_strides.w);
+    let q_base = p.offsets.x + matrix_at(matrix, p.q_strides);
     let first = split * p.split_keys;
     let last = min(first + p.split_keys, p.keys);
 
     let q_quads = p.head_dim / 4u;
-    for (var i = thread; i < ROWS * ROW; i += WORKGROUP) {
-        if i % ROW >= q_quads { continue; }
-        let row = min(row0 + i / ROW, p.rows - 1u);
-        query[i] = q_four(q_base + row / p.queries * p.q_strides.z + row % p.queries * p.q_strides.w, i % ROW * 4u);
+    if thread < ROWS * ROW && thread % ROW < q_quads {
+        let row = min(row0 + thread / ROW, p.rows - 1u);
+        query[thread] = q_quad(q_start(q_base + row_at(row, p.q_strides)), thread % ROW);
     }
-    stage_newest(at, thread);
+    stage_newest(matrix, thread);
     // Rows past the last repeat it and are not written.
     var mask_at: array<u32, ROWS>;
     var visible: array<u32, ROWS>;
     var high: array<f32, ROWS>;
     for (var r = 0u; r < ROWS; r++) {
         let row = min(row0 + r, p.rows - 1u);
-        mask_at[r] = mask_base + row / p.queries * p.mask_strides.z + row % p.queries * p.mask_strides.w;
-        let causal = u32(max(i32(row % p.queries) + 1 + i32(p.keys) - i32(p.queries), 0));
-        visible[r] = select(last, min(causal, last), p.causal == 1u);
+        mask_at[r] = p.offsets.w + matrix_at(matrix, p.mask_strides) + row_at(row, p.mask_strides);
+        visible[r] = min(seen_by(row), last);
         high[r] = p.lowest;
     }
     let row_quads = p.v_dim / 4u;
-    let key_lanes = max(THREAD_GROUP / row_quads, 1u); // keys that a thread group accumulates at a time
+    // Threads for a row of y: a power of two, since divisions take long.
+    let shift = 32u - countLeadingZeros(row_quads - 1u);
+    let key_lanes = max(THREAD_GROUP >> shift, 1u); // keys that a thread group accumulates at a time
     let member = thread % THREAD_GROUP;
-    let key_lane = member / row_quads;
+    let key_lane = member >> shift;
+    let own_quad = member & ((1u << shift) - 1u);
     let group_lane0 = lane - lane % THREAD_GROUP; // of the thread group's first thread in its subgroup
     // An octet sees every `octets`th key of the thread group.
     let octets = THREAD_GROUP / 8u;
@@ -111,17 +112,15 @@ fn main(
     for (var j0 = first; j0 < last; j0 += WORKGROUP) {
         // Keys past the last repeat it with weight 0.
         let group_key = j0 + thread - member;
+        let octet_key = group_key + member / 8u;
         var dots: array<f32, 8u * ROWS>;
         for (var i = 0u; i < 8u * ROWS; i++) { dots[i] = 0.0; }
         for (var c = octet_lane; c < q_quads; c += 8u) {
             var fours: array<vec4<f32>, 8>;
             let newest = newest_key(c);
+            for (var i = 0u; i < 8u; i++) { fours[i] = key_quad(k_first, k_step, octet_key + i * octets, c, newest); }
             for (var i = 0u; i < 8u; i++) {
-                let key = min(group_key + i * octets + member / 8u, p.keys - 1u);
-                fours[i] = key_four(k_base, key, c * 4u, newest);
-            }
-            for (var i = 0u; i < 8u; i++) {
-                let key = group_key + i * octets + member / 8u;
+                let key = octet_key + i * octets;
                 if KEEPS && (kept & (1u << i)) != 0u && key < last { keep_key(matrix, key, c, fours[i]); }
             }
             for (var r = 0u; r < ROWS; r++) {
@@ -129,7 +128,7 @@ fn main(
                 for (var i = 0u; i < 8u; i++) { dots[r * 8u + i] += dot(four, fours[i]); }
             }
         }
-        let j = group_key + octet_lane * octets + member / 8u;
+        let j = octet_key + octet_lane * octets;
         var weight: array<f32, ROWS>;
         for (var r = 0u; r < ROWS; r++) {
             // Transpose and reduce: each step hands over the half of the dots that the thread does not keep.
@@ -158,29 +157,28 @@ fn main(
         var column: array<u32, COLUMN_QUADS>;
         var newest: array<vec4<f32>, COLUMN_QUADS>;
         for (var i = 0u; i < COLUMN_QUADS; i++) {
-            let quad = min(member % row_quads + i * THREAD_GROUP, row_quads - 1u);
-            column[i] = quad * 4u;
-            newest[i] = newest_value(quad);
+            column[i] = min(own_quad + i * THREAD_GROUP, row_quads - 1u);
+            newest[i] = newest_value(column[i]);
         }
         // Eight loads in flight at a time.
         for (var n0 = 0u; n0 < THREAD_GROUP; n0 += 8u * key_lanes) {
             var fours: array<vec4<f32>, 8u * COLUMN_QUADS>;
+            let first_key = group_key + n0 + key_lane;
             for (var i = 0u; i < 8u * COLUMN_QUADS; i++) {
-                let key = min(group_key + n0 + i / COLUMN_QUADS * key_lanes + key_lane, p.keys - 1u);
-                fours[i] = value_four(v_base, key, column[i % COLUMN_QUADS], newest[i % COLUMN_QUADS]);
+                let key = first_key + i / COLUMN_QUADS * key_lanes;
+                fours[i] = value_quad(v_first, v_step, key, column[i % COLUMN_QUADS], newest[i % COLUMN_QUADS]);
             }
-            let there = min(THREAD_GROUP, last - min(group_key, last));
+            let end = min(group_key + THREAD_GROUP, last);
             for (var i = 0u; i < 8u * COLUMN_QUADS; i++) {
-                let n = n0 + i / COLUMN_QUADS * key_lanes + key_lane;
-                if KEEPS && (kept & (1u << (i / COLUMN_QUADS))) != 0u && n < there && key_lane < key_lanes {
-                    keep_value(matrix, group_key + n, column[i % COLUMN_QUADS] / 4u, fours[i]);
+                let key = first_key + i / COLUMN_QUADS * key_lanes;
+                let is_column = own_quad + i % COLUMN_QUADS * THREAD_GROUP < row_quads;
+                if KEEPS && (kept & (1u << (i / COLUMN_QUADS))) != 0u && key < end && is_column {
+                    keep_value(matrix, key, column[i % COLUMN_QUADS], fours[i]);
                 }
             }
             // Behind the loop of loads, so that none is waited for where it is issued.
-            if n0 + 8u * key_lanes > there {
-                for (var i = 0u; i < 8u * COLUMN_QUADS; i++) {
-                    fours[i] = select(vec4<f32>(), fours[i], n0 + i / COLUMN_QUADS * key_lanes + key_lane < there);
-                }
+            if group_key + n0 + 8u * key_lanes > end {
+                for (var i = 0u; i < 8u * COLUMN_QUADS; i++) { fours[i] = select(vec4<f32>(), fours[i], first_key + i / COLUMN_QUADS * key_lanes < end); }
             }
             for (var i = 0u; i < 8u; i++) {
                 let n = min(n0 + i * key_lanes + key_lane, THREAD_GROUP - 1u);
@@ -195,31 +193,33 @@ fn main(
 
     // All rows are combined at once, since most of the time passes in waiting for workgroup memory.
     let groups = WORKGROUP / THREAD_GROUP;
-    for (var r = 0u; r < ROWS; r++) {
+    for (var r = 0u; r < ROWS; r++) { // unroll
         var all = weight_sum[r];
         for (var far = THREAD_GROUP / 2u; far > 0u; far /= 2u) { all += shuffle_xor(all, far); }
-        for (var i = 0u; i < COLUMN_QUADS; i++) { part[(r * COLUMN_QUADS + i) * WORKGROUP + thread] = acc[r * COLUMN_QUADS + i]; }
+        for (var i = 0u; i < COLUMN_QUADS; i++) { // unroll
+            var sum = acc[r * COLUMN_QUADS + i];
+            for (var far = 1u << shift; far < THREAD_GROUP; far *= 2u) {
+                sum += vec4<f32>(shuffle_xor(sum.x, far), shuffle_xor(sum.y, far), shuffle_xor(sum.z, far), shuffle_xor(sum.w, far));
+            }
+            if key_lane == 0u { part[(r * COLUMN_QUADS + i) * WORKGROUP + thread] = sum; }
+        }
         if member == 0u {
             group_max[r * groups + thread / THREAD_GROUP] = high[r];
             group_sum[r * groups + thread / THREAD_GROUP] = all;
         }
     }
     workgroupBarrier();
-    for (var i = thread; i < ROWS * row_quads; i += WORKGROUP) {
-        let r = i / row_quads;
-        let column = i % row_quads;
-        if row0 + r >= p.rows { break; }
+    let r = thread >> shift;
+    let column = thread & ((1u << shift) - 1u);
+    if r < ROWS && row0 + r < p.rows && column < row_quads {
         var top = p.lowest;
-        for (var t = r * groups; t < (r + 1u) * groups; t++) { top = max(top, group_max[t]); }
+        for (var t = 0u; t < groups; t++) { top = max(top, group_max[r * groups + t]); }
         var sum = vec4<f32>();
         var weights = 0.0;
         for (var t = 0u; t < groups; t++) {
             let rescale = exp(group_max[r * groups + t] - top);
             weights += rescale * group_sum[r * groups + t];
-            for (var u = 0u; u < key_lanes; u++) {
-                let owner = u * row_quads + column;
-                sum += rescale * part[(r * COLUMN_QUADS + owner / THREAD_GROUP) * WORKGROUP + t * THREAD_GROUP + owner % THREAD_GROUP];
-            }
+            sum += rescale * part[(r * COLUMN_QUADS + column / THREAD_GROUP) * WORKGROUP + t * THREAD_GROUP + column % THREAD_GROUP];
         }
         let to = y_row(matrix, row0 + r, split);
         y_quad_put(to + column, finish(sum, weights));

@@ -2,11 +2,14 @@
 
 // slots: stand-ins for what the kernels and their linker bring.
 struct Params {
-    queries: u32, keys: u32, rows: u32, kv_heads: u32, matrices: u32, row_tiles: u32, splits: u32, split_keys: u32, causal: u32,
+    queries: u32, keys: u32, rows: u32, matrices: u32, row_tiles: u32, splits: u32, split_keys: u32,
     offsets: vec4<u32>, mask_strides: vec4<u32>, unit_rows: u32, block_tile: u32, block_unit: u32, block_matrix: u32,
 }
 @group(0) @binding(0) var<uniform> p: Params;
 fn block_bits(block: u32, j: u32) -> u32 { return 3u; }
+fn matrix_at(matrix: u32, strides: vec4<u32>) -> u32 { return matrix * strides.y; }
+fn row_at(row: u32, strides: vec4<u32>) -> u32 { return row * strides.z; }
+fn seen(query: u32) -> u32 { return p.keys; }
 // end slots
 
 struct RowTile {
@@ -39,16 +42,9 @@ fn row_tile(group: u32, tile_rows: u32) -> RowTile {
     return t;
 }
 
-// How many keys a query sees, but for its mask.
-fn seen(query: u32) -> u32 {
-    let causal = u32(max(i32(query) + 1 + i32(p.keys) - i32(p.queries), 0));
-    return select(p.keys, min(causal, p.keys), p.causal == 1u);
-}
-
 // Where the mask of a row starts.
 fn mask_row(matrix: u32, row: u32) -> u32 {
-    let at = vec4<u32>(matrix / p.kv_heads, matrix % p.kv_heads, row / p.queries, row % p.queries);
-    return p.offsets.w + dot(at, p.mask_strides);
+    return p.offsets.w + matrix_at(matrix, p.mask_strides) + row_at(row, p.mask_strides);
 }
 
 // The first tile of keys from j on of which the mask leaves something visible; `last` or more if none.

@@ -2,13 +2,15 @@
 
 // slots: stands for what the kernels bring.
 struct Params {
-    v_dim: u32, queries: u32, keys: u32, rows: u32, kv_heads: u32, splits: u32, softcap: f32, nan: f32, inner_strides: vec4<u32>,
+    v_dim: u32, keys: u32, rows: u32, splits: u32, softcap: f32, nan: f32, inner_strides: vec4<u32>,
     y_strides: vec4<u32>,
 }
 @group(0) @binding(0) var<uniform> p: Params;
 override MASKED: u32 = 0u;
 override PARTIAL: u32 = 0u;
 fn masked(s: vec4<f32>, at: vec4<u32>) -> vec4<f32> { return s; }
+fn matrix_at(matrix: u32, strides: vec4<u32>) -> u32 { return matrix * strides.y; }
+fn row_at(row: u32, strides: vec4<u32>) -> u32 { return row * strides.z; }
 fn utanh(x: f32) -> f32 { return tanh(x); }
 // end slots
 
@@ -35,8 +37,7 @@ fn mask_place(mask_at: u32, j: u32) -> vec4<u32> {
 // The first quad of a row of y; a partial row has one more, for its maximum and its sum of weights.
 fn y_row(matrix: u32, row: u32, split: u32) -> u32 {
     if PARTIAL == 1u { return ((matrix * p.rows + row) * p.splits + split) * (p.v_dim / 4u + 1u); }
-    let at = vec4<u32>(matrix / p.kv_heads, matrix % p.kv_heads, row / p.queries, row % p.queries);
-    return dot(at, p.y_strides);
+    return matrix_at(matrix, p.y_strides) + row_at(row, p.y_strides);
 }
 
 // A row that sees no key is NaN.

@@ -1,11 +1,11 @@
 // Workgroups of rope_flash_decode that write the KV cache: first the newest rows, then, in new caches, the old ones.
 
 // slots: stands for what the kernel brings.
-struct Params { head_dim: u32, v_dim: u32, keys: u32, kv_heads: u32, matrices: u32, offsets: vec4<u32>, k_strides: vec4<u32>, v_strides: vec4<u32>, caches: vec4<u32> }
+struct Params { head_dim: u32, v_dim: u32, keys: u32, matrices: u32, offsets: vec4<u32>, k_strides: vec4<u32>, v_strides: vec4<u32>, caches: vec4<u32> }
 @group(0) @binding(0) var<uniform> p: Params;
 override WORKGROUP: u32 = 256u;
-fn rotated_key(at: vec2<u32>, c: u32) -> vec4<f32> { return vec4<f32>(); }
-fn value(at: vec2<u32>, c: u32) -> vec4<f32> { return vec4<f32>(); }
+fn rotated_key(matrix: u32, quad: u32) -> vec4<f32> { return vec4<f32>(); }
+fn value(matrix: u32, quad: u32) -> vec4<f32> { return vec4<f32>(); }
 fn keep_key(matrix: u32, key: u32, quad: u32, four: vec4<f32>) {}
 fn keep_value(matrix: u32, key: u32, quad: u32, four: vec4<f32>) {}
 fn copy_keys(group: u32, thread: u32, rows: Rows) {}
@@ -36,12 +36,11 @@ fn write_newest(i: u32, quads: vec2<u32>) {
     let q = select(i - of_keys, i, is_key);
     let matrix = q / select(quads.y, quads.x, is_key);
     if matrix >= p.matrices { return; }
-    let at = vec2<u32>(matrix / p.kv_heads, matrix % p.kv_heads);
     if is_key {
         let col = q - matrix * quads.x;
-        keep_key(matrix, p.keys - 1u, col, rotated_key(at, col * 4u));
+        keep_key(matrix, p.keys - 1u, col, rotated_key(matrix, col));
     } else {
         let col = q - matrix * quads.y;
-        keep_value(matrix, p.keys - 1u, col, value(at, col * 4u));
+        keep_value(matrix, p.keys - 1u, col, value(matrix, col));
     }
 }

@@ -47,14 +47,22 @@ override SPAN: u32 = 64u; // threads of a thread group, a power of two: the work
 var<workgroup> part: array<vec4<f32>, ROWS * WORKGROUP>;
 
 fn run(ids: Ids, group: u32) {
-    let batch = group / p.groups / p.blocks;
-    if batch >= p.batch { return; }
-    let m0 = group / p.groups % p.blocks * ROWS;
+    var batch = 0u;
+    var m0 = 0u;
+    var mine = group;
+    // Divisions take long: as long as the first loads.
+    if group >= p.groups {
+        let block = group / p.groups;
+        batch = block / p.blocks;
+        if batch >= p.batch { return; }
+        m0 = block % p.blocks * ROWS;
+        mine = group - block * p.groups;
+    }
     let base = bases(batch) + vec2<u32>(0u, b_start(batch));
 
     // Rows and columns past the edge repeat the last one; their results are not stored.
     let thread_groups = WORKGROUP / SPAN;
-    let n_first = group % p.groups * thread_groups * COLS;
+    let n_first = mine * thread_groups * COLS;
     let n0 = n_first + ids.thread / SPAN * COLS;
     var cols: array<u32, COLS>;
     for (var c = 0u; c < COLS; c++) { cols[c] = base.y + min(n0 + c, p.n - 1u) * p.b_n; }

@@ -57,12 +57,16 @@ fn run(ids: Ids, group: u32) {
     if group >= p.starts.w { return; }
     let which = u32(group >= p.starts.y) + u32(group >= p.starts.z);
     let product = p.products[which];
-    let mine = group - p.starts[which];
-    let m0 = mine / product.x * ROWS;
+    var mine = group - p.starts[which];
+    var m0 = 0u;
+    if mine >= product.x {
+        m0 = mine / product.x * ROWS;
+        mine = mine % product.x;
+    }
 
     // Rows and columns past the edge repeat the last one; their results are not stored.
     let thread_groups = WORKGROUP / SPAN;
-    let n_first = mine % product.x * thread_groups * COLS;
+    let n_first = mine * thread_groups * COLS;
     let n0 = n_first + ids.thread / SPAN * COLS;
     var cols: array<u32, COLS>;
     for (var i = 0u; i < COLS; i++) { cols[i] = product.z + min(n0 + i, product.y - 1u) * product.w; }

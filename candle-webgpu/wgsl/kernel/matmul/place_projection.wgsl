@@ -13,6 +13,11 @@ fn place(group: u32) -> Place {
     if group >= p.starts.w { return Place(0u, p.batch, 0u, 0u, 0u, Matrix()); }
     let which = u32(group >= p.starts.y) + u32(group >= p.starts.z);
     let product = p.products[which];
-    let mine = group - p.starts[which];
-    return Place(which, 0u, mine / product.x * ROWS, mine % product.x, p.a_offset, Matrix(product.z, product.y, product.w));
+    var mine = group - p.starts[which];
+    var m0 = 0u;
+    if mine >= product.x {
+        m0 = mine / product.x * ROWS;
+        mine = mine % product.x;
+    }
+    return Place(which, 0u, m0, mine, p.a_offset, Matrix(product.z, product.y, product.w));
 }
