@@ -219,8 +219,12 @@ impl Value {
 
     /// The same as [`prefix`](Value::prefix), for the op that copies the contents here.
     pub(crate) fn take_prefix(&self) -> Option<Prefix> {
-        let is = self.inner.is_prefix.swap(false, Ordering::AcqRel);
-        is.then(|| lock(&self.inner.prefix).take()).flatten()
+        // Not a swap, which would take the cache line of each operand from other threads.
+        if !self.inner.is_prefix.load(Ordering::Acquire) {
+            return None;
+        }
+        self.inner.is_prefix.store(false, Ordering::Release);
+        lock(&self.inner.prefix).take()
     }
 
     /// Whether only ops reference the value, and its last handle was dropped while batch `batch` or an earlier one was recorded. Later

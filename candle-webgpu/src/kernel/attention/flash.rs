@@ -66,7 +66,8 @@ pub(super) fn row_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     Ok(())
 }
 
-/// `{n}_four` of operands, and `{n}_quad`, whose starts of rows are in the units of `{n}_start`, each with the component of `p.inner_strides` that is its own.
+/// `{n}_four` of operands, and `{n}_quad`, for which rows start in units of `{n}_start`. Each operand has its own component of
+/// `p.inner_strides`.
 pub(super) fn four_slots(spec: &Specialization, text: &mut Text, operands: &[(&str, &str)]) {
     let strided = function(wgsl!("kernel/attention/strided_four.wgsl"), "q_four");
     for (n, stride) in operands {

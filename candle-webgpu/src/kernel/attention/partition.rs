@@ -102,7 +102,7 @@ pub(crate) fn partition(device: &Gpu, coop: Option<DType>, params: &Params) -> P
     let splits = if keys <= limits.whole {
         1
     } else {
-        useful.min(keys.div_ceil(limits.least))
+        useful.min(keys.next_multiple_of(limits.step) / limits.least)
     };
     let splits = splits.min(room).max(keys.div_ceil(limits.most));
     let split_keys = keys.div_ceil(splits.max(1)).next_multiple_of(limits.step);
