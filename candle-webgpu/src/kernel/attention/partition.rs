@@ -64,7 +64,7 @@ const DECODE_SUBGROUPS: Limits = Limits {
     ..DECODE
 };
 
-/// With one row a workgroup: these need fewer registers, so three fit a multiprocessor of an NVIDIA H200 instead of two.
+/// With one row a workgroup, more of them are faster on an NVIDIA H200; with two rows, slower (docs/kernels/attention.md).
 const DECODE_ONE_ROW: Limits = Limits {
     groups: 384,
     ..DECODE_SUBGROUPS
