@@ -3,12 +3,19 @@
 
 use rustc_hash::FxHashMap;
 
-/// The entry point, bindings, overrides and directives, and all that these need, in the order of the text.
+/// The entry point, bindings, overrides and directives, and all that these need, in the order of the text. Of a name with two
+/// different declarations both stay, so that the compiler refuses them.
 pub(crate) fn reachable(text: &str) -> String {
     let all = declarations(text);
-    let named = all.iter().enumerate();
-    let named = named.filter_map(|(i, text)| Some((name(text)?, i)));
-    let by_name: FxHashMap<&str, usize> = named.collect();
+    let mut by_name: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
+    for (i, text) in all.iter().enumerate() {
+        if let Some(name) = name(text) {
+            let same = by_name.entry(name).or_default();
+            if same.iter().all(|at| all[*at].trim() != text.trim()) {
+                same.push(i);
+            }
+        }
+    }
     let mut needed = vec![false; all.len()];
     let is_root = |i: &usize| {
         let mut words = words(all[*i]);
@@ -18,7 +25,7 @@ pub(crate) fn reachable(text: &str) -> String {
     let mut left: Vec<usize> = (0..all.len()).filter(is_root).collect();
     while let Some(i) = left.pop() {
         if !std::mem::replace(&mut needed[i], true) {
-            left.extend(words(all[i]).filter_map(|word| by_name.get(word)));
+            left.extend(words(all[i]).filter_map(|word| by_name.get(word)).flatten());
         }
     }
     let kept = all.iter().zip(needed).filter(|(_, needed)| *needed);
@@ -110,5 +117,7 @@ fn main() {
         for line in others.filter(|line| line.contains(['(', '=', ';']) && !line.contains("lost")) {
             assert!(kept.contains(line), "{line} in {kept}");
         }
+        let twice = format!("{text}fn deep() -> u32 {{ return 3u; }}\n");
+        assert_eq!(reachable(&twice).matches("fn deep").count(), 2);
     }
 }

@@ -10,7 +10,9 @@ struct Params { k: u32, dims: vec4<u32>, more: More }
 override B_ALONG_K: u32 = 1u;
 alias Octet = vec4<u32>;
 const ROUND = 64u;
-var<private> b_from: array<u32, 8>;
+const HOLD = 8u;
+const BN = 128u;
+fn octet_at(thread: u32, i: u32, along_k: u32, size: u32) -> vec2<u32> { return vec2<u32>(); }
 fn y_quad(at: u32) -> vec4<f32> { return vec4<f32>(); }
 fn y_put(at: u32, count: u32, v: vec4<f32>) { y[at / 4u] = v; }
 // Eight elements from `at` on, which is in column w of a line; stride.y apart.
@@ -33,19 +35,25 @@ struct More {
 var<private> image: u32;
 var<private> place: vec2<u32>;
 
+var<private> b_from: array<u32, HOLD>; // the channels and taps of the next octets
+
 fn pack_tap(c: u32, t: u32) -> u32 { return c << 12u | t; }
 
-fn b_start(i: u32, n: u32, k: u32, base: u32, batch: u32) {
+fn b_start(thread: u32, n0: u32, base: u32, batch: u32) {
+    let n = n0 + octet_at(thread, 0u, B_ALONG_K, BN).x;
     let line = n / p.more.columns;
     place = vec2<u32>(line, n - line * p.more.columns) * p.more.stride - p.more.padding;
     image = base;
     // With split-K, the part is the last digit of the batch index.
-    let first = k + batch / p.dims.x * p.k;
+    let first = batch / p.dims.x * p.k;
     let taps = p.more.taps.x * p.more.taps.y;
-    b_from[i] = pack_tap(first / taps, first % taps);
+    for (var i = 0u; i < HOLD; i++) {
+        let k = first + octet_at(thread, i, B_ALONG_K, BN).y;
+        b_from[i] = pack_tap(k / taps, k % taps);
+    }
 }
 
-fn b_next(i: u32, live: bool, more: bool) -> Octet {
+fn b_next(i: u32, live: bool, k0: u32) -> Octet {
     let c = b_from[i] >> 12u;
     let t = b_from[i] & 4095u;
     let taps = p.more.taps.x * p.more.taps.y;

@@ -43,8 +43,8 @@ fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
 alias BLoad = Load;
 alias More = u32;
 const TURNS = 1u; // rounds that b is loaded for at a time
-fn b_begin(thread: u32, i: u32, n0: u32, base: u32, batch: u32) {}
-fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32, more: bool) {}
+fn b_begin(thread: u32, n0: u32, base: u32, batch: u32) {}
+fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32) {}
 fn b_stage(thread: u32, half: u32, turn: u32) { b_put(thread, quad(b[thread], half == 1u)); }
 fn store(row: u32, m: u32, n: u32, at: u32) { y_put(row * p.n + n, 4u, y_quad(at)); }
 // Operands are read by octets if all of these are aligned to 16 bytes, else by quads.
@@ -100,8 +100,9 @@ var<workgroup> a_tile: array<Cell, max(BM * (BK + PAD), BK * (BM + PAD)) / CELL>
 var<workgroup> b_tile: array<Cell, max(BN * (BK + PAD), BK * (BN + PAD)) / CELL>;
 var<workgroup> y_tile: array<YCell, THREADS / LANES * SIDE * SIDE / CELL>;
 var<private> a_hold: array<Octet, HOLD>;
-var<private> a_from: array<u32, HOLD>; // the next octets to fetch
-var<private> depth: u32; // of the workgroup's slice, for the loads of b
+var<private> a_from: u32; // the thread's first octet, in elements
+var<private> a_last: u32; // rows from it to the last row of a, for octets along k
+var<private> depth: u32;  // of the workgroup's slice
 var<private> lefts: array<Left, IS>;
 var<private> sums: array<Sum, IS * JS>;
 
@@ -129,6 +130,14 @@ fn octet_at(thread: u32, i: u32, along_k: u32, size: u32) -> vec2<u32> {
     return vec2<u32>(thread % (size / 8u) * 8u, line / 4u * 8u + line % 4u + i / (HOLD / 2u) * 4u);
 }
 
+// Where a thread's octet i lies, given its first one and how many lines behind it are in the matrix: rows or columns for octets along
+// k, else k. Arrays of addresses, or of what lies between them, would take the registers of loads; the driver keeps none of a minimum of
+// two values that each round changes.
+fn octet_behind(first: u32, i: u32, line: u32, last: u32, along_k: u32, size: u32) -> u32 {
+    if along_k == 0u { return first + octet_at(0u, i, 0u, size).y * line; }
+    return min(first + i * (THREADS / 8u) * line, first + last * line);
+}
+
 fn line_of(thread: u32) -> u32 {
     let line = thread / 8u;
     return (line & 8u) | ((line & 1u) << 2u) | (line >> 1u & 3u);
@@ -142,16 +151,19 @@ fn inside(at: u32, size: u32, along_k: u32) -> u32 {
     return min(at, size - select(UNIT, 1u, along_k == 1u));
 }
 
+// Where a round at k0 is read: the fetch of the last round, which is not used, repeats it.
+fn round_at(k0: u32) -> u32 { return select(k0, min(k0, depth - ROUND), WHOLE_K == 1u); }
+
 // Fetches the thread's part of a round into registers, with zeros past the end of k.
-fn fetch(thread: u32, k0: u32, turn: u32, more: bool) {
-    let a_step = select(0u, ROUND * p.a_k / UNIT, more);
+fn fetch(thread: u32, k0: u32, turn: u32) {
+    let start = (a_from + round_at(k0) * p.a_k) / UNIT;
+    let line = select(p.a_k, p.a_m, A_ALONG_K == 1u) / UNIT;
     for (var i = 0u; i < HOLD; i++) {
-        b_fetch(thread, i, k0, turn, more);
+        b_fetch(thread, i, k0, turn);
         let a_k = k0 + octet_at(thread, i, A_ALONG_K, BM).y;
         let a_live = WHOLE_K == 1u || a_k < p.k;
-        a_hold[i] = a_octet(select(0u, a_from[i], a_live));
+        a_hold[i] = a_octet(select(0u, octet_behind(start, i, line, a_last, A_ALONG_K, BM), a_live));
         if WHOLE_K == 0u { a_hold[i] = within(a_hold[i], a_live, a_k + 4u * A_ALONG_K < p.k); }
-        a_from[i] += a_step;
     }
 }
 
@@ -236,13 +248,12 @@ fn main(
 
     let row = subgroup % (BM / WM) * WM;
     let col = subgroup / (BM / WM) * WN;
-    for (var i = 0u; i < HOLD; i++) {
-        let a_at = octet_at(thread, i, A_ALONG_K, BM);
-        a_from[i] = (base.x + inside(m0 + a_at.x, p.m, A_ALONG_K) * p.a_m + a_at.y * p.a_k) / UNIT;
-        b_begin(thread, i, n0, base.y, slice.batch);
-    }
-    // The last round fetches its own octets again; they are not used.
-    fetch(thread, 0u, 0u, ROUND < slice.depth);
+    let a_at = octet_at(thread, 0u, A_ALONG_K, BM);
+    let a_row = inside(m0 + a_at.x, p.m, A_ALONG_K);
+    a_from = base.x + a_row * p.a_m + a_at.y * p.a_k;
+    a_last = p.m - 1u - a_row;
+    b_begin(thread, n0, base.y, slice.batch);
+    fetch(thread, 0u, 0u);
     for (var first = 0u; first < slice.depth; first += TURNS * ROUND) {
         for (var turn = 0u; turn < TURNS; turn++) { // unroll
             let k0 = first + turn * ROUND;
@@ -254,7 +265,7 @@ fn main(
             }
             stage(thread, 1u, turn);
             workgroupBarrier();
-            fetch(thread, k0 + ROUND, (turn + 1u) % TURNS, k0 + 2u * ROUND < slice.depth);
+            fetch(thread, k0 + ROUND, (turn + 1u) % TURNS);
             multiply(row, col);
             workgroupBarrier();
         }

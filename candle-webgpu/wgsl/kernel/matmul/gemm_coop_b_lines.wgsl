@@ -6,7 +6,6 @@ const HOLD = 8u;
 const BN = 128u;
 const BK = 32u;
 const PAD = 8u;
-const ROUND = 64u;
 const THREADS = 128u;
 override WHOLE_K: u32 = 1u;
 struct Params { n: u32, k: u32, b_n: u32 }
@@ -14,6 +13,7 @@ struct Params { n: u32, k: u32, b_n: u32 }
 @group(0) @binding(2) var<storage, read_write> b: array<vec4<u32>>;
 @group(0) @binding(5) var<storage, read> b_scales: array<f32>;
 fn octet_at(thread: u32, i: u32, along_k: u32, size: u32) -> vec2<u32> { return vec2<u32>(); }
+fn round_at(k0: u32) -> u32 { return k0; }
 fn first_slot(thread: u32, half: u32, along_k: u32, size: u32) -> u32 { return 0u; }
 fn b_put(at: u32, v: vec4<f16>) {}
 alias Wide = vec4<u32>; // an octet of b
@@ -23,21 +23,22 @@ fn wide_quad(of8: Wide, high: bool) -> vec4<f32> { return vec4<f32>(select(of8.x
 
 const TURNS = 1u;
 var<private> b_hold: array<Wide, HOLD>;
-var<private> b_from: array<u32, HOLD>; // the next octets to fetch
+var<private> wide_from: array<u32, HOLD>; // the thread's octets
 var<private> b_by: array<f32, HOLD>;   // 1 / the scales of their lines, powers of two
 
-fn b_begin(thread: u32, i: u32, n0: u32, base: u32, batch: u32) {
-    let at = octet_at(thread, i, 1u, BN);
-    let n = min(n0 + at.x, p.n - 1u);
-    b_from[i] = (base + n * p.b_n + at.y) / 8u;
-    b_by[i] = bitcast<f32>(0x7f000000u - bitcast<u32>(b_scales[n]));
+fn b_begin(thread: u32, n0: u32, base: u32, batch: u32) {
+    for (var i = 0u; i < HOLD; i++) {
+        let at = octet_at(thread, i, 1u, BN);
+        let n = min(n0 + at.x, p.n - 1u);
+        wide_from[i] = (base + n * p.b_n + at.y) / 8u;
+        b_by[i] = bitcast<f32>(0x7f000000u - bitcast<u32>(b_scales[n]));
+    }
 }
 
-fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32, more: bool) {
+fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32) {
     let live = WHOLE_K == 1u || k0 + octet_at(thread, i, 1u, BN).y < p.k;
-    b_hold[i] = wide_at(select(0u, b_from[i], live));
+    b_hold[i] = wide_at(select(0u, wide_from[i] + round_at(k0) / 8u, live));
     if WHOLE_K == 0u && !live { b_hold[i] = Wide(); }
-    b_from[i] += select(0u, ROUND / 8u, more);
 }
 
 fn b_stage(thread: u32, half: u32, turn: u32) {

@@ -14,8 +14,8 @@ struct Params { k: u32 }
 @group(0) @binding(0) var<uniform> p: Params;
 fn octet_at(thread: u32, i: u32, along_k: u32, size: u32) -> vec2<u32> { return vec2<u32>(); }
 fn first_slot(thread: u32, half: u32, along_k: u32, size: u32) -> u32 { return 0u; }
-fn b_start(i: u32, n: u32, k: u32, base: u32, batch: u32) {}
-fn b_next(i: u32, live: bool, more: bool) -> Octet { return Octet(); }
+fn b_start(thread: u32, n0: u32, base: u32, batch: u32) {}
+fn b_next(i: u32, live: bool, k0: u32) -> Octet { return Octet(); }
 fn within(of8: Octet, low: bool, high: bool) -> Octet { return of8; }
 fn b_put(at: u32, v: vec4<f16>) {}
 fn quad(of8: Octet, high: bool) -> vec4<f16> { return vec4<f16>(); }
@@ -23,17 +23,13 @@ fn quad(of8: Octet, high: bool) -> vec4<f16> { return vec4<f16>(); }
 
 const TURNS = 1u;
 var<private> b_hold: array<Octet, HOLD>;
-var<private> b_from: array<u32, HOLD>; // the next octets to fetch
 
-fn b_begin(thread: u32, i: u32, n0: u32, base: u32, batch: u32) {
-    let at = octet_at(thread, i, B_ALONG_K, BN);
-    b_start(i, n0 + at.x, at.y, base, batch);
-}
+fn b_begin(thread: u32, n0: u32, base: u32, batch: u32) { b_start(thread, n0, base, batch); }
 
-fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32, more: bool) {
+fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32) {
     let k = k0 + octet_at(thread, i, B_ALONG_K, BN).y;
     let live = WHOLE_K == 1u || k < p.k;
-    b_hold[i] = b_next(i, live, more);
+    b_hold[i] = b_next(i, live, k0);
     if WHOLE_K == 0u { b_hold[i] = within(b_hold[i], live, k + 4u * B_ALONG_K < p.k); }
 }
 

@@ -31,15 +31,14 @@ var<private> b_unit: array<u32, SPANS>; // the first units of the spans
 var<private> b_first: u32;              // the first unit of the column
 var<private> b_by: f32;                 // 1 / the scale of the column, a power of two
 
-fn b_begin(thread: u32, i: u32, n0: u32, base: u32, batch: u32) {
-    if i > 0u { return; }
+fn b_begin(thread: u32, n0: u32, base: u32, batch: u32) {
     let n = min(n0 + thread % BN, p.n - 1u);
     b_first = (base + n * p.b_n) / 32u;
     b_by = bitcast<f32>(0x7f000000u - bitcast<u32>(b_scales[n]));
 }
 
 // Loads the spans of TURNS rounds beside the first octet of a; past the end of the slice, the last one again, or zeros.
-fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32, more: bool) {
+fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32) {
     if i > 0u || turn > 0u { return; }
     let units = depth / 32u;
     for (var s = 0u; s < SPANS; s++) {

@@ -8,11 +8,12 @@ struct Params { more: More, n: u32, b_k: u32, b_n: u32 }
 override B_ALONG_K: u32 = 1u;
 alias Octet = vec4<u32>;
 const UNIT = 8u;
-const ROUND = 64u;
 const BN = 128u;
 const OWN = 128u;
 const HOLD = 8u;
-var<private> b_from: array<u32, 8>;
+fn octet_at(thread: u32, i: u32, along_k: u32, size: u32) -> vec2<u32> { return vec2<u32>(); }
+fn octet_behind(first: u32, i: u32, line: u32, last: u32, along_k: u32, size: u32) -> u32 { return first; }
+fn round_at(k0: u32) -> u32 { return k0; }
 fn octet_of(i: u32, at: u32) -> Octet { return b[at]; }
 fn inside(at: u32, size: u32, along_k: u32) -> u32 { return min(at, size - 1u); }
 // end slots
@@ -26,16 +27,20 @@ struct Epilogue {
 }
 alias More = Epilogue;
 
-// Initializes the address of the thread's octet i, at row or column n and at k. The second half of a pair's octets are of c.
-fn b_start(i: u32, n: u32, k: u32, base: u32, batch: u32) {
-    let second = i / (HOLD * OWN / BN);
-    let column = inside(n - second * OWN, p.n, B_ALONG_K);
-    b_from[i] = (base + second * p.more.step + column * p.b_n + k * p.b_k) / UNIT;
+var<private> b_from: u32; // the thread's first octet, in elements
+var<private> b_last: u32; // columns from it to the last column of b, for octets along k
+
+fn b_start(thread: u32, n0: u32, base: u32, batch: u32) {
+    let at = octet_at(thread, 0u, B_ALONG_K, BN);
+    let column = inside(n0 + at.x, p.n, B_ALONG_K);
+    b_from = base + column * p.b_n + at.y * p.b_k;
+    b_last = p.n - 1u - column;
 }
 
-// Loads octet i, if it lies within k, and advances to the next round, if there is one.
-fn b_next(i: u32, live: bool, more: bool) -> Octet {
-    let octet = octet_of(i, select(0u, b_from[i], live));
-    b_from[i] += select(0u, ROUND * p.b_k / UNIT, more);
-    return octet;
+// Loads octet i of a round, if it lies within k. The second half of a pair's octets are of c.
+fn b_next(i: u32, live: bool, k0: u32) -> Octet {
+    let own = HOLD * OWN / BN;
+    let line = select(p.b_k, p.b_n, B_ALONG_K == 1u) / UNIT;
+    let start = (b_from + i / own * p.more.step + round_at(k0) * p.b_k) / UNIT;
+    return octet_of(i, select(0u, octet_behind(start, i % own, line, b_last, B_ALONG_K, BN), live));
 }
