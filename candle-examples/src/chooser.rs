@@ -9,9 +9,6 @@ use candle_transformers::generation::{LogitsProcessor, Sampling};
 use candle_transformers::utils::apply_repeat_penalty;
 use std::collections::BTreeSet;
 
-/// Native programs read back with a blocking call, which is faster: it polls before it sleeps.
-pub(crate) const BLOCKS: bool = cfg!(not(target_arch = "wasm32"));
-
 /// Probabilities in a row of [`sums_before`].
 const ROW: usize = 256;
 
@@ -154,10 +151,7 @@ impl Chooser {
         if self.sampling == Sampling::ArgMax && self.penalty == 1. {
             return Ok(logits.to_dtype(DType::F32)?.argmax(0)?.to_scalar()?);
         }
-        let logits = match BLOCKS {
-            true => logits.to_device(&Device::Cpu)?,
-            false => logits.to_device_async(&Device::Cpu).await?,
-        };
+        let logits = logits.to_device_async(&Device::Cpu).await?;
         if self.penalty == 1. {
             return Ok(self.processor.sample(&logits)?);
         }

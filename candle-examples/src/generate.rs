@@ -4,7 +4,6 @@
 //! while the token's id is read back.
 
 pub use crate::chooser::Chooser;
-use crate::chooser::BLOCKS;
 use crate::error::{Error, Result};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::model::Loaded;
@@ -251,10 +250,7 @@ impl Writer<'_> {
             return chooser.choose(&logits, ids).await;
         };
         if at >= last {
-            return Ok(match BLOCKS {
-                true => chosen.to_scalar()?,
-                false => chosen.to_scalar_async().await?,
-            });
+            return Ok(chosen.to_scalar_async().await?);
         }
         // Until the id is known, so is not what the cache has.
         sequence.cached = 0;
