@@ -5,7 +5,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::plan::Plan;
-use crate::kernel::matmul::store::FLOATS;
+use crate::kernel::matmul::store::{store, FLOATS, PUT_OF};
 use crate::kernel::{reads, writes};
 use crate::shader::{read, write, Access, Kernel, Specialization, Text};
 
@@ -153,6 +153,9 @@ pub(crate) fn tile_of(rows: u32, cols: u32) -> Option<&'static Tile> {
 const MANY: u64 = 4096;
 const LONG: u32 = 4096;
 
+/// What `place(group)` returns.
+pub(crate) const PLACE: &str = wgsl!("kernel/matmul/place.wgsl");
+
 /// The most steps along k that one thread accumulates alone.
 const MOST_ALONE: u32 = 2048;
 
@@ -272,8 +275,7 @@ pub(crate) fn spec_n(
 }
 
 fn slots_k(spec: &Specialization, text: &mut Text) -> Result<()> {
-    b_start(spec, text);
-    text.file(wgsl!("lib/batch.wgsl"));
+    place_batch(spec, text);
     thread_group(spec, text);
     for (i, n) in ["a", "b"].into_iter().enumerate() {
         eights(spec, i, n, text);
@@ -292,13 +294,21 @@ fn slots_k(spec: &Specialization, text: &mut Text) -> Result<()> {
             text.file(wgsl!("kernel/matmul/gemv_eights.wgsl"));
         }
     }
+    text.unrolled(ADD_UP_OF, ["return add_up(first, rows, cols);".into()]);
+    text.unrolled(PUT_OF, [store("y")]);
     epilogue::y_put(spec, tile(spec).cols, "epilogue", text)?;
     text.part(epilogue::PARAMS);
     Ok(())
 }
 
-/// Where the matrix of a row begins in b: 0, unless it is an expert's.
-pub(crate) fn b_start(spec: &Specialization, text: &mut Text) {
+/// The accumulators of result `which`.
+pub(crate) const ADD_UP_OF: &str = "add_up_of(which: u32, first: u32, rows: array<u32, ROWS>, cols: array<u32, COLS>) -> array<vec4<f32>, ROWS>";
+
+/// `place(group)` of one matmul. The matrix of a row begins at 0 in b, unless it is an expert's.
+pub(crate) fn place_batch(spec: &Specialization, text: &mut Text) {
+    text.file(PLACE);
+    text.file(wgsl!("lib/batch.wgsl"));
+    text.file(wgsl!("kernel/matmul/place_batch.wgsl"));
     if spec.binds("ids") {
         text.file(wgsl!("kernel/matmul/expert.wgsl"));
     } else {

@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::gemm_coop::{self, FEATURES};
-use crate::kernel::matmul::gemv_projections::{is_projections, matrices, Params, PLACE};
+use crate::kernel::matmul::gemv_projections::{is_projections, matrices, Params, PLACE_COLUMNS};
 use crate::kernel::matmul::projection_bias;
 use crate::kernel::switch;
 use crate::recorder::gpu::Gpu;
@@ -122,7 +122,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     if projections {
         loads = switch("place.which", loads, "{}");
         stores = switch("which", stores, "{}");
-        text.part(PLACE);
+        text.part(PLACE_COLUMNS);
     } else {
         text.line(
             "fn place(group: u32) -> Place { return Place(0u, group, p.n, p.b_offset, p.b_n); }",

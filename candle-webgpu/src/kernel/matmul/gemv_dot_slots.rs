@@ -3,10 +3,11 @@
 use crate::dtype::quant::QuantInfo;
 use crate::error::{Error, Result};
 use crate::kernel::matmul::epilogue;
-use crate::kernel::matmul::gemv::{b_start, tile, SUB};
-use crate::kernel::matmul::gemv_projections::{is_projections, matrices, store};
+use crate::kernel::matmul::gemv::{place_batch, tile, SUB};
+use crate::kernel::matmul::gemv_projections::{is_projections, matrices, place_projection};
 use crate::kernel::matmul::projection_bias;
 use crate::kernel::matmul::rms_norm_gemv::is_normed;
+use crate::kernel::matmul::store::store;
 use crate::kernel::switch;
 use crate::shader::{function, renamed, Access, Specialization, Text};
 
@@ -87,7 +88,6 @@ pub(crate) fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
             text.part(wgsl!("kernel/matmul/gemv_dot_words.wgsl"));
         }
     }
-    b_start(spec, text);
     matmuls(spec, text)
 }
 
@@ -95,10 +95,9 @@ pub(crate) fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
 fn matmuls(spec: &Specialization, text: &mut Text) -> Result<()> {
     let (projections, pair) = (is_projections(spec), epilogue::is_pair(spec));
     if projections {
-        text.file(wgsl!("kernel/matmul/place_projection.wgsl"));
+        place_projection(text);
     } else {
-        text.file(wgsl!("lib/batch.wgsl"));
-        text.file(wgsl!("kernel/matmul/place_batch.wgsl"));
+        place_batch(spec, text);
     }
     let cols = tile(spec).cols;
     let (mut loads, mut stores) = (Vec::new(), Vec::new());

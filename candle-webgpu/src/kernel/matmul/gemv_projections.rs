@@ -7,12 +7,14 @@ use smallvec::SmallVec;
 use crate::error::Result;
 use crate::kernel::matmul::epilogue::{self, Epilogue};
 use crate::kernel::matmul::gemm_coop::GEMM_COOP;
-use crate::kernel::matmul::gemv::{self, eights, thread_group, tile, tile_of, GEMV_K};
+use crate::kernel::matmul::gemv::{
+    self, eights, thread_group, tile, tile_of, ADD_UP_OF, GEMV_K, PLACE,
+};
 use crate::kernel::matmul::gemv_coop::{self, GEMV_COOP};
 use crate::kernel::matmul::gemv_dot::{self, Request, GEMV_DOT};
 use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::projection_bias::{self, is_bias};
-use crate::kernel::matmul::store::FLOATS;
+use crate::kernel::matmul::store::{store, FLOATS, PUT_OF};
 use crate::kernel::switch;
 use crate::recorder::gpu::Gpu;
 use crate::shader::{params, read, read_bound_rw, write, Access, Kernel, Specialization, Text};
@@ -20,7 +22,6 @@ use crate::shader::{params, read, read_bound_rw, write, Access, Kernel, Speciali
 /// Has the variants of [`GEMV_K`]; the second and third matrix and their results are added bindings.
 pub static GEMV_PROJECTIONS: Kernel = Kernel {
     name: "gemv_projections",
-    source: wgsl!("kernel/matmul/gemv_projections.wgsl"),
     params: Params::LAYOUT,
     slots,
     ..GEMV_K
@@ -208,9 +209,11 @@ impl Params {
 }
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
-    let all = (1..).zip(spec.bindings());
-    all.filter(|(_, binding)| !is_bias(binding))
+    let added = (1..).zip(spec.bindings()).skip(3);
+    added
+        .filter(|(_, binding)| !is_bias(binding))
         .for_each(|(at, binding)| text.binding(at, binding));
+    place_projection(text);
     thread_group(spec, text);
     eights(spec, 0, "a", text);
     text.file(wgsl!("kernel/matmul/eight.wgsl"));
@@ -222,12 +225,10 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         let names = [("b_eight", &*eight), ("add_up", &*add_up)];
         text.file_of(wgsl!("kernel/matmul/gemv_eights.wgsl"), &names);
     }
-    let sums = "array<vec4<f32>, ROWS>";
-    let head = format!("add_up_of(which: u32, first: u32, rows: array<u32, ROWS>, cols: array<u32, COLS>) -> {sums}");
     let cases = matrices.iter();
     let cases = cases.map(|(b, _)| format!("return add_up_{b}(first, rows, cols);"));
-    let none = format!("{{ return {sums}(); }}");
-    text.unrolled(&head, switch("which", cases, &none));
+    let none = "{ return array<vec4<f32>, ROWS>(); }";
+    text.unrolled(ADD_UP_OF, switch("which", cases, none));
     let stores = matrices.iter().map(|(_, y)| store(y));
     text.unrolled(PUT_OF, switch("which", stores, "{}"));
     text.part(epilogue::PARAMS_PROJECTIONS);
@@ -243,15 +244,14 @@ pub(crate) fn matrices(spec: &Specialization) -> SmallVec<[(&'static str, &'stat
     pairs.take(most).collect()
 }
 
-/// `place(group)` of projections; the kernel declares `Place`.
-pub(crate) const PLACE: &str = wgsl!("kernel/matmul/place_columns.wgsl");
-
-/// The function that stores to the results, each by its [`store`].
-pub(crate) const PUT_OF: &str = "put_of(which: u32, at: u32, count: u32, v: vec4<f32>)";
-
-pub(crate) fn store(y: &str) -> String {
-    format!("{y}_put(at, count, v);")
+/// `place(group)` of projections of a few rows.
+pub(crate) fn place_projection(text: &mut Text) {
+    text.file(PLACE);
+    text.file(wgsl!("kernel/matmul/place_projection.wgsl"));
 }
+
+/// The same in kernels that own columns of all rows, and declare `Place`.
+pub(crate) const PLACE_COLUMNS: &str = wgsl!("kernel/matmul/place_columns.wgsl");
 
 pub fn catalogue() -> Vec<Specialization> {
     let mut all = Vec::new();

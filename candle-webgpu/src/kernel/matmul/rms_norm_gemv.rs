@@ -5,11 +5,11 @@ use crate::error::Result;
 use crate::kernel::matmul::gemv::{eights, thread_group, GEMV_K};
 use crate::kernel::matmul::gemv_dot::GEMV_DOT;
 use crate::kernel::matmul::gemv_projections::{
-    is_projections, matrices, store, GEMV_PROJECTIONS, PLACE, PUT_OF,
+    is_projections, matrices, GEMV_PROJECTIONS, PLACE_COLUMNS,
 };
 use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::projection_bias::{self, is_bias};
-use crate::kernel::matmul::store::FLOATS;
+use crate::kernel::matmul::store::{store, FLOATS, PUT_OF};
 use crate::kernel::matmul::{epilogue, gemv, gemv_dot, gemv_projections};
 use crate::kernel::norm::NormParams;
 use crate::kernel::switch;
@@ -128,7 +128,7 @@ fn projections(spec: &Specialization, text: &mut Text) -> Result<()> {
         let names = [("add_up", &*add_up), ("columns", &*columns_b)];
         text.file_of(ADD_UP, &names);
     }
-    text.part(PLACE);
+    text.part(PLACE_COLUMNS);
     let cases = matrices.iter();
     let cases = cases.map(|(b, _)| format!("return add_up_{b}(first, row, cols);"));
     let head = "add_up_of(which: u32, first: u32, row: u32, cols: vec2<u32>) -> Sums";

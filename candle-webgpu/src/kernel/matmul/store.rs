@@ -37,3 +37,10 @@ pub(crate) fn put_as(
     text.part_for(file, ["out", n], &names);
     Ok(())
 }
+
+/// The function that stores to the results, each by its [`store`].
+pub(crate) const PUT_OF: &str = "put_of(which: u32, at: u32, count: u32, v: vec4<f32>)";
+
+pub(crate) fn store(y: &str) -> String {
+    format!("{y}_put(at, count, v);")
+}

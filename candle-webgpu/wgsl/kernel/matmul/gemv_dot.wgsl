@@ -22,6 +22,8 @@ const W_WHOLE = false;  // accumulators of a span are integers
 struct Parts { low: vec4<u32>, high: vec4<u32>, scale: vec2<i32>, shift: vec2<i32>, factor: vec2<f32> }
 struct Raw { q: array<vec4<u32>, 2> }
 fn thread_group_sum(v: vec4<f32>, lane: u32) -> vec4<f32> { return v; }
+struct Matrix { start: u32, n: u32, stride: u32 }
+struct Place { which: u32, batch: u32, m0: u32, group: u32, a: u32, w: Matrix }
 fn place(group: u32) -> Place {
     return Place(0u, 0u, 0u, group, p.a_offset, Matrix(p.b_offset, p.n, p.b_n));
 }
@@ -58,12 +60,6 @@ struct Params { m: u32, n: u32, k: u32, batch: u32, a_offset: u32, b_offset: u32
 @group(0) @binding(1) var<storage, read> a: array<A>;
 @group(0) @binding(2) var<storage, read> b: array<B>;
 @group(0) @binding(3) var<storage, read_write> y: array<Y>;
-
-// A matrix of b: its offset, its number of rows, and their stride.
-struct Matrix { start: u32, n: u32, stride: u32 }
-// The part of y that a workgroup owns: `which` of the projections and `batch` of the batch, the rows from m0 on, and the index of
-// the workgroup among those of the same rows. `a` is the offset of the matmul's a.
-struct Place { which: u32, batch: u32, m0: u32, group: u32, a: u32, w: Matrix }
 
 const W_BLOCK = select(1u, W_SPAN, W_WHOLE); // units that share a scale of a
 

@@ -1,6 +1,6 @@
-// The part of y that a workgroup of gemv_dot owns: rows of one matmul of a batch.
+// The part of y that a workgroup of gemv_k or gemv_dot owns: rows of one matmul of a batch.
 
-// slots: stand-ins for what gemv_dot.wgsl and its linker provide.
+// slots: stand-ins for what the kernels and their linker provide.
 const ROWS = 1u;
 struct Params {
     n: u32,
@@ -22,12 +22,14 @@ fn place(group: u32) -> Place {
     var batch = 0u;
     var m0 = 0u;
     var mine = group;
-    if p.batch * p.blocks > 1u {
-        batch = group / p.groups / p.blocks;
-        m0 = group / p.groups % p.blocks * ROWS;
-        mine = group % p.groups;
+    // Divisions take long: as long as the first loads.
+    if group >= p.groups {
+        let block = group / p.groups;
+        batch = block / p.blocks;
         // A two-dimensional grid may have surplus workgroups.
         if batch >= p.batch { return Place(0u, batch, 0u, 0u, 0u, Matrix()); }
+        m0 = block % p.blocks * ROWS;
+        mine = group - block * p.groups;
     }
     let base = bases(batch);
     return Place(0u, batch, m0, mine, base.x, Matrix(base.y + b_start(batch), p.n, p.b_n));

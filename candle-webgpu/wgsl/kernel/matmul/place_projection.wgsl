@@ -1,6 +1,6 @@
-// The part of the results that a workgroup of gemv_dot owns: rows of one of up to three projections of the same a.
+// The part of the results that a workgroup of gemv_projections or gemv_dot owns: rows of one of up to three projections of the same a.
 
-// slots: stand-ins for what gemv_dot.wgsl and its linker provide.
+// slots: stand-ins for what the kernels and their linker provide.
 const ROWS = 1u;
 struct Params { batch: u32, a_offset: u32, starts: vec4<u32>, products: array<vec4<u32>, 3> }
 @group(0) @binding(0) var<uniform> p: Params;
