@@ -38,7 +38,7 @@ pub(crate) fn put_as(
     Ok(())
 }
 
-/// The function that stores to the results, each by its [`store`].
+/// The function that stores to the results of projections, or of one matmul, each by its [`store`].
 pub(crate) const PUT_OF: &str = "put_of(which: u32, at: u32, count: u32, v: vec4<f32>)";
 
 pub(crate) fn store(y: &str) -> String {
