@@ -2,12 +2,13 @@
 //! others, a text has half its length on average, and compilers need time for each function, called or not.
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 /// The entry point, bindings, overrides and directives, and all that these need, in the order of the text. Of a name with two
 /// different declarations both stay, so that the compiler refuses them.
 pub(crate) fn reachable(text: &str) -> String {
     let all = declarations(text);
-    let mut by_name: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
+    let mut by_name: FxHashMap<&str, SmallVec<[usize; 1]>> = FxHashMap::default();
     for (i, text) in all.iter().enumerate() {
         if let Some(name) = name(text) {
             let same = by_name.entry(name).or_default();

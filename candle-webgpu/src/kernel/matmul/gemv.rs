@@ -153,9 +153,6 @@ pub(crate) fn tile_of(rows: u32, cols: u32) -> Option<&'static Tile> {
 const MANY: u64 = 4096;
 const LONG: u32 = 4096;
 
-/// What `place(group)` returns.
-pub(crate) const PLACE: &str = wgsl!("kernel/matmul/place.wgsl");
-
 /// The most steps along k that one thread accumulates alone.
 const MOST_ALONE: u32 = 2048;
 
@@ -303,6 +300,9 @@ fn slots_k(spec: &Specialization, text: &mut Text) -> Result<()> {
 
 /// The accumulators of result `which`.
 pub(crate) const ADD_UP_OF: &str = "add_up_of(which: u32, first: u32, rows: array<u32, ROWS>, cols: array<u32, COLS>) -> array<vec4<f32>, ROWS>";
+
+/// What `place(group)` returns.
+pub(crate) const PLACE: &str = wgsl!("kernel/matmul/place.wgsl");
 
 /// `place(group)` of one matmul. The matrix of a row begins at 0 in b, unless it is an expert's.
 pub(crate) fn place_batch(spec: &Specialization, text: &mut Text) {
