@@ -194,6 +194,31 @@ pub fn add(cases: &mut Cases) {
             }
             Ok(())
         });
+        // So many that f16 uses cooperative matrices (`flash_decode_coop`): rows of one row tile and of two, split keys, padded columns, and scores
+        // that rise from key to key.
+        cases.add(format!("attention/{name}/many_keys"), move |d| {
+            for (batch, each, queries, keys, columns) in [
+                (64, 4, 1, 130, 64),
+                (64, 8, 2, 150, 64),
+                (32, 5, 1, 300, 72),
+                (32, 12, 2, 257, 128),
+                (16, 7, 1, 600, 16),
+            ] {
+                let case = Case {
+                    batch,
+                    heads: [2 * each, 2],
+                    ..Case::new(dtype, queries, keys, columns)
+                };
+                case.run(d)?;
+                case.causal(true).check(d, &case.operands(&LIES[2])?)?;
+                let rising: Vec<f32> = (0..keys).map(|j| (j / 48 * 9) as f32).collect();
+                let mask = Tensor::from_vec(rising, keys, &Device::Cpu)?.to_dtype(dtype)?;
+                let mut operands = case.operands(&LIES[1])?;
+                operands.push(Operand::of(mask));
+                case.check(d, &operands)?;
+            }
+            Ok(())
+        });
         for lie in &LIES {
             cases.add(format!("attention/{name}/layout/{}", lie.name), move |d| {
                 for (queries, keys) in [(1, 50), (7, 50), (40, 50)] {

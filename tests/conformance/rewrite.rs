@@ -247,7 +247,14 @@ pub fn add(cases: &mut Cases) {
             let all = [q, k, cos, sin, keys, values, of(437, &[1, 2, 3, 16])?];
             check(d, &all.map(Operand::of), ROPE, rope_kv_cache)
         });
-        let sizes = [(1, 4, 2, 9), (2, 4, 4, 70), (1, 4, 1, 600), (2, 4, 2, 62)];
+        let sizes = [
+            (1, 4, 2, 9),
+            (2, 4, 4, 70),
+            (1, 4, 1, 600),
+            (2, 4, 2, 62),
+            // flash_decode_coop.
+            (64, 16, 2, 140),
+        ];
         let ops = [("rope_attention", 1), ("growing_cache", 3)];
         for ((op, tokens), (b, h, g, j)) in ops.into_iter().flat_map(|op| sizes.map(|s| (op, s))) {
             let case = format!("rewrite/{op}/{name}/{b}x{h}x{g}x{j}");

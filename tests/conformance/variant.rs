@@ -54,8 +54,11 @@ const OPTIONAL: &[(&str, &str)] = &[
     ("gemv_dot", ONE_FORMAT),
     ("flash_coop", "attention/"),
     ("flash_decode_sub", "attention/"),
+    ("flash_decode_coop", "attention/"),
     ("rope_flash_decode", "rewrite/"),
     ("rope_flash_decode_in_place", "rewrite/"),
+    ("rope_flash_decode_coop", "rewrite/"),
+    ("rope_flash_decode_coop_in_place", "rewrite/"),
 ];
 
 /// Unpacking does not depend on the kernel that adds.

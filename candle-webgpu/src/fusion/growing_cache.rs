@@ -7,6 +7,7 @@ use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::fusion::{attention, concat, rope_attention, rope_kv_cache, rope_qk};
 use crate::kernel::attention::flash_decode::grid;
+use crate::kernel::attention::flash_decode_coop::ROPE_FLASH_DECODE_COOP;
 use crate::kernel::attention::plan::Params;
 use crate::kernel::attention::rope_flash_decode::{in_place, writers, ROPE_FLASH_DECODE};
 use crate::memory::buffer::Value;
@@ -25,11 +26,11 @@ pub(crate) const RULE: Rule = Rule {
         &rope_kv_cache::RULE,
         &rope_attention::RULE,
     ],
-    at: &[&ROPE_FLASH_DECODE],
+    at: &[&ROPE_FLASH_DECODE, &ROPE_FLASH_DECODE_COOP],
     apply: Apply::Batch(Scan::Due, find),
 };
 
-/// The operands of [`ROPE_FLASH_DECODE`]: q, k, v, c, y, s, u, a, w, z. These are the first of the old caches and of the new ones.
+/// The operands of [`ROPE_FLASH_DECODE`]: q, k, v, c, y, s, u, t, w, z. These are the first of the old caches and of the new ones.
 const OLD: usize = 1;
 const NEW: usize = 8;
 
@@ -51,7 +52,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
         .map(|c| c.old.clone().filter(Prefix::may_grow));
     let grown = match grown {
         [Some(keys), Some(values)] if !Arc::ptr_eq(&keys.of, &values.of) => {
-            spec = in_place(spec);
+            spec = in_place(&spec)?;
             operands.truncate(NEW);
             [keys.of, values.of]
         }

@@ -109,7 +109,7 @@ fn fuse(device: &Gpu, rope: &Op, flash: &Op) -> Option<Box<Op>> {
         c_offset: made.c_offset,
         s_offset: made.s_offset,
         u_strides: [0, u_head, made.sides[1].offset, 0],
-        a_strides: strides(a_step, [values.source * 4, 0]),
+        t_strides: strides(a_step, [values.source * 4, 0]),
         caches: [read.offsets[1] / 4, w_step, read.offsets[2] / 4, z_step],
         ..read
     };

@@ -131,6 +131,9 @@ fn several_rows_of_a_workgroup() {
             [64, 12, 4, 9, 48],
             [128, 16, 4, 33, 16],
             [64, 8, 4, 1100, 16],
+            // flash_decode_coop, in f16.
+            [64, 16, 2, 140, 64],
+            [16, 10, 2, 1100, 48],
         ] {
             let step = Step {
                 dtype,
@@ -141,11 +144,10 @@ fn several_rows_of_a_workgroup() {
         }
     }
     // Subgroups of 8 threads do not hold such rows.
-    let wide = Step {
-        sizes: [64, 16, 4, 9, 160],
-        ..LLAMA
-    };
-    same_bits_by(RULES, |b| wide.run(b));
+    for sizes in [[64, 16, 4, 9, 160], [64, 8, 2, 200, 128]] {
+        let wide = Step { sizes, ..LLAMA };
+        same_bits_by(RULES, |b| wide.run(b));
+    }
 }
 
 #[test]

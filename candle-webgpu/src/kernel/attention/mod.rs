@@ -7,6 +7,7 @@ pub(crate) mod block_mask;
 pub(crate) mod flash;
 pub(crate) mod flash_coop;
 pub(crate) mod flash_decode;
+pub(crate) mod flash_decode_coop;
 mod partition;
 pub(crate) mod plan;
 pub(crate) mod rope_flash_decode;

@@ -6,6 +6,7 @@ use crate::kernel::attention::flash_coop;
 use crate::kernel::attention::flash_decode::{
     thread_group, Block, BLOCKS, DECODE_KEYS, SUBGROUP_KEYS,
 };
+use crate::kernel::attention::flash_decode_coop;
 use crate::kernel::attention::plan::Params;
 use crate::recorder::gpu::Gpu;
 
@@ -24,6 +25,7 @@ pub(crate) enum Strategy {
     Decode(&'static Block),
     /// A block, and the threads of its thread groups.
     DecodeSubgroups(&'static Block, u32),
+    DecodeCoop(&'static flash_decode_coop::Tile),
 }
 
 /// How the keys of a row tile may be split.
@@ -70,6 +72,13 @@ const DECODE_ONE_ROW: Limits = Limits {
     ..DECODE_SUBGROUPS
 };
 
+const DECODE_COOP: Limits = Limits {
+    step: flash_decode_coop::KEYS,
+    least: 2 * flash_decode_coop::KEYS,
+    whole: 4 * flash_decode_coop::KEYS,
+    ..DECODE
+};
+
 pub(crate) struct Partition {
     pub strategy: Strategy,
     /// Rows of a workgroup.
@@ -89,6 +98,10 @@ pub(crate) fn partition(device: &Gpu, coop: Option<DType>, params: &Params) -> P
         Strategy::Decode(_) => DECODE,
         Strategy::DecodeSubgroups(Block { rows: 1, .. }, _) => DECODE_ONE_ROW,
         Strategy::DecodeSubgroups(..) => DECODE_SUBGROUPS,
+        Strategy::DecodeCoop(tile) => Limits {
+            groups: tile.groups,
+            ..DECODE_COOP
+        },
         _ => FLASH,
     };
     let (matrices, rows, keys) = (u64::from(params.matrices), params.rows, params.keys);
@@ -121,7 +134,7 @@ pub(crate) fn partition(device: &Gpu, coop: Option<DType>, params: &Params) -> P
 fn unit_rows(params: &Params, strategy: &Strategy, tile_rows: u32) -> u32 {
     let decodes = matches!(
         strategy,
-        Strategy::Decode(_) | Strategy::DecodeSubgroups(..)
+        Strategy::Decode(_) | Strategy::DecodeSubgroups(..) | Strategy::DecodeCoop(_)
     );
     let fills = params.queries.is_multiple_of(tile_rows) || params.queries > 4 * tile_rows;
     match fills && !decodes {
@@ -135,6 +148,10 @@ fn strategy(device: &Gpu, coop: Option<DType>, params: &Params) -> (Strategy, u3
     let rows = params.rows;
     if params.queries <= DECODE_QUERIES && rows <= DECODE_ROWS {
         let most = device.limits.max_compute_workgroups_per_dimension;
+        let tile = coop.and_then(|dtype| flash_decode_coop::tile_for(device, dtype, params));
+        if let Some(tile) = tile.filter(|_| params.matrices <= most) {
+            return (Strategy::DecodeCoop(tile), flash_decode_coop::ROWS);
+        }
         let thread_group = thread_group(device, params.v_dim).filter(|_| params.matrices <= most);
         let splits = u64::from((params.keys / DECODE_SHARED_KEYS).max(1));
         let groups = |b: &&Block| u64::from(params.matrices) * u64::from(rows.div_ceil(b.rows));

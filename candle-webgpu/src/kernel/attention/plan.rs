@@ -7,6 +7,7 @@ use crate::kernel::attention::flash_coop::{self, FLASH_COOP};
 use crate::kernel::attention::flash_decode::{
     self, BLOCKS, FLASH_DECODE, FLASH_DECODE_SUB, THREAD_GROUP, WIDE_BLOCKS,
 };
+use crate::kernel::attention::flash_decode_coop::{self, FLASH_DECODE_COOP};
 use crate::kernel::attention::partition::{partition, Strategy};
 use crate::kernel::attention::rope_flash_decode;
 use crate::kernel::matmul::store::FLOATS;
@@ -58,14 +59,14 @@ params! {
         pub s_offset: u32,
         pub zero: u32,
         pub u_strides: [u32; 4],
-        pub a_strides: [u32; 4],
+        pub t_strides: [u32; 4],
         pub caches: [u32; 4],
     }
 }
 
 params! {
     pub(crate) struct MergeParams {
-        quads: u32,
+        all_rows: u32,
         row_quads: u32,
         splits: u32,
         nan: f32,
@@ -153,6 +154,7 @@ impl Request {
                     .of(&FLASH_DECODE_SUB, block.name, rows)
                     .with("THREAD_GROUP", threads)
             }
+            Strategy::DecodeCoop(tile) => self.of(&FLASH_DECODE_COOP, tile.name, rows),
         }
     }
 
@@ -232,9 +234,9 @@ pub(crate) fn plan(device: &Gpu, (dtype, mask): (DType, Mask), mut params: Param
     params.split_keys = partition.split_keys;
     let groups =
         u64::from(params.matrices) * u64::from(params.row_tiles) * u64::from(params.splits);
-    let grid = match spec.is_of(&FLASH_DECODE_SUB) {
-        true => flash_decode::grid(&params, 0),
-        false => Grid::Linear(groups),
+    let grid = match partition.strategy {
+        Strategy::DecodeSubgroups(..) | Strategy::DecodeCoop(_) => flash_decode::grid(&params, 0),
+        _ => Grid::Linear(groups),
     };
     let merge = request.split.then(|| merge(dtype, &params));
     let block_mask = spec.binds("block_mask").then(|| {
@@ -251,13 +253,14 @@ pub(crate) fn plan(device: &Gpu, (dtype, mask): (DType, Mask), mut params: Param
 }
 
 fn merge(dtype: DType, params: &Params) -> Merge {
-    let rows = params.matrices as usize * params.rows as usize;
-    let v_dim = params.v_dim as usize;
-    let quads = (rows * v_dim / 4) as u32;
+    let all_rows = params.matrices * params.rows;
+    let row = params.v_dim as usize + 4;
+    let row_threads = (params.v_dim / 4).next_power_of_two();
+    let threads = u64::from(all_rows) * u64::from(row_threads);
     Merge {
         spec: merge_spec(dtype),
         params: MergeParams {
-            quads,
+            all_rows,
             row_quads: params.v_dim / 4,
             splits: params.splits,
             nan: f32::NAN,
@@ -267,8 +270,8 @@ fn merge(dtype: DType, params: &Params) -> Merge {
             pad: 0,
             y_strides: params.y_strides,
         },
-        grid: Grid::Linear(u64::from(quads).div_ceil(FLASH_MERGE.workgroup.into())),
-        floats: (rows * (v_dim + 4)).saturating_mul(params.splits as usize),
+        grid: Grid::Linear(threads.div_ceil(FLASH_MERGE.workgroup.into())),
+        floats: (all_rows as usize * row).saturating_mul(params.splits as usize),
     }
 }
 
@@ -308,6 +311,10 @@ pub fn catalogue() -> Vec<Specialization> {
             if whole {
                 let tiles = flash_coop::TILES.iter().filter(|t| t.takes(dtype));
                 tiles.for_each(|tile| add(Strategy::Coop(tile), 0));
+                let tiles = flash_decode_coop::TILES
+                    .iter()
+                    .filter(|_| dtype == DType::F16);
+                tiles.for_each(|tile| add(Strategy::DecodeCoop(tile), 0));
             }
             for block in BLOCKS {
                 add(Strategy::Decode(block), 128);

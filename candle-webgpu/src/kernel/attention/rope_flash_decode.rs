@@ -4,17 +4,23 @@
 use crate::error::Result;
 use crate::kernel::attention::flash::{four_slots, score_slots};
 use crate::kernel::attention::flash_decode::{block, block_slots, FLASH_DECODE_SUB, ROW_QUADS};
+use crate::kernel::attention::flash_decode_coop::{
+    FLASH_DECODE_COOP, ROPE_FLASH_DECODE_COOP, ROPE_FLASH_DECODE_COOP_IN_PLACE,
+};
 use crate::kernel::attention::plan::Params;
 use crate::kernel::rope::kv_cache;
 use crate::kernel::rope::rotated;
 use crate::shader::{function, read, renamed, write, Access, Kernel, Specialization, Text};
 
-/// `q` are the queries before RoPE, `u` the newest keys before it, `a` the newest values, `k` and `v` the caches without them, `w` and `z` those
+/// `q` are the queries before RoPE, `u` the newest keys before it, `t` the newest values, `k` and `v` the caches without them, `w` and `z` those
 /// with them.
 pub static ROPE_FLASH_DECODE: Kernel = Kernel {
     name: "rope_flash_decode",
     shared: |spec| block(spec).shared() + 2 * 16 * ROW_QUADS,
-    slots,
+    slots: |spec, text| {
+        block_slots(spec, text);
+        rope_slots(spec, text)
+    },
     ..FLASH_DECODE_SUB
 };
 
@@ -24,6 +30,13 @@ pub static ROPE_FLASH_DECODE_IN_PLACE: Kernel = Kernel {
     bindings: &[read("q"), write("k"), write("v"), read("mask"), write("y")],
     ..ROPE_FLASH_DECODE
 };
+
+/// Kernels of attention, and those that do the same with RoPE and a KV cache, in new memory and in place.
+#[rustfmt::skip]
+static KERNELS: &[[&Kernel; 3]] = &[
+    [&FLASH_DECODE_SUB,  &ROPE_FLASH_DECODE,      &ROPE_FLASH_DECODE_IN_PLACE],
+    [&FLASH_DECODE_COOP, &ROPE_FLASH_DECODE_COOP, &ROPE_FLASH_DECODE_COOP_IN_PLACE],
+];
 
 /// Rows that a thread copies: so many loads are in flight at once, since the attention's registers leave few threads.
 const COPIED: u32 = 8;
@@ -36,15 +49,15 @@ pub(crate) fn spec(rope: &Specialization, flash: &Specialization) -> Option<Spec
     let [x, c, s, ..] = rope.operands[..] else {
         return None;
     };
-    let plain = flash.is_of(&FLASH_DECODE_SUB) && flash.value("MASKED") == Some(0);
-    if !plain || flash.operands[0] != x {
+    let [_, copying, in_place] = KERNELS.iter().find(|[plain, ..]| flash.is_of(plain))?;
+    if flash.value("MASKED") != Some(0) || flash.operands[0] != x {
         return None;
     }
     let (kernel, writes): (_, &[_]) = match rope.added.is_empty() {
-        true => (&ROPE_FLASH_DECODE_IN_PLACE, &[]),
-        false => (&ROPE_FLASH_DECODE, &["w", "z"]),
+        true => (in_place, &[]),
+        false => (copying, &["w", "z"]),
     };
-    let reads = [("s", s), ("u", x), ("a", x)].map(|(n, how)| (read(n), how));
+    let reads = [("s", s), ("u", x), ("t", x)].map(|(n, how)| (read(n), how));
     let writes = writes.iter().map(|n| (write(n), (x.0, Access::Put)));
     let mut spec = flash.clone().variant(rope.op);
     spec.kernel = kernel;
@@ -56,19 +69,20 @@ pub(crate) fn spec(rope: &Specialization, flash: &Specialization) -> Option<Spec
 }
 
 /// The specialization for caches that have room for the newest row.
-pub(crate) fn in_place(copying: Specialization) -> Specialization {
-    let mut spec = copying;
+pub(crate) fn in_place(copying: &Specialization) -> Option<Specialization> {
+    let [.., kernel] = KERNELS.iter().find(|[_, from, _]| copying.is_of(from))?;
+    let mut spec = copying.clone();
     let own = spec.kernel.bindings.len();
-    spec.kernel = &ROPE_FLASH_DECODE_IN_PLACE;
+    spec.kernel = kernel;
     spec.added.retain(|binding| !binding.writes());
     spec.operands.truncate(own + spec.added.len());
-    spec
+    Some(spec)
 }
 
 /// Whether the attention writes what it reads to new caches, so that nothing is read twice. Stores between loads leave fewer of them in
-/// flight: with one row a workgroup, which leaves multiprocessors idle, further workgroups copy the caches instead.
+/// flight: with one row a workgroup, which leaves multiprocessors idle, and with cooperative matrices, further workgroups copy the caches.
 fn keeps(spec: &Specialization) -> bool {
-    spec.binds("w") && block(spec).rows > 1
+    spec.binds("w") && spec.is_of(&ROPE_FLASH_DECODE) && block(spec).rows > 1
 }
 
 /// Workgroups behind those of the rows that write the caches, as write_caches.wgsl divides them.
@@ -84,8 +98,8 @@ pub(crate) fn writers(spec: &Specialization, params: &Params) -> u64 {
     newest.div_ceil(threads) + copying.iter().sum::<u64>()
 }
 
-fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
-    block_slots(spec, text);
+/// How queries and newest keys are rotated, and who writes the caches.
+pub(super) fn rope_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     four_slots(spec, text, &[("k", "y"), ("v", "z")]);
     score_slots(spec, text);
     let rounded = spec.info(0).rounded("v", "p.zero");

@@ -4,13 +4,13 @@
 // slots: stands for what the kernel brings.
 struct Params {
     head_dim: u32, v_dim: u32, keys: u32, matrices: u32, offsets: vec4<u32>, k_strides: vec4<u32>, v_strides: vec4<u32>,
-    c_offset: u32, s_offset: u32, u_strides: vec4<u32>, a_strides: vec4<u32>, caches: vec4<u32>,
+    c_offset: u32, s_offset: u32, u_strides: vec4<u32>, t_strides: vec4<u32>, caches: vec4<u32>,
 }
 @group(0) @binding(0) var<uniform> p: Params;
 fn rounded(v: vec4<f32>) -> vec4<f32> { return v; }
 fn q_rotated(at: Place) -> vec4<f32> { return vec4<f32>(f32(at.x)); }
 fn u_rotated(at: Place) -> vec4<f32> { return vec4<f32>(f32(at.x)); }
-fn a_get4(at4: u32) -> vec4<f32> { return vec4<f32>(f32(at4)); }
+fn t_get4(at4: u32) -> vec4<f32> { return vec4<f32>(f32(at4)); }
 fn k_quad(start: u32, quad: u32) -> vec4<f32> { return vec4<f32>(f32(start + quad)); }
 fn v_quad(start: u32, quad: u32) -> vec4<f32> { return vec4<f32>(f32(start + quad)); }
 fn w_quad_put(q: u32, four: vec4<f32>) {}
@@ -36,7 +36,7 @@ fn rotated_key(matrix: u32, quad: u32) -> vec4<f32> {
     return rounded(u_rotated(Place(quad * 4u, p.u_strides.z + matrix * p.u_strides.y, p.c_offset, p.s_offset)));
 }
 
-fn value(matrix: u32, quad: u32) -> vec4<f32> { return a_get4((p.a_strides.z + matrix * p.a_strides.y) / 4u + quad); }
+fn value(matrix: u32, quad: u32) -> vec4<f32> { return t_get4((p.t_strides.z + matrix * p.t_strides.y) / 4u + quad); }
 
 var<workgroup> newest: array<vec4<f32>, 2u * ROW>;
 
@@ -46,6 +46,9 @@ fn stage_newest(matrix: u32, thread: u32) {
     if i < p.head_dim / 4u { newest[i] = rotated_key(matrix, i); }
     if i >= ROW && i - ROW < p.v_dim / 4u { newest[i] = value(matrix, i - ROW); }
 }
+
+// Keys in k and v.
+fn old_keys() -> u32 { return p.keys - 1u; }
 
 fn newest_key(quad: u32) -> vec4<f32> { return newest[quad]; }
 

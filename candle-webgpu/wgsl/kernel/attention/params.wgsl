@@ -40,6 +40,6 @@ struct Params {
     s_offset: u32,
     zero: u32,
     u_strides: vec4<u32>,     // of the newest keys: batch, KV head; their offset
-    a_strides: vec4<u32>,     // of the newest values, likewise
+    t_strides: vec4<u32>,     // of the newest values, likewise
     caches: vec4<u32>,        // the first quad of w, the quads of a KV head; the same of z
 }
