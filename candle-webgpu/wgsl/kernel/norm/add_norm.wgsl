@@ -41,17 +41,8 @@ override ROWS: u32 = 1u; // a power of two
 
 var<workgroup> partial: array<f32, WORKGROUP>;
 
-// Quad q of the sum, rounded to its dtype; 0 past the row.
-fn added(q: u32, end: u32) -> vec4<f32> {
-    if q >= end { return vec4<f32>(); }
-    return rounded(a_get4(p.a_offset / 4u + q) + b_get4(p.b_offset / 4u + q));
-}
-
-fn stored(q: u32, end: u32) -> vec4<f32> {
-    let v = added(q, end);
-    if q < end { s_store(q, v); }
-    return v;
-}
+// Quad q of the sum, rounded to its dtype.
+fn added(q: u32) -> vec4<f32> { return rounded(a_get4(p.a_offset / 4u + q) + b_get4(p.b_offset / 4u + q)); }
 
 fn square(q: u32, end: u32, v: vec4<f32>, mean: f32) -> vec4<f32> {
     if CENTERED && q >= end { return vec4<f32>(); }
@@ -59,14 +50,9 @@ fn square(q: u32, end: u32, v: vec4<f32>, mean: f32) -> vec4<f32> {
     return far * far;
 }
 
-fn put(q: u32, first: u32, end: u32, v: vec4<f32>, scale: f32) {
-    if q >= end { return; }
-    let scaled = v * scale * alpha_get4(p.alpha_offset / 4u + q - first);
-    if CENTERED {
-        y_quad_put(q, scaled + beta_four(p.beta_offset / 4u + q - first));
-    } else {
-        y_quad_put(q, scaled);
-    }
+// y and what scales it: alpha and beta.
+fn put(q: u32, v: vec4<f32>, alpha: vec4<f32>, beta: vec4<f32>) {
+    if CENTERED { y_quad_put(q, v * alpha + beta); } else { y_quad_put(q, v * alpha); }
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -87,29 +73,45 @@ fn main(
 
     let q = first + lane;
     let far = q + 4u * thread_group;
-    let v0 = stored(q, end);
-    let v1 = stored(q + thread_group, end);
-    let v2 = stored(q + 2u * thread_group, end);
-    let v3 = stored(q + 3u * thread_group, end);
+    // Quads past the row repeat its last one: loads in branches would wait for each other, and those behind the sum for it.
+    let last = max(end, 1u) - 1u;
+    var v: array<vec4<f32>, 4>;
+    var alphas: array<vec4<f32>, 4>;
+    var betas: array<vec4<f32>, 4>;
+    for (var i = 0u; i < 4u; i++) { // unroll
+        let at = min(q + i * thread_group, last);
+        v[i] = added(at);
+        alphas[i] = alpha_get4(p.alpha_offset / 4u + at - first);
+        betas[i] = beta_four(p.beta_offset / 4u + at - first);
+    }
+    for (var i = 0u; i < 4u; i++) { // unroll
+        let at = q + i * thread_group;
+        if at < end { s_store(at, v[i]); } else { v[i] = vec4<f32>(); }
+    }
     var mean = 0.0;
     if CENTERED {
-        var sum = (v0 + v1) + (v2 + v3);
-        for (var i = far; i < end; i += thread_group) { sum += stored(i, end); }
+        var sum = (v[0] + v[1]) + (v[2] + v[3]);
+        for (var i = far; i < end; i += thread_group) {
+            let more = added(i);
+            s_store(i, more);
+            sum += more;
+        }
         mean = thread_group_sum(thread, thread_group, sum) * p.inverse;
     }
-    var squares = (square(q, end, v0, mean) + square(q + thread_group, end, v1, mean))
-        + (square(q + 2u * thread_group, end, v2, mean) + square(q + 3u * thread_group, end, v3, mean));
+    var squares = (square(q, end, v[0], mean) + square(q + thread_group, end, v[1], mean))
+        + (square(q + 2u * thread_group, end, v[2], mean) + square(q + 3u * thread_group, end, v[3], mean));
     for (var i = far; i < end; i += thread_group) {
-        if CENTERED {
-            squares += square(i, end, added(i, end), mean);
-        } else {
-            squares += square(i, end, stored(i, end), mean);
-        }
+        let more = added(i);
+        if !CENTERED { s_store(i, more); }
+        squares += square(i, end, more, mean);
     }
     let scale = 1.0 / sqrt(thread_group_sum(thread, thread_group, squares) * p.inverse + p.eps);
-    put(q, first, end, v0 - vec4<f32>(mean), scale);
-    put(q + thread_group, first, end, v1 - vec4<f32>(mean), scale);
-    put(q + 2u * thread_group, first, end, v2 - vec4<f32>(mean), scale);
-    put(q + 3u * thread_group, first, end, v3 - vec4<f32>(mean), scale);
-    for (var i = far; i < end; i += thread_group) { put(i, first, end, added(i, end) - vec4<f32>(mean), scale); }
+    for (var i = 0u; i < 4u; i++) { // unroll
+        let at = q + i * thread_group;
+        if at < end { put(at, (v[i] - vec4<f32>(mean)) * scale, alphas[i], betas[i]); }
+    }
+    for (var i = far; i < end; i += thread_group) {
+        let column = i - first;
+        put(i, (added(i) - vec4<f32>(mean)) * scale, alpha_get4(p.alpha_offset / 4u + column), beta_four(p.beta_offset / 4u + column));
+    }
 }
