@@ -37,7 +37,7 @@ pub(crate) fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     if spec.kernel.name.starts_with("softmax") {
         text.file(wgsl!("kernel/softmax/online_softmax.wgsl"));
     }
-    if spec.kernel.name.ends_with("_norm") {
+    if spec.kernel.name == "layer_norm" {
         text.file(THREAD_GROUP_SUM);
     }
     let last = spec.kernel.bindings.len() - 1;

@@ -9,7 +9,6 @@ const WHOLE = true;
 fn x_four(q: u32, first: u32, end: u32) -> vec4<f32> { return x[p.x_offset / 4u + q]; }
 fn alpha_four(q: u32, first: u32, end: u32) -> vec4<f32> { return alpha[p.alpha_offset / 4u + q - first / 4u]; }
 fn y_four(q: u32, first: u32, end: u32, v: vec4<f32>) { y[q] = v; }
-fn thread_group_sum(thread: u32, thread_group: u32, v: vec4<f32>) -> f32 { return partial[thread] + v.x; }
 // end slots
 
 struct Params { rows: u32, n: u32, x_offset: u32, alpha_offset: u32, beta_offset: u32, eps: f32, inverse: f32, pad: u32 }
@@ -65,7 +64,13 @@ fn main(
         let v = x_in(i, first, end);
         sum += v * v;
     }
-    let scale = 1.0 / sqrt(thread_group_sum(thread, thread_group, sum) * p.inverse + p.eps);
+    partial[thread] = (sum.x + sum.y) + (sum.z + sum.w);
+    workgroupBarrier();
+    for (var half = thread_group / 2u; half > 0u; half /= 2u) {
+        if lane < half { partial[thread] += partial[thread + half]; }
+        workgroupBarrier();
+    }
+    let scale = 1.0 / sqrt(partial[thread - lane] * p.inverse + p.eps);
     put(q, first, end, v0, scale);
     put(q + thread_group, first, end, v1, scale);
     put(q + 2u * thread_group, first, end, v2, scale);
