@@ -1,6 +1,6 @@
 //! Scaled dot product attention (`sdpa`) that never stores the matrix of scores.
 //!
-//! `plan` chooses among three kernels and, where there are too few rows to fill the adapter, splits the keys among
+//! `plan` chooses the kernel and, where there are too few rows to fill the adapter, splits the keys among
 //! workgroups, whose partial results `flash_merge` combines. Where there are many rows, `block_mask` first finds what a mask hides.
 
 pub(crate) mod block_mask;

@@ -1,5 +1,5 @@
-// What rope_flash_decode adds to flash_decode_sub. There is one query, and batches are KV heads like others. Queries and the newest key are rotated as rope does it; the newest key and value are
-// read from where they were computed, once for a workgroup.
+// What rope_flash_decode adds to flash_decode_sub and flash_decode_coop. There is one query, and batches are KV heads like others. Queries and
+// the newest key are rotated as rope does it; the newest key and value are read from where they were computed, once for a workgroup.
 
 // slots: stands for what the kernel brings.
 struct Params {
