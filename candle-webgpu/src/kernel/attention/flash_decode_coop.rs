@@ -53,7 +53,9 @@ pub(crate) const ROWS: u32 = 16;
 pub(crate) const KEYS: u32 = SUBGROUPS * 16;
 /// With fewer rows, most of a cooperative matrix would be empty.
 const MIN_ROWS: u32 = 4;
-/// The fewest keys of all attention matrices for which the kernel is faster than `flash_decode_sub`: its rounds of keys take long.
+/// The fewest attention matrices, and the fewest keys of all of them, for which the kernel is faster than `flash_decode_sub`: its rounds of keys
+/// take long, and few matrices need many splits to fill an adapter.
+const MIN_MATRICES: u64 = 16;
 const MIN_KEYS: u64 = 16_384;
 
 pub(crate) struct Tile {
@@ -88,7 +90,8 @@ fn tile(spec: &Specialization) -> &'static Tile {
 pub(crate) fn tile_for(device: &Gpu, dtype: DType, params: &Params) -> Option<&'static Tile> {
     let (matrices, keys) = (u64::from(params.matrices), u64::from(params.keys));
     let able = dtype == DType::F16 && params.softcap == 1.0 && !device.denies(&FLASH_DECODE_COOP);
-    let pays = params.rows >= MIN_ROWS && matrices * keys >= MIN_KEYS;
+    let many = matrices >= MIN_MATRICES && matrices * keys >= MIN_KEYS;
+    let pays = many && params.rows >= MIN_ROWS;
     let head_dim = params.head_dim.max(params.v_dim);
     let limit = device.limits.max_compute_workgroup_storage_size;
     let suits = |t: &&Tile| t.head_dim >= head_dim && t.shared() <= limit;
