@@ -86,14 +86,19 @@ fn tile(spec: &Specialization) -> &'static Tile {
     found.unwrap_or(&TILES[TILES.len() - 1])
 }
 
-/// The smallest tile for q, k and v, where the kernel is faster than others. It has no soft cap.
+/// The smallest tile for q, k and v, where the kernel is faster than others.
 pub(crate) fn tile_for(device: &Gpu, dtype: DType, params: &Params) -> Option<&'static Tile> {
+    let limit = device.limits.max_compute_workgroup_storage_size;
+    fitting(dtype, params, limit).filter(|_| !device.denies(&FLASH_DECODE_COOP))
+}
+
+/// The tile, if it takes at most `limit` bytes of workgroup memory. The kernel has no soft cap.
+fn fitting(dtype: DType, params: &Params, limit: u32) -> Option<&'static Tile> {
     let (matrices, keys) = (u64::from(params.matrices), u64::from(params.keys));
-    let able = dtype == DType::F16 && params.softcap == 1.0 && !device.denies(&FLASH_DECODE_COOP);
+    let able = dtype == DType::F16 && params.softcap == 1.0;
     let many = matrices >= MIN_MATRICES && matrices * keys >= MIN_KEYS;
     let pays = many && params.rows >= MIN_ROWS;
     let head_dim = params.head_dim.max(params.v_dim);
-    let limit = device.limits.max_compute_workgroup_storage_size;
     let suits = |t: &&Tile| t.head_dim >= head_dim && t.shared() <= limit;
     TILES.iter().find(suits).filter(|_| able && pays)
 }
@@ -105,4 +110,34 @@ fn coop_slots(spec: &Specialization, text: &mut Text) {
         text.binding(at, binding);
     }
     text.part(wgsl!("kernel/attention/flash_decode_coop_stage.wgsl"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_keys_of_many_heads_pay() {
+        let of = |rows, matrices, keys, head_dim| Params {
+            rows,
+            matrices,
+            keys,
+            head_dim,
+            v_dim: 64,
+            ..Params::new()
+        };
+        let name = |params: &Params| fitting(DType::F16, params, 48 << 10).map(|t| t.name);
+        // TinyLlama: 8 sequences, and one.
+        assert_eq!(name(&of(8, 32, 512, 64)), Some("16x64"));
+        assert_eq!(name(&of(8, 32, 511, 64)), None);
+        assert_eq!(name(&of(8, 4, 8192, 64)), None);
+        assert_eq!(name(&of(3, 32, 2048, 64)), None);
+        assert_eq!(name(&of(4, 64, 2048, 128)), Some("16x128"));
+        assert_eq!(name(&of(4, 64, 2048, 136)), None);
+        let mut capped = of(8, 32, 512, 64);
+        assert!(fitting(DType::F32, &capped, 48 << 10).is_none());
+        assert!(fitting(DType::F16, &capped, 16 << 10).is_none());
+        capped.softcap = 30.0;
+        assert_eq!(name(&capped), None);
+    }
 }
