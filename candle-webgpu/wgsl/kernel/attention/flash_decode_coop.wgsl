@@ -1,7 +1,7 @@
-// flash_decode (see there for the formula) in f16 with cooperative matrices, for query heads of a KV head that fill one. A workgroup
-// owns 16 rows and a split of the keys, of which each of its subgroups sees 16 in a round. For y, a subgroup owns some of the columns,
-// and two of its lanes share a row, as they do for scores. flash_coop says when y is rescaled, gemv_coop what subgroupBarrier relies
-// on. In rope_flash_decode_coop, further workgroups write the KV cache.
+// flash_decode (see there for the formula) in f16 with cooperative matrices. A workgroup owns up to 16 rows and a split of the keys, of
+// which each of its subgroups sees 16 in a round. For y, a subgroup owns some of the columns. Two lanes share a row of scores or of y.
+// flash_coop says when y is rescaled, gemv_coop what subgroupBarrier relies on. In rope_flash_decode_coop, further workgroups write the
+// KV cache.
 
 enable f16;
 enable wgpu_cooperative_matrix;
