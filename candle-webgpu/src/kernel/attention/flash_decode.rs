@@ -29,16 +29,14 @@ pub static FLASH_DECODE_SUB: Kernel = Kernel {
     #[rustfmt::skip]
     slots: |spec, text| {
         block_slots(spec, text);
-        text.line("fn stage_newest(matrix: u32, thread: u32) {}");
+        plain_slots(text);
         for n in ["key", "value"] {
-            text.line(format!("fn newest_{n}(quad: u32) -> vec4<f32> {{ return vec4<f32>(); }}"));
             text.line(format!("fn keep_{n}(matrix: u32, key: u32, quad: u32, four: vec4<f32>) {{}}"));
         }
         for (n, of) in [("key", "k"), ("value", "v")] {
             text.line(format!("fn {n}_quad(start: u32, step: u32, key: u32, quad: u32, newest: vec4<f32>) -> vec4<f32> {{ return {of}_quad(start + min(key, p.keys - 1u) * step, quad); }}"));
         }
         text.line("const KEEPS = false;");
-        text.line("fn write_caches(group: u32, thread: u32) {}");
         row_slots(spec, text)
     },
     ..kernel!("attention", "flash_decode_sub", Params::LAYOUT; read q, read k, read v, read mask, write y)
@@ -53,13 +51,29 @@ pub(crate) fn grid(params: &Params, further: u64) -> Grid {
     Grid::Xyz([params.splits, params.row_tiles, layers])
 }
 
+/// Keys and values, which other kernels may write: binding 2 and 3.
+pub(super) fn cache_bindings(spec: &Specialization, text: &mut Text) {
+    for (at, binding) in (1..).zip(spec.bindings()).skip(1).take(2) {
+        text.binding(at, binding);
+    }
+}
+
+/// No newest key and value beside k and v, and no caches to write.
+pub(super) fn plain_slots(text: &mut Text) {
+    text.line("fn stage_newest(matrix: u32, thread: u32) {}");
+    for n in ["key", "value"] {
+        text.line(format!(
+            "fn newest_{n}(quad: u32) -> vec4<f32> {{ return vec4<f32>(); }}"
+        ));
+    }
+    text.line("fn write_caches(group: u32, thread: u32) {}");
+}
+
 /// What [`FLASH_DECODE_SUB`] has by block, its shuffles, and its keys and values, which other kernels may write.
 pub(super) fn block_slots(spec: &Specialization, text: &mut Text) {
     let block = block(spec);
     text.constants(&[("ROWS", block.rows), ("COLUMN_QUADS", block.quads)]);
-    for (at, binding) in (1..).zip(spec.bindings()).skip(1).take(2) {
-        text.binding(at, binding);
-    }
+    cache_bindings(spec, text);
     text.line("fn shuffle_xor(v: f32, far: u32) -> f32 { return subgroupShuffleXor(v, far); }");
     text.line("fn shuffle(v: f32, lane: u32) -> f32 { return subgroupShuffle(v, lane); }");
 }

@@ -3,6 +3,7 @@
 
 use crate::dtype::DType;
 use crate::kernel::attention::flash::row_slots;
+use crate::kernel::attention::flash_decode::{cache_bindings, plain_slots};
 use crate::kernel::attention::plan::Params;
 use crate::kernel::attention::rope_flash_decode::{rope_slots, ROPE_FLASH_DECODE_IN_PLACE};
 use crate::kernel::matmul::gemm_coop::FEATURES;
@@ -15,13 +16,9 @@ pub static FLASH_DECODE_COOP: Kernel = Kernel {
     features: FEATURES.union(wgpu::Features::SUBGROUP_BARRIER),
     slots: |spec, text| {
         coop_slots(spec, text);
-        let rows = row_slots(spec, text);
+        plain_slots(text);
         text.line("fn old_keys() -> u32 { return p.keys; }");
-        text.line("fn stage_newest(matrix: u32, thread: u32) {}");
-        text.line("fn newest_key(quad: u32) -> vec4<f32> { return vec4<f32>(); }");
-        text.line("fn newest_value(quad: u32) -> vec4<f32> { return vec4<f32>(); }");
-        text.line("fn write_caches(group: u32, thread: u32) {}");
-        rows
+        row_slots(spec, text)
     },
     ..kernel!("attention", "flash_decode_coop", Params::LAYOUT; read q, read k, read v, read mask, write y)
 };
@@ -50,7 +47,7 @@ const LANES: u32 = 32;
 /// Rows of a workgroup, and keys that a subgroup sees at a time.
 pub(crate) const ROWS: u32 = 16;
 /// Keys that a workgroup sees at a time.
-pub(crate) const KEYS: u32 = SUBGROUPS * 16;
+pub(crate) const KEYS: u32 = SUBGROUPS * ROWS;
 /// With fewer rows, most of a cooperative matrix would be empty.
 const MIN_ROWS: u32 = 4;
 /// The fewest attention matrices, and the fewest keys of all of them, for which the kernel is faster than `flash_decode_sub`: its rounds of keys
@@ -76,7 +73,7 @@ pub(crate) const TILES: &[Tile] = &[
 impl Tile {
     /// Bytes of workgroup memory: keys or values, scores, weights, and a number for each row of a subgroup.
     fn shared(&self) -> u32 {
-        let scores = SUBGROUPS * ROWS * (16 + 4 + 1) * 4;
+        let scores = SUBGROUPS * ROWS * (ROWS + 4 + 1) * 4;
         KEYS * (self.head_dim + 8) * 2 + scores + ROWS * (KEYS + 8) * 2
     }
 }
@@ -103,12 +100,10 @@ fn fitting(dtype: DType, params: &Params, limit: u32) -> Option<&'static Tile> {
     TILES.iter().find(suits).filter(|_| able && pays)
 }
 
-/// What the kernel has by tile, and its keys and values, which other kernels may write.
+/// What the kernel has by tile, and how it stages.
 fn coop_slots(spec: &Specialization, text: &mut Text) {
     text.constants(&[("D", tile(spec).head_dim), ("SUBGROUPS", SUBGROUPS)]);
-    for (at, binding) in (1..).zip(spec.bindings()).skip(1).take(2) {
-        text.binding(at, binding);
-    }
+    cache_bindings(spec, text);
     text.part(wgsl!("kernel/attention/flash_decode_coop_stage.wgsl"));
 }
 

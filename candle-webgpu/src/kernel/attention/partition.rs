@@ -147,12 +147,12 @@ fn unit_rows(params: &Params, strategy: &Strategy, tile_rows: u32) -> u32 {
 fn strategy(device: &Gpu, coop: Option<DType>, params: &Params) -> (Strategy, u32) {
     let rows = params.rows;
     if params.queries <= DECODE_QUERIES && rows <= DECODE_ROWS {
-        let most = device.limits.max_compute_workgroups_per_dimension;
+        let in_grid = params.matrices <= device.limits.max_compute_workgroups_per_dimension;
         let tile = coop.and_then(|dtype| flash_decode_coop::tile_for(device, dtype, params));
-        if let Some(tile) = tile.filter(|_| params.matrices <= most) {
+        if let Some(tile) = tile.filter(|_| in_grid) {
             return (Strategy::DecodeCoop(tile), flash_decode_coop::ROWS);
         }
-        let thread_group = thread_group(device, params.v_dim).filter(|_| params.matrices <= most);
+        let thread_group = thread_group(device, params.v_dim).filter(|_| in_grid);
         let splits = u64::from((params.keys / DECODE_SHARED_KEYS).max(1));
         let groups = |b: &&Block| u64::from(params.matrices) * u64::from(rows.div_ceil(b.rows));
         // More rows than there are would be computed for nothing.

@@ -35,8 +35,8 @@ fn quad_of(words: vec2<u32>) -> vec4<f16> {
     return vec4<f16>(vec2<f16>(unpack2x16float(words.x)), vec2<f16>(unpack2x16float(words.y)));
 }
 
-// Where a lane's i-th quad of a tile lies: a lane has one column of every STEPth row.
-fn slot(lane: u32, i: u32) -> u32 { return (lane / ROW + i * STEP) * (PITCH / 4u) + lane % ROW; }
+// Where a quad of a tile lies, or the one i times STEP rows below: a lane has one column of every STEPth row.
+fn slot(quad: u32, i: u32) -> u32 { return (quad / ROW + i * STEP) * (PITCH / 4u) + quad % ROW; }
 
 // Fetch a lane's quads of the 16 keys or values from j0 on. Outside of k and v they repeat the last row or quad.
 fn fetch_keys(lane: u32, start: u32, j0: u32) {
@@ -66,7 +66,7 @@ fn stage_rest(lane: u32, at: u32, j0: u32, is_key: bool) {
     for (var i = (old_keys() - min(old_keys(), j0)) * ROW + lane; i < SIDE * ROW; i += LANES) {
         let quad = select(newest_value(i % ROW), newest_key(i % ROW), is_key);
         let here = j0 + i / ROW == old_keys() && old_keys() < p.keys && i % ROW < quads;
-        tile[at + i / ROW * (PITCH / 4u) + i % ROW] = select(vec4<f16>(), vec4<f16>(quad), here);
+        tile[at + slot(i, 0u)] = select(vec4<f16>(), vec4<f16>(quad), here);
     }
 }
 
@@ -74,10 +74,10 @@ fn stage_rest(lane: u32, at: u32, j0: u32, is_key: bool) {
 fn stage_queries(thread: u32, matrix: u32, row0: u32) {
     let base = p.offsets.x + matrix_at(matrix, p.q_strides);
     let end = min(SIDE, p.rows - row0) * ROW;
-    for (var i = end + thread; i < SIDE * ROW; i += WORKGROUP) { tile[i / ROW * (PITCH / 4u) + i % ROW] = vec4<f16>(); }
+    for (var i = end + thread; i < SIDE * ROW; i += WORKGROUP) { tile[slot(i, 0u)] = vec4<f16>(); }
     for (var i = thread; i < end; i += WORKGROUP) {
         let quad = q_quad(q_start(base + row_at(row0 + i / ROW, p.q_strides)), min(i % ROW, p.head_dim / 4u - 1u));
-        tile[i / ROW * (PITCH / 4u) + i % ROW] = select(vec4<f16>(), vec4<f16>(quad), i % ROW * 4u < p.head_dim);
+        tile[slot(i, 0u)] = select(vec4<f16>(), vec4<f16>(quad), i % ROW * 4u < p.head_dim);
     }
     stage_newest(matrix, thread);
 }
