@@ -20,9 +20,9 @@ impl Inline {
 }
 
 impl Schedule for Inline {
-    fn rewrite(&self, executor: &Executor, mut batch: Batch) -> Ops {
+    fn rewrite(&self, executor: &Executor, mut batch: Batch) -> Vec<Batch> {
         executor.rewrite_batch(&mut batch);
-        batch.ops
+        vec![batch]
     }
 
     fn encode(&self, executor: &Executor, mut job: EncodeJob) -> Ops {

@@ -77,9 +77,9 @@ impl Jobs {
 }
 
 impl Schedule for Inline {
-    fn rewrite(&self, executor: &Executor, mut batch: Batch) -> Ops {
+    fn rewrite(&self, executor: &Executor, mut batch: Batch) -> Vec<Batch> {
         executor.rewrite_batch(&mut batch);
-        batch.ops
+        vec![batch]
     }
 
     fn encode(&self, executor: &Executor, job: EncodeJob) -> Ops {

@@ -142,7 +142,7 @@ impl Execute for Executor {
         Executor::check_lost(self)
     }
 
-    fn execute(&self, batch: Batch) -> Ops {
+    fn execute(&self, batch: Batch) -> Vec<Batch> {
         self.schedule.rewrite(self, batch)
     }
 

@@ -11,7 +11,7 @@ use crate::fusion::graph::Graph;
 use crate::kernel::copy;
 use crate::memory::buffer::Value;
 use crate::recorder::batch::{Batch, Flush, DEFERRED_OPS};
-use crate::recorder::op::Ops;
+use crate::recorder::op::{Op, Ops};
 use crate::util::lock;
 
 /// Rewritten ops to encode, and what follows them.
@@ -22,9 +22,9 @@ pub(crate) struct EncodeJob {
 
 /// Where the stages run: [`Inline`](crate::executor::inline::Inline) or [`Threaded`](crate::executor::threaded::Threaded).
 ///
-/// `rewrite` and `encode` return finished ops, which the recorder recycles.
+/// `rewrite` and `encode` return what is finished, so that its memory is reused.
 pub(crate) trait Schedule: Send + Sync {
-    fn rewrite(&self, executor: &Executor, batch: Batch) -> Ops;
+    fn rewrite(&self, executor: &Executor, batch: Batch) -> Vec<Batch>;
     fn encode(&self, executor: &Executor, job: EncodeJob) -> Ops;
     fn pass_on(&self, executor: &Executor, commands: Commands) -> Result<()>;
     /// Waits until every encoded command is submitted.
@@ -46,7 +46,7 @@ pub(crate) trait Schedule: Send + Sync {
 }
 
 impl Executor {
-    /// First stage: rewrites a batch and passes on the ops that are not deferred. Leaves finished ops in the batch.
+    /// First stage: rewrites a batch and passes on the ops that are not deferred. Leaves the values of finished ops in the batch.
     pub(crate) fn rewrite_batch(&self, batch: &mut Batch) {
         let end = batch.end.take();
         let deferred = match end {
@@ -81,11 +81,13 @@ impl Executor {
             ops,
             end: end.unwrap_or_default(),
         };
-        batch.ops.append(&mut self.schedule.encode(self, job));
+        for op in self.schedule.encode(self, job) {
+            op.retire(&mut batch.spent);
+        }
     }
 
     /// Selects the kernels of joined copies.
-    fn dispatch_copies(&self, ops: &mut Ops) {
+    fn dispatch_copies(&self, ops: &mut [Op]) {
         let mut joined = 0;
         for op in ops {
             match copy::dispatch_joined(&self.gpu, op) {
@@ -126,16 +128,17 @@ impl Executor {
     }
 
     /// Applies the fusion rules to the deferred ops and the batch, keeps the newest `deferred` ops for the next batch and returns the
-    /// others. Leaves replaced ops in the batch.
+    /// others. Leaves the values of replaced ops in the batch.
     fn apply_rules(&self, batch: &mut Batch, deferred: usize) -> Ops {
         let mut kept = lock(&self.deferred);
         let mut ops = std::mem::take(&mut *kept);
-        ops.append(&mut batch.ops);
+        ops.extend(batch.ops.drain(..).map(Op::boxed));
         let due = ops.len().saturating_sub(deferred);
-        let mut graph = Graph::new(ops, due, batch.number);
+        let spent = std::mem::take(&mut batch.spent);
+        let mut graph = Graph::new(ops, due, batch.number, spent);
         self.rules.apply(&self.gpu, &mut graph);
-        let [now, later, dead] = graph.into_ops();
-        (*kept, batch.ops) = (later, dead);
+        let now;
+        (now, *kept, batch.spent) = graph.into_ops();
         now
     }
 

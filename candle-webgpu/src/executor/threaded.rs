@@ -49,9 +49,8 @@ impl Threaded {
 }
 
 impl Schedule for Threaded {
-    fn rewrite(&self, _: &Executor, batch: Batch) -> Ops {
-        let finished = self.rewriter.send(batch);
-        finished.into_iter().flat_map(|batch| batch.ops).collect()
+    fn rewrite(&self, _: &Executor, batch: Batch) -> Vec<Batch> {
+        self.rewriter.send(batch)
     }
 
     fn encode(&self, _: &Executor, job: EncodeJob) -> Ops {

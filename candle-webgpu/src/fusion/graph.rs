@@ -150,21 +150,22 @@ pub(crate) struct Graph {
     due: usize,
     /// The number of the newest ops' batch.
     batch: u64,
-    /// Replaced ops whose boxes the recorder reuses.
-    replaced: Ops,
+    /// Values that only replaced ops held.
+    spent: Vec<Value>,
 }
 
 impl Graph {
     /// The first `due` ops are about to be encoded. The others stay recorded; a rewrite that begins at a due op may take them. `batch`
-    /// numbers the batch of the newest ops: a value that a tensor held at the end of that batch counts as held.
-    pub fn new(ops: Ops, due: usize, batch: u64) -> Self {
+    /// numbers the batch of the newest ops: a value that a tensor held at the end of that batch counts as held. Values that only
+    /// replaced ops held go to `spent`.
+    pub fn new(ops: Ops, due: usize, batch: u64, spent: Vec<Value>) -> Self {
         let mut graph = Graph {
             uses: Index(Vec::with_capacity(2 * ops.len())),
             kernels: ops.iter().map(|op| Some(op.spec.kernel)).collect(),
             places: ops.into_iter().map(|op| smallvec![op]).collect(),
             due,
             batch,
-            replaced: Ops::new(),
+            spent,
         };
         for (at, place) in graph.places.iter().enumerate() {
             for op in place {
@@ -174,8 +175,8 @@ impl Graph {
         graph
     }
 
-    /// The ops that are due, those that stay recorded, and those that were replaced, which no longer hold their values.
-    pub fn into_ops(mut self) -> [Ops; 3] {
+    /// The ops that are due, those that stay recorded, and the values that only replaced ops held.
+    pub fn into_ops(mut self) -> (Ops, Ops, Vec<Value>) {
         let later = self.places.split_off(self.due.min(self.places.len()));
         let ops = |places: Vec<Place>| {
             let mut ops = Ops::with_capacity(places.len());
@@ -187,7 +188,7 @@ impl Graph {
             }
             ops
         };
-        [ops(self.places), ops(later), self.replaced]
+        (ops(self.places), ops(later), self.spent)
     }
 
     /// Lowers the number of ops that are due.
@@ -336,10 +337,7 @@ impl Graph {
                 }
             }
             op.operands.retain(|(value, _)| value.recycle());
-            self.replaced.extend(match op.operands.is_empty() {
-                true => op.reuse(),
-                false => Some(op),
-            });
+            op.retire(&mut self.spent);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use crate::memory::buffer::Value;
 use crate::memory::pool::Pool;
-use crate::recorder::op::{NewOp, Op, Ops};
+use crate::recorder::op::{NewOp, Op};
 
 /// In a browser, recording takes longer than the GPU's work, and each submit takes some 20 us of the only thread, so batches are longer.
 const IN_BROWSER: bool = cfg!(target_arch = "wasm32");
@@ -26,8 +26,6 @@ const LAST_BATCH: usize = 16;
 /// The newest ops are not encoded with their batch. Their result tensors are often still alive, since Rust variables live to the end of
 /// their function, and later ops may fuse with them.
 pub(crate) const DEFERRED_OPS: usize = 32;
-/// Finished ops kept for recycling.
-const MAX_RECYCLED: usize = 2 * MAX_BATCH;
 /// Maximum ops in one submit. Doubled because a rule may replace one op by two.
 pub(crate) const MOST_OPS: usize = 2 * (MAX_BATCH + DEFERRED_OPS);
 
@@ -51,9 +49,13 @@ pub(crate) struct Flush {
     pub submitted: Option<Submitted>,
 }
 
-/// Consecutive ops that the recorder passes to the executor together.
+/// Consecutive ops that the recorder passes to the executor together. They are contiguous, and not in boxes, since another thread reads them
+/// and used the same memory before: processors prefetch cache lines of other cores in sequence.
+#[derive(Default)]
 pub(crate) struct Batch {
-    pub ops: Ops,
+    pub ops: Vec<Op>,
+    /// Values that were last held by ops that are finished. The recorder's thread frees them, since it allocated them.
+    pub spent: Vec<Value>,
     pub end: Option<Flush>,
     /// The number of this batch. A value stores it when its last tensor is dropped.
     pub number: u64,
@@ -61,9 +63,9 @@ pub(crate) struct Batch {
 
 /// Ops recorded since the last batch.
 pub(crate) struct Pending {
-    ops: Ops,
-    /// Finished ops for reuse.
-    recycled: Ops,
+    ops: Vec<Op>,
+    /// Finished batches, whose memory is reused.
+    finished: Vec<Batch>,
     /// Ops of the longest batches.
     longest: usize,
     /// Ops in the next batch, without deferred ones.
@@ -85,8 +87,8 @@ impl Pending {
     pub fn new(longest: usize) -> Self {
         Pending {
             longest,
-            ops: Vec::with_capacity(MOST_OPS),
-            recycled: Ops::new(),
+            ops: Vec::new(),
+            finished: Vec::new(),
             next_batch: FIRST_BATCH,
             since_readback: 0,
             last_interval: 0,
@@ -103,22 +105,21 @@ impl Pending {
                 self.next_batch = FIRST_BATCH;
             }
         }
-        self.ops.push(new.into_op(&mut self.recycled));
+        self.ops.push(new.into_op());
         self.since_readback += 1;
     }
 
     pub fn last_mut(&mut self) -> Option<&mut Op> {
-        self.ops.last_mut().map(|op| &mut **op)
+        self.ops.last_mut()
     }
 
-    /// Keeps finished ops for reuse.
-    pub fn recycle(&mut self, ops: Ops) {
-        let room = MAX_RECYCLED.saturating_sub(self.recycled.len());
-        self.recycled
-            .extend(ops.into_iter().take(room).map(|mut op| {
-                op.operands.clear();
-                op
-            }));
+    /// Frees what finished batches hold, and keeps their memory.
+    pub fn recycle(&mut self, finished: Vec<Batch>) {
+        for mut batch in finished {
+            batch.ops.clear();
+            batch.spent.clear();
+            self.finished.push(batch);
+        }
     }
 
     /// Whether there are enough ops for a batch. If the last op is a copy, the limit is doubled, since the next copy may join it.
@@ -159,8 +160,10 @@ impl Pending {
     /// The recorded ops; `end` is set for a flush.
     pub fn batch(&mut self, pool: &Pool, end: Option<Flush>) -> Batch {
         let number = pool.batches.fetch_add(1, Ordering::Relaxed);
+        let Batch { ops, spent, .. } = self.finished.pop().unwrap_or_default();
         Batch {
-            ops: std::mem::replace(&mut self.ops, Vec::with_capacity(MAX_BATCH)),
+            ops: std::mem::replace(&mut self.ops, ops),
+            spent,
             end,
             number,
         }

@@ -19,7 +19,7 @@ use crate::memory::buffer::{Value, When};
 use crate::recorder::batch::{Batch, Flush, Pending};
 use crate::recorder::copy_run::{join, CopyRun};
 use crate::recorder::gpu::Gpu;
-use crate::recorder::op::{Grid, NewOp, Ops};
+use crate::recorder::op::{Grid, NewOp};
 use crate::shader::{Specialization, PARAMS_SLOT};
 use crate::util::lock;
 
@@ -30,8 +30,8 @@ pub(crate) const UPLOAD_CHUNK: usize = 8 << 20;
 pub(crate) trait Execute: Send + Sync {
     /// An error if the device accepts no more work.
     fn check_lost(&self) -> Result<()>;
-    /// Rewrites, encodes and submits a batch, now or later. Returns finished ops to recycle.
-    fn execute(&self, batch: Batch) -> Ops;
+    /// Rewrites, encodes and submits a batch, now or later. Returns finished batches to recycle.
+    fn execute(&self, batch: Batch) -> Vec<Batch>;
     /// Waits until every op that is not deferred is submitted.
     fn wait_idle(&self);
     /// Takes the error of an earlier op.
