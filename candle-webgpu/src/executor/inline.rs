@@ -8,7 +8,6 @@ use crate::executor::schedule::{EncodeJob, Schedule};
 use crate::executor::submit::Commands;
 use crate::executor::Executor;
 use crate::recorder::batch::Batch;
-use crate::recorder::op::Ops;
 use crate::util::lock;
 
 pub(crate) struct Inline;
@@ -25,9 +24,9 @@ impl Schedule for Inline {
         vec![batch]
     }
 
-    fn encode(&self, executor: &Executor, mut job: EncodeJob) -> Ops {
+    fn encode(&self, executor: &Executor, mut job: EncodeJob) -> Vec<EncodeJob> {
         executor.encode_job(&mut job);
-        job.ops
+        vec![job]
     }
 
     fn pass_on(&self, executor: &Executor, commands: Commands) -> Result<()> {

@@ -12,7 +12,6 @@ use crate::executor::schedule::{EncodeJob, Schedule};
 use crate::executor::submit::Commands;
 use crate::executor::Executor;
 use crate::recorder::batch::Batch;
-use crate::recorder::op::Ops;
 use crate::shader::Specialization;
 use crate::util::lock;
 
@@ -33,12 +32,12 @@ impl Inline {
         }
     }
 
-    /// Encodes a job, after those that wait. Returns finished ops.
-    fn run(&self, executor: &Executor, job: EncodeJob) -> Ops {
+    /// Encodes a job, after those that wait. Returns finished jobs.
+    fn run(&self, executor: &Executor, job: EncodeJob) -> Vec<EncodeJob> {
         let mut jobs = lock(&self.jobs.0);
         jobs.push_back(job);
         if jobs.len() > 1 {
-            return Ops::new();
+            return Vec::new();
         }
         drop(jobs);
         let (finished, missing) = self.jobs.run(executor);
@@ -60,9 +59,9 @@ impl Inline {
 }
 
 impl Jobs {
-    /// Encodes jobs up to the first one whose pipeline is missing. Returns finished ops and that pipeline.
-    fn run(&self, executor: &Executor) -> (Ops, Option<Specialization>) {
-        let mut finished = Ops::new();
+    /// Encodes jobs up to the first one whose pipeline is missing. Returns finished jobs and that pipeline.
+    fn run(&self, executor: &Executor) -> (Vec<EncodeJob>, Option<Specialization>) {
+        let mut finished = Vec::new();
         let next = || lock(&self.0).pop_front();
         while let Some(mut job) = next() {
             if !executor.encode_job(&mut job) {
@@ -70,7 +69,7 @@ impl Jobs {
                 lock(&self.0).push_front(job);
                 return (finished, missing);
             }
-            finished.append(&mut job.ops);
+            finished.push(job);
         }
         (finished, None)
     }
@@ -82,7 +81,7 @@ impl Schedule for Inline {
         vec![batch]
     }
 
-    fn encode(&self, executor: &Executor, job: EncodeJob) -> Ops {
+    fn encode(&self, executor: &Executor, job: EncodeJob) -> Vec<EncodeJob> {
         self.run(executor, job)
     }
 

@@ -17,6 +17,8 @@ use crate::util::lock;
 /// Rewritten ops to encode, and what follows them.
 pub(crate) struct EncodeJob {
     pub ops: Ops,
+    /// Values of replaced ops. Encoding gives up those that others hold, since rewriting takes longer, and leaves the others.
+    pub spent: Vec<Value>,
     end: Flush,
 }
 
@@ -25,7 +27,7 @@ pub(crate) struct EncodeJob {
 /// `rewrite` and `encode` return what is finished, so that its memory is reused.
 pub(crate) trait Schedule: Send + Sync {
     fn rewrite(&self, executor: &Executor, batch: Batch) -> Vec<Batch>;
-    fn encode(&self, executor: &Executor, job: EncodeJob) -> Ops;
+    fn encode(&self, executor: &Executor, job: EncodeJob) -> Vec<EncodeJob>;
     fn pass_on(&self, executor: &Executor, commands: Commands) -> Result<()>;
     /// Waits until every encoded command is submitted.
     fn wait_submitted(&self);
@@ -79,10 +81,14 @@ impl Executor {
         }
         let job = EncodeJob {
             ops,
+            spent: std::mem::take(&mut batch.spent),
             end: end.unwrap_or_default(),
         };
-        for op in self.schedule.encode(self, job) {
-            op.retire(&mut batch.spent);
+        for mut job in self.schedule.encode(self, job) {
+            batch.spent.append(&mut job.spent);
+            for op in job.ops {
+                op.retire(&mut batch.spent);
+            }
         }
     }
 
@@ -146,7 +152,8 @@ impl Executor {
     /// pipeline of its first op is compiled.
     pub(crate) fn encode_job(&self, job: &mut EncodeJob) -> bool {
         let encoder = &mut lock(&self.encoder);
-        let EncodeJob { ops, end } = job;
+        let EncodeJob { ops, spent, end } = job;
+        spent.retain_mut(Value::recycle);
         if ops.is_empty() && end.copies.is_empty() && self.submitter().uploaded == 0 {
             if let Some(submitted) = end.submitted.take() {
                 submitted(self.newest_submit());

@@ -16,7 +16,6 @@ use crate::executor::submit::Commands;
 use crate::executor::wait::spin_until;
 use crate::executor::Executor;
 use crate::recorder::batch::Batch;
-use crate::recorder::op::Ops;
 use crate::util::{join, lock};
 
 /// Jobs in progress per worker; a sender beyond that waits.
@@ -53,9 +52,8 @@ impl Schedule for Threaded {
         self.rewriter.send(batch)
     }
 
-    fn encode(&self, _: &Executor, job: EncodeJob) -> Ops {
-        let finished = self.encoder.send(job);
-        finished.into_iter().flat_map(|job| job.ops).collect()
+    fn encode(&self, _: &Executor, job: EncodeJob) -> Vec<EncodeJob> {
+        self.encoder.send(job)
     }
 
     fn pass_on(&self, _: &Executor, commands: Commands) -> Result<()> {

@@ -5,6 +5,9 @@ use smallvec::SmallVec;
 
 use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
+use crate::kernel::matmul::gemv::GEMV_K;
+use crate::kernel::matmul::gemv_coop::GEMV_COOP;
+use crate::kernel::matmul::gemv_dot::GEMV_DOT;
 use crate::kernel::matmul::gemv_projections;
 use crate::kernel::matmul::gemv_projections::MOST;
 use crate::kernel::matmul::problem::Params as MatmulParams;
@@ -20,7 +23,7 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[],
-    at: &[],
+    at: &[&GEMV_K, &GEMV_COOP, &GEMV_DOT],
     apply: Apply::Batch(Scan::Due, find),
 };
 

@@ -150,14 +150,14 @@ pub(crate) struct Graph {
     due: usize,
     /// The number of the newest ops' batch.
     batch: u64,
-    /// Values that only replaced ops held.
+    /// Values of replaced ops.
     spent: Vec<Value>,
 }
 
 impl Graph {
     /// The first `due` ops are about to be encoded. The others stay recorded; a rewrite that begins at a due op may take them. `batch`
-    /// numbers the batch of the newest ops: a value that a tensor held at the end of that batch counts as held. Values that only
-    /// replaced ops held go to `spent`.
+    /// numbers the batch of the newest ops: a value that a tensor held at the end of that batch counts as held. Values of
+    /// replaced ops go to `spent`.
     pub fn new(ops: Ops, due: usize, batch: u64, spent: Vec<Value>) -> Self {
         let mut graph = Graph {
             uses: Index(Vec::with_capacity(2 * ops.len())),
@@ -175,7 +175,7 @@ impl Graph {
         graph
     }
 
-    /// The ops that are due, those that stay recorded, and the values that only replaced ops held.
+    /// The ops that are due, those that stay recorded, and the values of replaced ops.
     pub fn into_ops(mut self) -> (Ops, Ops, Vec<Value>) {
         let later = self.places.split_off(self.due.min(self.places.len()));
         let ops = |places: Vec<Place>| {
@@ -328,7 +328,7 @@ impl Graph {
 
     fn remove(&mut self, at: usize) {
         self.kernels[at] = None;
-        while let Some(mut op) = self.places[at].pop() {
+        while let Some(op) = self.places[at].pop() {
             for (i, (value, _)) in op.operands.iter().enumerate() {
                 let uses = self.uses.entry(value);
                 match op.spec.writes(i) {
@@ -336,7 +336,6 @@ impl Graph {
                     false => uses.reads.retain(|place| *place != at),
                 }
             }
-            op.operands.retain(|(value, _)| value.recycle());
             op.retire(&mut self.spent);
         }
     }

@@ -7,7 +7,11 @@ use crate::fusion::expr::Expr;
 use crate::fusion::fused_projections;
 use crate::fusion::graph::{Graph, Places, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
-use crate::kernel::matmul::gemv_projections::{is_projections, matrices, Params, MOST};
+use crate::kernel::matmul::gemv_coop::GEMV_COOP;
+use crate::kernel::matmul::gemv_dot::GEMV_DOT;
+use crate::kernel::matmul::gemv_projections::{
+    is_projections, matrices, Params, GEMV_PROJECTIONS, MOST,
+};
 use crate::kernel::matmul::projection_bias::{self, is_bias};
 use crate::memory::buffer::Value;
 use crate::recorder::gpu::Gpu;
@@ -19,7 +23,7 @@ pub(crate) const RULE: Rule = Rule {
     enabled: Enabled::Always,
     exact: Exact::Always,
     needs: &[&fused_projections::RULE],
-    at: &[],
+    at: &[&GEMV_PROJECTIONS, &GEMV_COOP, &GEMV_DOT],
     apply: Apply::Batch(Scan::Due, find),
 };
 

@@ -75,17 +75,21 @@ impl Rule {
         let Apply::Batch(scan, find) = self.apply else {
             return 0;
         };
-        let places = match scan {
+        let mut places = match scan {
             Scan::Due | Scan::DueBackward => graph.due(),
             Scan::All => graph.all(),
         };
         let takes = |kernel| self.at.is_empty() || self.at.contains(&kernel);
         let is_denied = |rewrite: &Rewrite| rewrite.specs().any(|spec| gpu.denies_variant(spec));
         let mut fired = 0;
-        for i in places.clone() {
-            let at = match scan {
-                Scan::DueBackward => places.end - 1 - i,
-                _ => i,
+        loop {
+            let suits = |at: &usize| graph.kernel(*at).is_some_and(takes);
+            let next = match scan {
+                Scan::DueBackward => places.rfind(suits),
+                _ => places.find(suits),
+            };
+            let Some(at) = next else {
+                return fired;
             };
             while graph.kernel(at).is_some_and(takes) {
                 let rewrite = find(gpu, graph, at);
@@ -96,6 +100,5 @@ impl Rule {
                 fired += 1;
             }
         }
-        fired
     }
 }

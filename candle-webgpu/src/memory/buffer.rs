@@ -35,27 +35,31 @@ pub(crate) enum When {
     Rewriting,
 }
 
+/// In C's layout, so that the first fields, which recording and rewriting use, share cache lines with the reference count.
 #[derive(Debug)]
+#[repr(C)]
 struct Inner {
-    bytes: u64,
-    block: OnceLock<Block>,
-    /// Set if the op that writes this value failed.
-    error: OnceLock<Arc<Error>>,
     /// References from tensors, not from ops.
     handles: AtomicUsize,
     /// The batch being recorded when the last handle was dropped.
     dropped_in_batch: AtomicU64,
-    /// A value that an op derived from this one, until an op writes this one. `derives` spares most writes the lock.
-    derived: Mutex<Option<Box<Derived>>>,
-    derives: AtomicBool,
-    /// An op that writes the value was passed to the encoder.
-    written: AtomicBool,
-    /// Where the contents are, if they are in a growable value. `is_prefix` spares most operands the lock.
-    prefix: Mutex<Option<Prefix>>,
-    is_prefix: AtomicBool,
     /// See [`Value::slot`].
     slot: AtomicU32,
+    /// An op that writes the value was passed to the encoder.
+    written: AtomicBool,
+    /// `derived` may be set: spares most writes the lock.
+    derives: AtomicBool,
+    /// `prefix` may be set: spares most operands the lock.
+    is_prefix: AtomicBool,
+    bytes: u64,
     pool: Arc<Pool>,
+    block: OnceLock<Block>,
+    /// Set if the op that writes this value failed.
+    error: OnceLock<Arc<Error>>,
+    /// A value that an op derived from this one, until an op writes this one.
+    derived: Mutex<Option<Box<Derived>>>,
+    /// Where the contents are, if they are in a growable value.
+    prefix: Mutex<Option<Prefix>>,
 }
 
 impl Drop for Inner {
