@@ -2,7 +2,6 @@
 
 use crate::dtype::{Compute, DType};
 use crate::error::Result;
-use crate::kernel::attention::block_mask::BLOCK_KEYS;
 use crate::kernel::attention::plan::{Params, ADD, HIDE, KEEP};
 use crate::shader::{function, renamed, Access, Kernel, Specialization, Text};
 
@@ -97,34 +96,32 @@ pub(super) fn four_slots(spec: &Specialization, text: &mut Text, operands: &[(&s
 pub(super) fn score_slots(spec: &Specialization, text: &mut Text) {
     let fill = "vec4<f32>(fill_get(p.fill_offset))";
     let four = mask_four(spec);
-    let (seen, filled) = match spec.value("MASKED") {
-        Some(ADD) => (format!("s + {four}"), ""),
+    let (seen, always_visible) = match spec.value("MASKED") {
+        Some(ADD) => (format!("s + {four}"), "0u"),
         Some(HIDE) => (format!("select(s, {fill}, {four} != vec4<u32>())"), FILLED),
         Some(KEEP) => (format!("select({fill}, s, {four} != vec4<u32>())"), FILLED),
-        _ => ("s".to_string(), ""),
+        _ => ("s".to_string(), "0u"),
     };
     text.bindings(spec, spec.kernel.bindings.len());
     text.line(format!(
         "fn masked(s: vec4<f32>, at: vec4<u32>) -> vec4<f32> {{ return {seen}; }}"
     ));
-    let bits = match spec.binds("block_mask") {
-        true => format!(
-            "(block_mask[block + j / {BLOCK_KEYS}u] >> (j / {}u % 32u)){filled}",
-            KEYS / 2
-        ),
-        false => "1u".to_string(),
-    };
     text.line("alias BLOCK_MASK = u32;");
-    text.line(format!(
-        "fn block_bits(block: u32, j: u32) -> u32 {{ return {bits}; }}"
-    ));
+    if spec.binds("block_mask") {
+        text.line(format!(
+            "fn always_visible() -> u32 {{ return {always_visible}; }}"
+        ));
+        text.part(wgsl!("kernel/attention/block_bits.wgsl"));
+    } else {
+        text.line("fn block_bits(own: ptr<function, RowTile>, j: u32) -> u32 { return 1u; }");
+    }
     text.part(wgsl!("kernel/attention/params.wgsl"));
     text.ops(Compute::F32);
     text.file(wgsl!("kernel/attention/scores.wgsl"));
 }
 
-/// What is filled is visible unless it is filled with -inf.
-const FILLED: &str = " | u32(fill_get(p.fill_offset) != p.neg_inf)";
+/// What is filled is visible unless it is filled with -inf: bit 0 of all blocks of a word.
+const FILLED: &str = "select(0u, 0x55555555u, fill_get(p.fill_offset) != p.neg_inf)";
 
 /// The mask of four keys, which lie at `at`.
 pub(super) fn mask_four(spec: &Specialization) -> String {

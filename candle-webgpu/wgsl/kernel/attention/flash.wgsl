@@ -23,7 +23,7 @@ fn matrix_at(matrix: u32, strides: vec4<u32>) -> u32 { return matrix * strides.y
 fn row_at(row: u32, strides: vec4<u32>) -> u32 { return row * strides.z; }
 fn seen_by(row: u32) -> u32 { return p.keys; }
 fn mask_row(matrix: u32, row: u32) -> u32 { return matrix + row; }
-fn next_visible(block: u32, j: u32, last: u32) -> u32 { return j; }
+fn next_visible(own: ptr<function, RowTile>, j: u32) -> u32 { return j; }
 fn y_row(matrix: u32, row: u32, split: u32) -> u32 { return (matrix * p.rows + row) * (p.v_dim / 4u); }
 fn finish(sum: vec4<f32>, weights: f32) -> vec4<f32> { return sum / weights; }
 struct Params {
@@ -58,7 +58,7 @@ fn main(
 ) {
     let group = id.y * count.x + id.x;
     if group >= p.splits * p.row_tiles * p.matrices { return; }
-    let own = row_tile(group, BM);
+    var own = row_tile(group, BM);
     let k_base = p.offsets.y + matrix_at(own.matrix, p.k_strides);
     let v_base = p.offsets.z + matrix_at(own.matrix, p.v_strides);
 
@@ -85,7 +85,7 @@ fn main(
     var high: array<f32, TM>;
     var weight_sum: array<f32, TM>;
     for (var i = 0u; i < TM; i++) { high[i] = p.lowest; }
-    for (var j0 = next_visible(own.block, own.first, own.last); j0 < own.last; j0 = next_visible(own.block, j0 + 32u, own.last)) {
+    for (var j0 = next_visible(&own, own.first); j0 < own.last; j0 = next_visible(&own, j0 + 32u)) {
         var s: array<vec4<f32>, TM>;
         for (var i = 0u; i < TM; i++) { s[i] = vec4<f32>(); }
         let key = j0 + thread / 4u;

@@ -14,6 +14,7 @@ enable wgpu_cooperative_matrix;
 alias MASK = f32;
 alias Y = vec4<f32>;
 const D = 64u; // head_dim of q, k and v, zero-padded
+const CHAINS = 1u; // scores of 16 keys whose multiplications alternate
 // Staging, flash_coop_stage.wgsl: the 64 rows of q from row0 on; the next tile of k and v into registers, and from there.
 alias Quad = vec4<f16>;
 fn stage_queries(thread: u32, base: u32, row0: u32) { tile[thread] = q[base]; }
@@ -27,14 +28,14 @@ fn with_values(scores: vec4<f32>, j: u32) -> vec4<f32> { return scores; }
 fn y_quad_put(i: u32, four: vec4<f32>) { y[i] = four; }
 fn apply_softcap(dots: vec4<f32>) -> vec4<f32> { return dots; }
 fn mask_scores(s: vec4<f32>, mask_at: u32, j: u32) -> vec4<f32> { return s; }
-fn block_bits(block: u32, j: u32) -> u32 { return 1u; }
+fn block_bits(own: ptr<function, RowTile>, j: u32) -> u32 { return 1u; }
 struct RowTile { matrix: u32, split: u32, row0: u32, end: u32, first: u32, last: u32, seen_by_all: u32, block: u32 }
 fn row_tile(group: u32, tile_rows: u32) -> RowTile { return RowTile(); }
 fn matrix_at(matrix: u32, strides: vec4<u32>) -> u32 { return matrix * strides.y; }
 fn row_at(row: u32, strides: vec4<u32>) -> u32 { return row * strides.z; }
 fn seen_by(row: u32) -> u32 { return p.keys; }
 fn mask_row(matrix: u32, row: u32) -> u32 { return matrix + row; }
-fn next_visible(block: u32, j: u32, last: u32) -> u32 { return j; }
+fn next_visible(own: ptr<function, RowTile>, j: u32) -> u32 { return j; }
 fn y_row(matrix: u32, row: u32, split: u32) -> u32 { return (matrix * p.rows + row) * (p.v_dim / 4u); }
 fn finish(sum: vec4<f32>, weights: f32) -> vec4<f32> { return sum / weights; }
 struct Params {
@@ -76,10 +77,12 @@ fn store_tile(matrix_tile: Acc, at: u32) { coopStoreT(matrix_tile, &score[at / 4
 fn score_tile(at: u32) -> Acc { return coopLoadT<Acc>(&score[at / 4u], SCORE_PITCH / 4u); }
 
 fn multiply_keys(tile_at: u32) {
-    for (var j = 0u; j < KEYS; j += 16u) { // unroll
-        var s = Acc();
-        for (var c = 0u; c < D; c += 16u) { s = coopMultiplyAdd(q_tiles[c / 16u], key_tile(j, c), s); } // unroll
-        store_tile(s, tile_at + j);
+    for (var j = 0u; j < KEYS; j += 16u * CHAINS) { // unroll
+        var s: array<Acc, CHAINS>;
+        for (var c = 0u; c < D; c += 16u) { // unroll
+            for (var i = 0u; i < CHAINS; i++) { s[i] = coopMultiplyAdd(q_tiles[c / 16u], key_tile(j + i * 16u, c), s[i]); } // unroll
+        }
+        for (var i = 0u; i < CHAINS; i++) { store_tile(s[i], tile_at + j + i * 16u); } // unroll
     }
 }
 
@@ -104,9 +107,8 @@ fn rescale(factor: f32, tile_at: u32, lane_at: u32) {
     }
 }
 
-// The scores with keys j .. j + 4 of a row that sees the keys before `visible`. In a plain tile no score is masked or capped.
-fn score_quad(s: vec4<f32>, is_plain_tile: bool, mask_at: u32, visible: u32, j: u32) -> vec4<f32> {
-    if is_plain_tile { return s; }
+// The scores with keys j .. j + 4 of a row that sees the keys before `visible`, masked and capped.
+fn score_quad(s: vec4<f32>, mask_at: u32, visible: u32, j: u32) -> vec4<f32> {
     let here = vec4<u32>(j) + vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(visible);
     return select(vec4<f32>(p.neg_inf), mask_scores(apply_softcap(s), mask_at, j), here);
 }
@@ -121,7 +123,7 @@ fn main(
     let thread = subgroup * 32u + lane;
     let group = id.y * count.x + id.x;
     if group >= p.splits * p.row_tiles * p.matrices { return; }
-    let own = row_tile(group, ROWS);
+    var own = row_tile(group, ROWS);
     let q_base = p.offsets.x + matrix_at(own.matrix, p.q_strides);
     let k_base = p.offsets.y + matrix_at(own.matrix, p.k_strides);
     let v_base = p.offsets.z + matrix_at(own.matrix, p.v_strides);
@@ -141,7 +143,7 @@ fn main(
     for (var c = 0u; c < D; c += 16u) { q_tiles[c / 16u] = coopLoadT<Left>(&tile[(row16 * PITCH + c) / 4u], PITCH / 4u); } // unroll
     let scale = p.scale * query_scale(row16 + lane / 2u);
 
-    let start = next_visible(own.block, own.first, own.last);
+    let start = next_visible(&own, own.first);
     workgroupBarrier();
 
     var high = p.lowest;
@@ -150,18 +152,21 @@ fn main(
     for (var j0 = start; j0 < own.last;) {
         stage_keys(thread, j0);
         workgroupBarrier();
-        let next = next_visible(own.block, j0 + KEYS, own.last);
+        // All rows see its keys, unmasked and uncapped.
+        let is_plain_tile = j0 + KEYS <= own.seen_by_all && (block_bits(&own, j0) & 2u) == 0u && p.softcap == 1.0;
+        let next = next_visible(&own, j0 + KEYS);
         fetch(thread, k_base, v_base, next);
         multiply_keys(tile_at);
         subgroupBarrier();
-        // All rows see its keys, unmasked and uncapped.
-        let is_plain_tile = j0 + KEYS <= own.seen_by_all && (block_bits(own.block, j0) & 2u) == 0u && p.softcap == 1.0;
         var s: array<vec4<f32>, KEYS / 8u>;
         var top = p.lowest;
+        // All loads before any branch, which they would wait in front of.
+        for (var t = 0u; t < KEYS / 8u; t++) { s[t] = by_keys(score[lane_at / 4u + t], half + t * 4u) * scale; } // unroll
+        if !is_plain_tile {
+            for (var t = 0u; t < KEYS / 8u; t++) { s[t] = score_quad(s[t], mask_at, visible, j0 + half + t * 4u); } // unroll
+        }
         for (var t = 0u; t < KEYS / 8u; t++) { // unroll
-            let j = half + t * 4u;
-            s[t] = score_quad(by_keys(score[lane_at / 4u + t], j) * scale, is_plain_tile, mask_at, visible, j0 + j);
-            let lifted = with_values(s[t], j);
+            let lifted = with_values(s[t], half + t * 4u);
             top = max(top, max(max(lifted.x, lifted.y), max(lifted.z, lifted.w)));
         }
         top = max(top, subgroupShuffleXor(top, 1u));

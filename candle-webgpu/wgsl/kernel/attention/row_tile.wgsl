@@ -6,7 +6,7 @@ struct Params {
     offsets: vec4<u32>, mask_strides: vec4<u32>, unit_rows: u32, block_tile: u32, block_unit: u32, block_matrix: u32,
 }
 @group(0) @binding(0) var<uniform> p: Params;
-fn block_bits(block: u32, j: u32) -> u32 { return 3u; }
+fn block_bits(own: ptr<function, RowTile>, j: u32) -> u32 { return 3u; }
 fn matrix_at(matrix: u32, strides: vec4<u32>) -> u32 { return matrix * strides.y; }
 fn row_at(row: u32, strides: vec4<u32>) -> u32 { return row * strides.z; }
 fn seen(query: u32) -> u32 { return p.keys; }
@@ -21,6 +21,8 @@ struct RowTile {
     last: u32,
     seen_by_all: u32, // all rows see the keys before this one
     block: u32,       // the first word of its block mask
+    word_at: u32,     // the word of it that was read last
+    word: u32,
 }
 
 // With a causal mask the last rows of each head take longest, so they start first.
@@ -39,6 +41,7 @@ fn row_tile(group: u32, tile_rows: u32) -> RowTile {
     t.last = min(t.first + p.split_keys, seen(select(p.queries - 1u, (t.end - 1u) % p.queries, one_head)));
     t.seen_by_all = seen(select(0u, t.row0 % p.queries, one_head));
     t.block = t.matrix * p.block_matrix + unit * p.block_unit + place * p.block_tile;
+    t.word_at = 0xffffffffu;
     return t;
 }
 
@@ -48,10 +51,10 @@ fn mask_row(matrix: u32, row: u32) -> u32 {
 }
 
 // The first tile of keys from j on of which the mask leaves something visible; `last` or more if none.
-fn next_visible(block: u32, j: u32, last: u32) -> u32 {
+fn next_visible(own: ptr<function, RowTile>, j: u32) -> u32 {
     var next = j;
-    for (; next < last; next += 32u) {
-        if (block_bits(block, next) & 1u) != 0u { break; }
+    for (; next < (*own).last; next += 32u) {
+        if (block_bits(own, next) & 1u) != 0u { break; }
     }
     return next;
 }
