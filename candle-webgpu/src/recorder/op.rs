@@ -84,13 +84,11 @@ impl Op {
 
     /// Moves the op to a box, one that this thread [kept](Op::retire) if it has one.
     pub fn boxed(self) -> Box<Self> {
-        match SPARE.with_borrow_mut(Vec::pop) {
-            Some(mut spare) => {
-                *spare = self;
-                spare
-            }
-            None => Box::new(self),
-        }
+        let Some(mut spare) = SPARE.with_borrow_mut(Vec::pop) else {
+            return Box::new(self);
+        };
+        *spare = self;
+        spare
     }
 
     /// Moves the operands to `spent`, and keeps the box for another op of this thread.
