@@ -52,8 +52,8 @@ pub mod tokenizer;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod trainable;
 
-/// One thread allocates recorded ops and other threads free them. With glibc's allocator, this took a seventh of the caller's time per
-/// decoded token (NVIDIA H200); with mimalloc, a tenth.
+/// What one thread records, others replace and free. With glibc's allocator, TinyLlama in q4_0 decodes 985 tok/s one pass ahead, with
+/// mimalloc 1,110 (medians on one host, NVIDIA H200).
 #[cfg(not(target_arch = "wasm32"))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -17,7 +17,8 @@ use crate::util::lock;
 /// Rewritten ops to encode, and what follows them.
 pub(crate) struct EncodeJob {
     pub ops: Ops,
-    /// Values of replaced ops. Encoding gives up those that others hold, since rewriting takes longer, and leaves the others.
+    /// Values of replaced ops. Encoding returns their memory, since rewriting takes longer, and leaves the last references to the thread that
+    /// allocated them.
     pub spent: Vec<Value>,
     end: Flush,
 }
