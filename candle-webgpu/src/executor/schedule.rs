@@ -57,7 +57,7 @@ impl Executor {
             _ => 0,
         };
         self.dispatch_copies(&mut batch.ops);
-        let ops = self.apply_rules(batch, deferred);
+        let (ops, spent) = self.apply_rules(batch, deferred);
         let copied = end.iter().flat_map(|end| &end.copies);
         let ops = self.copy_prefixes(ops, copied.map(|copy| &copy.source));
         if self.options.log {
@@ -82,7 +82,7 @@ impl Executor {
         }
         let job = EncodeJob {
             ops,
-            spent: std::mem::take(&mut batch.spent),
+            spent,
             end: end.unwrap_or_default(),
         };
         for mut job in self.schedule.encode(self, job) {
@@ -135,18 +135,17 @@ impl Executor {
     }
 
     /// Applies the fusion rules to the deferred ops and the batch, keeps the newest `deferred` ops for the next batch and returns the
-    /// others. Leaves the values of replaced ops in the batch.
-    fn apply_rules(&self, batch: &mut Batch, deferred: usize) -> Ops {
+    /// others, and the values of replaced ops.
+    fn apply_rules(&self, batch: &mut Batch, deferred: usize) -> (Ops, Vec<Value>) {
         let mut kept = lock(&self.deferred);
         let mut ops = std::mem::take(&mut *kept);
         ops.extend(batch.ops.drain(..).map(Op::boxed));
         let due = ops.len().saturating_sub(deferred);
-        let spent = std::mem::take(&mut batch.spent);
-        let mut graph = Graph::new(ops, due, batch.number, spent);
+        let mut graph = Graph::new(ops, due, batch.number);
         self.rules.apply(&self.gpu, &mut graph);
-        let now;
-        (now, *kept, batch.spent) = graph.into_ops();
-        now
+        let (now, later, spent) = graph.into_ops();
+        *kept = later;
+        (now, spent)
     }
 
     /// Second stage: encodes ops and passes on their commands. Leaves finished ops in the job. `false` if the job is to be continued once the

@@ -156,16 +156,15 @@ pub(crate) struct Graph {
 
 impl Graph {
     /// The first `due` ops are about to be encoded. The others stay recorded; a rewrite that begins at a due op may take them. `batch`
-    /// numbers the batch of the newest ops: a value that a tensor held at the end of that batch counts as held. Values of
-    /// replaced ops go to `spent`.
-    pub fn new(ops: Ops, due: usize, batch: u64, spent: Vec<Value>) -> Self {
+    /// numbers the batch of the newest ops: a value that a tensor held at the end of that batch counts as held.
+    pub fn new(ops: Ops, due: usize, batch: u64) -> Self {
         let mut graph = Graph {
             uses: Index(Vec::with_capacity(2 * ops.len())),
             kernels: ops.iter().map(|op| Some(op.spec.kernel)).collect(),
             places: ops.into_iter().map(|op| smallvec![op]).collect(),
             due,
             batch,
-            spent,
+            spent: Vec::new(),
         };
         for (at, place) in graph.places.iter().enumerate() {
             for op in place {

@@ -16,7 +16,7 @@ pub static BLOCK_MASK: Kernel = Kernel {
 };
 
 /// Keys of a word: two bits for each [`KEYS`].
-pub(crate) const BLOCK_KEYS: u32 = 16 * KEYS;
+const BLOCK_KEYS: u32 = 16 * KEYS;
 
 /// The dispatch that makes a block mask.
 pub(crate) struct BlockMask {
