@@ -164,7 +164,7 @@ impl Device {
     /// Whether later matmuls and attention of f32 may use cooperative matrices of f16, where the adapter has them. They round operands to
     /// 11 bits, like TF32, and accumulate in f32. Off by default, or as [`REDUCED_F32_VAR`](crate::REDUCED_F32_VAR) says.
     ///
-    /// Each line of an operand along k (in attention, a few rows) is first divided by a power of two, which brings its largest magnitude to
+    /// Each line of an operand along k (in attention, each row) is first divided by a power of two, which brings its largest magnitude to
     /// 2^14. Elements less than 2^-28 of that have fewer bits, and those below 2^-38 become zero. Matmuls of fewer than 17 rows or 64 terms stay
     /// as they are.
     ///

@@ -79,6 +79,32 @@ pub fn add(cases: &mut Cases, dtype: DType) {
         }
         Ok(())
     });
+    cases.add(
+        format!("attention/{name}/mask/hidden_large"),
+        move |device| {
+            // Hidden keys and values must not cost others any precision.
+            let large = if dtype == DType::F16 { 1e4 } else { 1e30 };
+            let keys = 90;
+            let by = |hidden, seen| {
+                let of = (0..keys).map(|j| if j % 5 == 2 { hidden } else { seen });
+                Tensor::from_vec(of.collect::<Vec<f64>>(), (keys, 1), &Device::Cpu)
+            };
+            let mask = by(f64::NEG_INFINITY, 0.)?.t()?.to_dtype(dtype)?;
+            for (queries, d) in [(1, 64), (40, 64), (40, 128)] {
+                let case = Case::new(dtype, queries, keys, d);
+                let mut operands = case.operands(&LIES[0])?;
+                for operand in &mut operands[1..] {
+                    let x = operand.wide()?.broadcast_mul(&by(large, 1.)?)?;
+                    *operand = Operand::of(x.to_dtype(dtype)?);
+                }
+                operands.push(Operand::of(
+                    mask.broadcast_as((queries, keys))?.contiguous()?,
+                ));
+                case.check(device, &operands)?;
+            }
+            Ok(())
+        },
+    );
 }
 
 /// Masks that hide or change some tiles of keys and leave others as they are, broadcast in all ways. The sizes are heads, KV heads, queries and

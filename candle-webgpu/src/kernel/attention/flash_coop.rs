@@ -30,6 +30,8 @@ pub(crate) struct Tile {
     pub name: &'static str,
     /// The largest last dim of q, k and v.
     pub head_dim: u32,
+    /// Numbers of f16 whose sum is an element: two for f32 that may not be rounded.
+    parts: u32,
     /// Scores of 16 keys whose multiplications alternate. As measured for 64 and 128 columns: two are faster, but not for short rows.
     chains: u32,
 }
@@ -37,33 +39,38 @@ pub(crate) struct Tile {
 impl Tile {
     /// Bytes of workgroup memory.
     fn shared(&self, dtype: DType) -> u32 {
-        let pitch = self.head_dim + 8;
+        let (pitch, keys) = (self.head_dim + 8, KEYS / self.parts);
         let scales = if dtype == DType::F16 { 0 } else { 3 * KEYS * 4 };
-        (ROWS * pitch + ROWS * (KEYS + 8)) * 2 + ROWS * (KEYS + 4) * 4 + scales
+        (ROWS * pitch + ROWS * (keys + 8) * self.parts) * 2 + ROWS * (keys + 4) * 4 + scales
     }
 
     /// Whether it takes operands of this dtype: others than f16 are scaled by rows, which a subgroup stages as a whole.
     pub fn takes(&self, dtype: DType) -> bool {
-        dtype == DType::F16 || self.head_dim.is_power_of_two()
+        let scaled = dtype != DType::F16;
+        (!scaled || self.head_dim.is_power_of_two()) && (self.parts == 1 || dtype == DType::F32)
     }
 }
 
 #[rustfmt::skip]
 pub(crate) const TILES: &[Tile] = &[
-    Tile { name: "64x64", head_dim: 64, chains: 1 },
-    Tile { name: "64x96", head_dim: 96, chains: 2 },
-    Tile { name: "64x128", head_dim: 128, chains: 2 },
+    Tile { name: "64x64", head_dim: 64, parts: 1, chains: 1 },
+    Tile { name: "64x96", head_dim: 96, parts: 1, chains: 2 },
+    Tile { name: "64x128", head_dim: 128, parts: 1, chains: 2 },
+    Tile { name: "64x64.split", head_dim: 64, parts: 2, chains: 1 },
+    Tile { name: "64x128.split", head_dim: 128, parts: 2, chains: 1 },
 ];
 
 /// The smallest tile for q, k and v of a dtype, if there is one.
 pub(crate) fn tile_for(device: &Gpu, dtype: DType, params: &Params) -> Option<&'static Tile> {
     let limit = device.limits.max_compute_workgroup_storage_size;
-    fitting(dtype, params.head_dim.max(params.v_dim), limit)
+    let splits = dtype == DType::F32 && !device.gemm_reduced_precision_f32();
+    let parts = if splits { 2 } else { 1 };
+    fitting(dtype, parts, params.head_dim.max(params.v_dim), limit)
 }
 
 /// The smallest tile for a last dim, if it takes at most `limit` bytes of workgroup memory.
-fn fitting(dtype: DType, head_dim: u32, limit: u32) -> Option<&'static Tile> {
-    let suits = |t: &&Tile| t.head_dim >= head_dim && t.takes(dtype);
+fn fitting(dtype: DType, parts: u32, head_dim: u32, limit: u32) -> Option<&'static Tile> {
+    let suits = |t: &&Tile| t.head_dim >= head_dim && t.parts == parts && t.takes(dtype);
     let tile = TILES.iter().find(suits);
     tile.filter(|t| t.shared(dtype) <= limit)
 }
@@ -82,11 +89,17 @@ fn tile(spec: &Specialization) -> &'static Tile {
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let tile = tile(spec);
-    text.constants(&[("D", tile.head_dim), ("CHAINS", tile.chains)]);
+    text.constants(&[("D", tile.head_dim), ("PARTS", tile.parts)]);
     score_slots(spec, text);
     text.file(wgsl!("kernel/attention/row_tile.wgsl"));
     text.file(wgsl!("kernel/attention/rows.wgsl"));
     text.part(wgsl!("kernel/attention/flash_coop_stage.wgsl"));
+    if tile.parts == 2 {
+        text.part(wgsl!("kernel/attention/flash_coop_split.wgsl"));
+    } else {
+        text.constants(&[("CHAINS", tile.chains)]);
+        text.part(wgsl!("kernel/attention/flash_coop_round.wgsl"));
+    }
     let dtype = spec.dtype(0);
     if dtype == DType::F16 {
         text.part(wgsl!("kernel/attention/flash_coop_plain.wgsl"));
@@ -107,13 +120,15 @@ mod tests {
 
     #[test]
     fn tiles_fit_workgroup_memory() {
-        let name = |head_dim, limit| fitting(DType::F16, head_dim, limit).map(|t| t.name);
+        let name = |head_dim, limit| fitting(DType::F16, 1, head_dim, limit).map(|t| t.name);
         assert_eq!(name(64, 48 << 10), Some("64x64"));
         assert_eq!(name(80, 32 << 10), Some("64x96"));
         assert_eq!(name(128, 32 << 10), Some("64x128"));
         assert_eq!(name(64, 16 << 10), None);
         assert_eq!(name(136, 48 << 10), None);
-        let name = |head_dim, limit| fitting(DType::F32, head_dim, limit).map(|t| t.name);
-        assert_eq!(name(80, 32 << 10), Some("64x128"));
+        let name = |parts, head_dim| fitting(DType::F32, parts, head_dim, 32 << 10).map(|t| t.name);
+        assert_eq!(name(1, 80), Some("64x128"));
+        assert_eq!(name(2, 80), Some("64x128.split"));
+        assert_eq!(name(2, 64), Some("64x64.split"));
     }
 }

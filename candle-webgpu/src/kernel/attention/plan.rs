@@ -217,8 +217,7 @@ pub(crate) struct Merge {
 pub(crate) fn plan(device: &Gpu, (dtype, mask): (DType, Mask), mut params: Params) -> Plan {
     let [whole, whole_mask] = params.whole_quads();
     let able = flash_coop::is_supported(device) && !device.denies(&FLASH_COOP);
-    let rounds = dtype != DType::F32 || device.gemm_reduced_precision_f32();
-    let coop = Some(dtype).filter(|_| whole && able && rounds);
+    let coop = Some(dtype).filter(|_| whole && able);
     let partition = partition(device, coop, &params);
     let request = Request {
         dtype,

@@ -14,5 +14,5 @@ fn block_bits(own: ptr<function, RowTile>, j: u32) -> u32 {
         (*own).word_at = at;
         (*own).word = block_mask[at] | always_visible();
     }
-    return (*own).word >> (j / 16u % 32u);
+    return (*own).word >> (j / 32u * 2u % 32u);
 }

@@ -1,6 +1,6 @@
 // Attention with grouped queries: y[i, c] = sum_j softmax_j(s[i, j]) v[j, c], where
 // s[i, j] = softcap tanh(scale / softcap q[i] . k[j]) + mask[i, j]. Rows i are the queries of all query heads that share a KV head.
-// With cooperative matrices of f16. A workgroup of four subgroups owns 64 rows and a split of the keys, which it visits 32 at a time;
+// With cooperative matrices of f16. A workgroup of four subgroups owns 64 rows and a split of the keys, which it visits 32 or 16 at a time;
 // a subgroup owns 16 rows, two lanes share a row of scores. The lanes of a cooperative matrix cannot scale its rows, so y passes through
 // workgroup memory to be rescaled. This is rare, since scores may exceed the maximum that weights are relative to by up to SLACK.
 //
@@ -14,10 +14,9 @@ enable wgpu_cooperative_matrix;
 alias MASK = f32;
 alias Y = vec4<f32>;
 const D = 64u; // head_dim of q, k and v, zero-padded
-const CHAINS = 1u; // scores of 16 keys whose multiplications alternate
-// Staging, flash_coop_stage.wgsl: the 64 rows of q from row0 on; the next tile of k and v into registers, and from there.
+const PARTS = 1u; // numbers of f16 whose sum is an element: one, or two for f32 that may not be rounded
+// Staging, flash_coop_stage.wgsl: the next tile of k and v into registers, and from there.
 alias Quad = vec4<f16>;
-fn stage_queries(thread: u32, base: u32, row0: u32) { tile[thread] = q[base]; }
 fn fetch(thread: u32, k_base: u32, v_base: u32, j0: u32) {}
 fn stage_keys(thread: u32, j0: u32) { tile[thread] = k[j0] + v[j0]; }
 // Scales of operands that are not f16, flash_coop_scaled.wgsl: of a row of q, and of keys or values j .. j + 4.
@@ -25,6 +24,12 @@ fn query_scale(row: u32) -> f32 { return 1.0; }
 fn by_keys(dots: vec4<f32>, j: u32) -> vec4<f32> { return dots; }
 fn by_values(weights: vec4<f32>, j: u32) -> vec4<f32> { return weights; }
 fn with_values(scores: vec4<f32>, j: u32) -> vec4<f32> { return scores; }
+// Multiplications, flash_coop_round.wgsl or flash_coop_split.wgsl: q_tiles from the 64 rows of q from row0 on, by way of `tile`; scores;
+// four weights; y.
+fn load_queries(thread: u32, base: u32, row0: u32, row16: u32) { q_tiles[0] = coopLoadT<Left>(&tile[row16], PITCH / 4u); }
+fn multiply_keys(tile_at: u32) { store_tile(Acc(), tile_at); }
+fn put_weights(at: u32, w: vec4<f32>) { weight[at] = vec4<f16>(w); }
+fn multiply_values(row: u32) {}
 fn y_quad_put(i: u32, four: vec4<f32>) { y[i] = four; }
 fn apply_softcap(dots: vec4<f32>) -> vec4<f32> { return dots; }
 fn mask_scores(s: vec4<f32>, mask_at: u32, j: u32) -> vec4<f32> { return s; }
@@ -56,7 +61,7 @@ override MASKED: u32 = 0u;
 override PARTIAL: u32 = 0u; // y gets partial results: of each row and split accumulators and a quad (maximum, sum of weights)
 
 const ROWS = 64u;
-const KEYS = 32u;
+const KEYS = 32u / PARTS;
 const PITCH = D + 8u; // elements of a staged row, padded so that the rows of a matrix lie in different memory banks
 const SCORE_PITCH = KEYS + 4u;
 const WEIGHT_PITCH = KEYS + 8u;
@@ -64,45 +69,27 @@ const SLACK = 8.0; // keeps weights, at most exp(SLACK), within f16
 alias Left = coop_mat16x16<f16, A>;
 alias Right = coop_mat16x16<f16, B>;
 alias Acc = coop_mat16x16<f32, C>;
-var<workgroup> tile: array<vec4<f16>, ROWS * PITCH / 4u>; // first the rows of q; then a tile of keys, followed by its values
+var<workgroup> tile: array<vec4<f16>, ROWS * PITCH / 4u>; // first the rows of q; then a tile of keys, followed by its values, each with all parts
 var<workgroup> score: array<vec4<f32>, ROWS * SCORE_PITCH / 4u>;
-var<workgroup> weight: array<vec4<f16>, ROWS * WEIGHT_PITCH / 4u>;
-var<private> q_tiles: array<Left, D / 16u>;
+var<workgroup> weight: array<vec4<f16>, PARTS * ROWS * WEIGHT_PITCH / 4u>;
+var<private> q_tiles: array<Left, PARTS * D / 16u>;
 var<private> acc: array<Acc, D / 16u>;
 
+fn query_tile(row: u32, c: u32) -> Left { return coopLoadT<Left>(&tile[(row * PITCH + c) / 4u], PITCH / 4u); }
 fn key_tile(j: u32, c: u32) -> Right { return coopLoad<Right>(&tile[(j * PITCH + c) / 4u], PITCH / 4u); }
-fn value_tile(j: u32, c: u32) -> Right { return coopLoadT<Right>(&tile[((KEYS + j) * PITCH + c) / 4u], PITCH / 4u); }
+fn value_tile(j: u32, c: u32) -> Right { return coopLoadT<Right>(&tile[((PARTS * KEYS + j) * PITCH + c) / 4u], PITCH / 4u); }
 fn weight_tile(row: u32, j: u32) -> Left { return coopLoadT<Left>(&weight[(row * WEIGHT_PITCH + j) / 4u], WEIGHT_PITCH / 4u); }
 fn store_tile(matrix_tile: Acc, at: u32) { coopStoreT(matrix_tile, &score[at / 4u], SCORE_PITCH / 4u); }
 fn score_tile(at: u32) -> Acc { return coopLoadT<Acc>(&score[at / 4u], SCORE_PITCH / 4u); }
 
-fn multiply_keys(tile_at: u32) {
-    for (var j = 0u; j < KEYS; j += 16u * CHAINS) { // unroll
-        var s: array<Acc, CHAINS>;
-        for (var c = 0u; c < D; c += 16u) { // unroll
-            for (var i = 0u; i < CHAINS; i++) { s[i] = coopMultiplyAdd(q_tiles[c / 16u], key_tile(j + i * 16u, c), s[i]); } // unroll
-        }
-        for (var i = 0u; i < CHAINS; i++) { store_tile(s[i], tile_at + j + i * 16u); } // unroll
-    }
-}
-
-fn multiply_values(row: u32) {
-    for (var j = 0u; j < KEYS; j += 16u) { // unroll
-        let w = weight_tile(row, j);
-        for (var c = 0u; c < D; c += 16u) { acc[c / 16u] = coopMultiplyAdd(w, value_tile(j, c), acc[c / 16u]); } // unroll
-    }
-}
-
 // Multiplies the lane's row of y so far, which has to pass through workgroup memory.
 fn rescale(factor: f32, tile_at: u32, lane_at: u32) {
     for (var c = 0u; c < D; c += KEYS) { // unroll
-        store_tile(acc[c / 16u], tile_at);
-        store_tile(acc[c / 16u + 1u], tile_at + 16u);
+        for (var i = 0u; i < KEYS; i += 16u) { store_tile(acc[(c + i) / 16u], tile_at + i); } // unroll
         subgroupBarrier();
         for (var t = 0u; t < KEYS / 8u; t++) { score[lane_at / 4u + t] *= factor; } // unroll
         subgroupBarrier();
-        acc[c / 16u] = score_tile(tile_at);
-        acc[c / 16u + 1u] = score_tile(tile_at + 16u);
+        for (var i = 0u; i < KEYS; i += 16u) { acc[(c + i) / 16u] = score_tile(tile_at + i); } // unroll
         subgroupBarrier();
     }
 }
@@ -138,9 +125,7 @@ fn main(
     let tile_at = row16 * SCORE_PITCH;
     let lane_at = (row16 + lane / 2u) * SCORE_PITCH + half;
 
-    stage_queries(thread, q_base, own.row0);
-    workgroupBarrier();
-    for (var c = 0u; c < D; c += 16u) { q_tiles[c / 16u] = coopLoadT<Left>(&tile[(row16 * PITCH + c) / 4u], PITCH / 4u); } // unroll
+    load_queries(thread, q_base, own.row0, row16);
     let scale = p.scale * query_scale(row16 + lane / 2u);
 
     let start = next_visible(&own, own.first);
@@ -181,7 +166,7 @@ fn main(
         for (var t = 0u; t < KEYS / 8u; t++) { // unroll
             let w = exp(s[t] - vec4<f32>(high));
             weight_sum += (w.x + w.y) + (w.z + w.w);
-            weight[((row16 + lane / 2u) * WEIGHT_PITCH + half) / 4u + t] = vec4<f16>(by_values(w, half + t * 4u));
+            put_weights(((row16 + lane / 2u) * WEIGHT_PITCH + half) / 4u + t, by_values(w, half + t * 4u));
         }
         subgroupBarrier();
         multiply_values(row16);
@@ -192,8 +177,7 @@ fn main(
 
     let to = y_row(own.matrix, row, own.split);
     for (var c0 = 0u; c0 < D; c0 += KEYS) { // unroll
-        store_tile(acc[c0 / 16u], tile_at);
-        store_tile(acc[c0 / 16u + 1u], tile_at + 16u);
+        for (var i = 0u; i < KEYS; i += 16u) { store_tile(acc[(c0 + i) / 16u], tile_at + i); } // unroll
         subgroupBarrier();
         for (var t = 0u; t < KEYS / 2u; t += 4u) {
             let c = c0 + half + t;

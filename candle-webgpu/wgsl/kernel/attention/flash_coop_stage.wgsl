@@ -1,4 +1,4 @@
-// How flash_coop stages rows of q, k and v in workgroup memory.
+// How flash_coop reads rows of q, k and v, and stages those of k and v in workgroup memory.
 
 // slots: stand-ins for what flash_coop.wgsl and its linker provide.
 enable f16;
@@ -15,9 +15,9 @@ struct Params {
 @group(0) @binding(3) var<storage, read_write> v: array<Quad>;
 var<workgroup> tile: array<vec4<f16>, 1152>;
 fn row_at(row: u32, strides: vec4<u32>) -> u32 { return row * strides.z; }
-fn find_scales(thread: u32) {}
-fn narrow_key(x: Quad) -> vec4<f16> { return x; }
-fn narrow_value(x: Quad) -> vec4<f16> { return x; }
+fn find_scales(thread: u32, i: u32) {}
+fn put_key(at: u32, x: Quad) { tile[at] = x; }
+fn put_value(at: u32, x: Quad) { tile[576u + at] = x; }
 // end slots
 
 const HELD = KEYS * D / 4u / 128u; // quads of k, and of v, that a thread stages
@@ -45,11 +45,11 @@ fn fetch(thread: u32, k_base: u32, v_base: u32, j0: u32) {
 
 // Stages the quads that were fetched.
 fn stage(thread: u32) {
-    find_scales(thread);
     for (var i = 0u; i < HELD; i++) { // unroll
         let at = slot(thread + i * 128u);
-        tile[at] = narrow_key(k_held[i]);
-        tile[KEYS * PITCH / 4u + at] = narrow_value(v_held[i]);
+        find_scales(thread, i);
+        put_key(at, k_held[i]);
+        put_value(at, v_held[i]);
     }
 }
 
@@ -59,21 +59,8 @@ fn stage_keys(thread: u32, j0: u32) {
     if p.head_dim == D && j0 + KEYS <= p.keys { return; }
     for (var i = 0u; i < HELD; i++) {
         let here = thread + i * 128u;
-        if here % (D / 4u) * 4u >= p.head_dim { tile[slot(here)] = vec4<f16>(); }
-        if j0 + here / (D / 4u) >= p.keys { tile[KEYS * PITCH / 4u + slot(here)] = vec4<f16>(); }
-    }
-}
-
-// Stages the rows of q, the first half in the place of keys, with zeros behind the last column.
-fn stage_queries(thread: u32, base: u32, row0: u32) {
-    for (var i = 0u; i < HELD; i++) { // unroll
-        k_held[i] = query_quad(thread + i * 128u, base, row0);
-        v_held[i] = query_quad(thread + i * 128u, base, row0 + KEYS);
-    }
-    stage(thread);
-    for (var i = 0u; i < 2u * HELD && p.head_dim < D; i++) {
-        let here = thread + i * 128u;
-        if here % (D / 4u) * 4u >= p.head_dim { tile[slot(here)] = vec4<f16>(); }
+        if here % (D / 4u) * 4u >= p.head_dim { put_key(slot(here), Quad()); }
+        if j0 + here / (D / 4u) >= p.keys { put_value(slot(here), Quad()); }
     }
 }
 

@@ -53,7 +53,7 @@ fn mask_row(matrix: u32, row: u32) -> u32 {
 // The first tile of keys from j on of which the mask leaves something visible; `last` or more if none.
 fn next_visible(own: ptr<function, RowTile>, j: u32) -> u32 {
     var next = j;
-    for (; next < (*own).last; next += 32u) {
+    for (; next < (*own).last; next = next / 32u * 32u + 32u) {
         if (block_bits(own, next) & 1u) != 0u { break; }
     }
     return next;

@@ -1,0 +1,101 @@
+// Multiplications of flash_coop in f32 that may not be rounded. An element is the sum of two numbers of f16, its high and its low part, with
+// an error of 2^-23. Products of low parts are left out. Cooperative matrices truncate their sums, so only those of 16 keys are theirs.
+
+// slots: stand-ins for what flash_coop.wgsl and its linker provide.
+enable f16;
+enable wgpu_cooperative_matrix;
+const D = 64u;
+const KEYS = 16u;
+const ROWS = 64u;
+const PITCH = 72u;
+const WEIGHT_PITCH = 24u;
+const HELD = 2u;
+alias Left = coop_mat16x16<f16, A>;
+alias Right = coop_mat16x16<f16, B>;
+alias Acc = coop_mat16x16<f32, C>;
+struct Params { rows: u32, head_dim: u32 }
+@group(0) @binding(0) var<uniform> p: Params;
+var<workgroup> tile: array<vec4<f16>, 1152>;
+var<workgroup> weight: array<vec4<f16>, 768>;
+var<private> q_tiles: array<Left, D / 8u>;
+var<private> acc: array<Acc, D / 16u>;
+var<private> k_by: f32;
+var<private> v_by: f32;
+fn query_tile(row: u32, c: u32) -> Left { return coopLoadT<Left>(&tile[(row * PITCH + c) / 4u], PITCH / 4u); }
+fn key_tile(j: u32, c: u32) -> Right { return coopLoad<Right>(&tile[(j * PITCH + c) / 4u], PITCH / 4u); }
+fn value_tile(j: u32, c: u32) -> Right { return coopLoadT<Right>(&tile[(j * PITCH + c) / 4u], PITCH / 4u); }
+fn weight_tile(row: u32, j: u32) -> Left { return coopLoadT<Left>(&weight[(row * WEIGHT_PITCH + j) / 4u], WEIGHT_PITCH / 4u); }
+fn store_tile(matrix_tile: Acc, at: u32) {}
+fn query_quad(i: u32, base: u32, row0: u32) -> vec4<f32> { return vec4<f32>(); }
+fn slot(i: u32) -> u32 { return i; }
+var<workgroup> k_scale: array<f32, 32>;
+var<workgroup> v_scale: array<f32, 32>;
+fn exponents(most: vec2<u32>) -> vec2<u32> { return most; }
+fn magnitude(x: vec4<f32>) -> u32 { return 0u; }
+// end slots
+
+// x rounded to the bits of f16, in integers: NVIDIA's compiler takes f32(f16(x)) for x.
+fn high_part(x: vec4<f32>) -> vec4<f32> { return bitcast<vec4<f32>>((bitcast<vec4<u32>>(x) + vec4<u32>(0x1000u)) & vec4<u32>(0xffffe000u)); }
+
+fn put_parts(at: u32, x: vec4<f32>) {
+    tile[at] = vec4<f16>(high_part(x));
+    tile[KEYS * PITCH / 4u + at] = vec4<f16>(x - high_part(x));
+}
+
+fn put_key(at: u32, x: vec4<f32>) { put_parts(at, x * k_by); }
+fn put_value(at: u32, x: vec4<f32>) { put_parts(2u * KEYS * PITCH / 4u + at, x * v_by); }
+
+fn put_weights(at: u32, w: vec4<f32>) {
+    weight[at] = vec4<f16>(high_part(w));
+    weight[ROWS * WEIGHT_PITCH / 4u + at] = vec4<f16>(w - high_part(w));
+}
+
+// Stages the high parts of the rows of q, and then the low ones, with zeros behind the last column.
+fn load_queries(thread: u32, base: u32, row0: u32, row16: u32) {
+    var held: array<vec4<f32>, D / 8u>;
+    for (var i = 0u; i < D / 8u; i++) { held[i] = query_quad(thread + i * 128u, base, row0); } // unroll
+    for (var i = 0u; i < D / 16u; i++) { // unroll
+        let bits = exponents(vec2<u32>(magnitude(held[i]), magnitude(held[i + D / 16u])));
+        let row = (thread + i * 128u) / (D / 4u);
+        k_scale[row] = bitcast<f32>(bits.x << 23u);
+        v_scale[row] = bitcast<f32>(bits.y << 23u);
+        let by = bitcast<vec2<f32>>((vec2<u32>(254u) - bits) << vec2<u32>(23u));
+        let here = thread % (D / 4u) * 4u < p.head_dim;
+        held[i] = select(vec4<f32>(), held[i] * by.x, here);
+        held[i + D / 16u] = select(vec4<f32>(), held[i + D / 16u] * by.y, here);
+    }
+    for (var part = 0u; part < 2u; part++) { // unroll
+        for (var i = 0u; i < D / 8u; i++) { // unroll
+            let x = held[i];
+            tile[slot(thread + i * 128u)] = vec4<f16>(select(x - high_part(x), high_part(x), part == 0u));
+        }
+        workgroupBarrier();
+        for (var c = 0u; c < D; c += 16u) { q_tiles[(part * D + c) / 16u] = query_tile(row16, c); } // unroll
+        workgroupBarrier();
+    }
+}
+
+fn multiply_keys(tile_at: u32) {
+    var s: Acc;
+    var rest: Acc;
+    for (var c = 0u; c < D; c += 16u) { // unroll
+        let keys = key_tile(0u, c);
+        s = coopMultiplyAdd(q_tiles[c / 16u], keys, s);
+        rest = coopMultiplyAdd(q_tiles[c / 16u], key_tile(KEYS, c), rest);
+        rest = coopMultiplyAdd(q_tiles[(D + c) / 16u], keys, rest);
+    }
+    store_tile(s + rest, tile_at);
+}
+
+fn multiply_values(row: u32) {
+    let high_weights = weight_tile(row, 0u);
+    let low_weights = weight_tile(ROWS + row, 0u);
+    for (var c = 0u; c < D; c += 16u) { // unroll
+        let values = value_tile(0u, c);
+        var sum: Acc;
+        sum = coopMultiplyAdd(low_weights, values, sum);
+        sum = coopMultiplyAdd(high_weights, value_tile(KEYS, c), sum);
+        sum = coopMultiplyAdd(high_weights, values, sum);
+        acc[c / 16u] = acc[c / 16u] + sum;
+    }
+}
