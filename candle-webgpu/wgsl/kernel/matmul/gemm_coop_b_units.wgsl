@@ -67,10 +67,11 @@ fn b_stage(thread: u32, half: u32, turn: u32) {
 // Stores two quads of the low or high half of a unit.
 fn b_pair(slot: u32, unit: Parts, high: bool, half: u32) {
     let words = select(unit.low, unit.high, high);
-    let scale = unit.factor.x * f32(select(unit.scale.x, unit.scale.y, high));
-    let shift = unit.factor.y * f32(select(unit.shift.x, unit.shift.y, high));
+    // Exact, as it would be behind the sum: `b_by` is a power of two.
+    let scale = unit.factor.x * f32(select(unit.scale.x, unit.scale.y, high)) * b_by;
+    let shift = unit.factor.y * f32(select(unit.shift.x, unit.shift.y, high)) * b_by;
     for (var i = 0u; i < 2u; i++) { // unroll
         let four = unit_four(select(words[2u * i], words[2u * i + 1u], half == 1u));
-        b_put(slot + i, vec4<f16>((scale * four + shift) * b_by));
+        b_put(slot + i, vec4<f16>(scale * four + shift));
     }
 }
