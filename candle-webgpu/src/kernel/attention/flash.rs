@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::kernel::attention::plan::{Params, ADD, HIDE, KEEP};
 use crate::shader::{function, renamed, Access, Kernel, Specialization, Text};
 
-/// Keys that a workgroup sees at a time, here and in `flash_coop`.
+/// Keys that a workgroup sees at a time, here and in `flash_coop`, where elements of two parts leave room for half as many.
 pub(crate) const KEYS: u32 = 32;
 
 pub static FLASH: Kernel = Kernel {

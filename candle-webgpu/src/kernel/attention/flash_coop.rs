@@ -20,7 +20,7 @@ pub(crate) static FLASH_COOP: Kernel = Kernel {
 };
 
 const THREADS: u32 = 128;
-/// Rows of a workgroup, and keys that it sees at a time.
+/// Rows of a workgroup.
 pub(crate) const ROWS: u32 = 64;
 /// Rows, columns and depth of a cooperative matrix.
 const SIDE: u32 = 16;

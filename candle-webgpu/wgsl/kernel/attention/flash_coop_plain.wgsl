@@ -5,7 +5,7 @@ enable f16;
 // end slots
 
 alias Quad = vec4<f16>;
-fn find_scales(thread: u32, i: u32) {}
+fn find_scales(thread: u32, i: u32, key: Quad, value: Quad) {}
 fn narrow_key(x: Quad) -> vec4<f16> { return x; }
 fn narrow_value(x: Quad) -> vec4<f16> { return x; }
 fn query_scale(row: u32) -> f32 { return 1.0; }

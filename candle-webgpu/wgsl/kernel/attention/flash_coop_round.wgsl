@@ -12,7 +12,7 @@ alias Quad = vec4<f16>;
 alias Left = coop_mat16x16<f16, A>;
 alias Right = coop_mat16x16<f16, B>;
 alias Acc = coop_mat16x16<f32, C>;
-struct Params { rows: u32, head_dim: u32 }
+struct Params { head_dim: u32 }
 @group(0) @binding(0) var<uniform> p: Params;
 var<workgroup> tile: array<vec4<f16>, 1152>;
 var<workgroup> weight: array<vec4<f16>, 640>;

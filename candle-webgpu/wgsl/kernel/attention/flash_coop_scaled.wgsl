@@ -1,22 +1,17 @@
-// Operands of flash_coop in bf16 and f32. Rows of q, k and v are divided by powers of two, their scales, so that they
-// fit the range of f16. Scores are multiplied by the scales of q and k, weights by those of v: the maximum that weights are relative to is that
-// of the products.
+// Operands of flash_coop in bf16 and f32. Rows of q, k and v are divided by powers of two, their scales, so that they fit the range of f16.
+// Scores are multiplied by the scales of q and k, weights by those of v: the maximum that weights are relative to is that of the products.
 
 // slots: as it stands this file is the case of f32.
 enable f16;
 const D = 64u;
-const KEYS = 32u;
-const HELD = 4u;
 alias Quad = vec4<f32>;
 fn wide(x: Quad) -> vec4<f32> { return x; }
-var<private> k_held: array<Quad, HELD>;
-var<private> v_held: array<Quad, HELD>;
 // end slots
 
 // Of the staged keys and values; first of the 64 rows of q.
 var<workgroup> k_scale: array<f32, 32>;
 var<workgroup> v_scale: array<f32, 32>;
-var<workgroup> v_log: array<f32, KEYS>; // of v_scale
+var<workgroup> v_log: array<f32, 32>; // of v_scale
 var<private> k_by: f32; // 1 / the scales of the thread's rows
 var<private> v_by: f32;
 
@@ -30,21 +25,16 @@ fn magnitude(x: Quad) -> u32 {
     return max(max(finite.x, finite.y), max(finite.z, finite.w));
 }
 
-// The exponent bits of scales for the largest magnitudes of the thread's rows, which they bring to 2^14, unless these are below 2^-46:
-// exp(score) / scale must not overflow.
-fn exponents(most: vec2<u32>) -> vec2<u32> {
-    var all = most;
-    for (var lanes = D / 8u; lanes > 0u; lanes /= 2u) { all = max(all, subgroupShuffleXor(all, lanes)); }
-    return max(all >> vec2<u32>(23u), vec2<u32>(81u)) - vec2<u32>(14u);
-}
-
-// Of the rows of k_held[i] and v_held[i].
-fn find_scales(thread: u32, i: u32) {
-    let scale_bits = exponents(vec2<u32>(magnitude(k_held[i]), magnitude(v_held[i])));
-    let by = bitcast<vec2<f32>>((vec2<u32>(254u) - scale_bits) << vec2<u32>(23u));
+// Finds the scales of the two rows that have quad i of a thread's keys and values, or of the rows of q in their places. Scales bring the
+// largest magnitude to 2^14, unless it is below 2^-46: exp(score) / scale must not overflow.
+fn find_scales(thread: u32, i: u32, key: Quad, value: Quad) {
+    var most = vec2<u32>(magnitude(key), magnitude(value));
+    for (var lanes = D / 8u; lanes > 0u; lanes /= 2u) { most = max(most, subgroupShuffleXor(most, lanes)); }
+    let exponents = max(most >> vec2<u32>(23u), vec2<u32>(81u)) - vec2<u32>(14u);
+    let by = bitcast<vec2<f32>>((vec2<u32>(254u) - exponents) << vec2<u32>(23u));
     k_by = by.x;
     v_by = by.y;
-    let scales = bitcast<vec2<f32>>(scale_bits << vec2<u32>(23u));
+    let scales = bitcast<vec2<f32>>(exponents << vec2<u32>(23u));
     if thread % (D / 4u) != 0u { return; }
     let row = (thread + i * 128u) / (D / 4u);
     k_scale[row] = scales.x;

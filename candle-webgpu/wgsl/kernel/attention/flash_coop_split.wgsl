@@ -9,11 +9,10 @@ const KEYS = 16u;
 const ROWS = 64u;
 const PITCH = 72u;
 const WEIGHT_PITCH = 24u;
-const HELD = 2u;
 alias Left = coop_mat16x16<f16, A>;
 alias Right = coop_mat16x16<f16, B>;
 alias Acc = coop_mat16x16<f32, C>;
-struct Params { rows: u32, head_dim: u32 }
+struct Params { head_dim: u32 }
 @group(0) @binding(0) var<uniform> p: Params;
 var<workgroup> tile: array<vec4<f16>, 1152>;
 var<workgroup> weight: array<vec4<f16>, 768>;
@@ -28,10 +27,7 @@ fn weight_tile(row: u32, j: u32) -> Left { return coopLoadT<Left>(&weight[(row *
 fn store_tile(matrix_tile: Acc, at: u32) {}
 fn query_quad(i: u32, base: u32, row0: u32) -> vec4<f32> { return vec4<f32>(); }
 fn slot(i: u32) -> u32 { return i; }
-var<workgroup> k_scale: array<f32, 32>;
-var<workgroup> v_scale: array<f32, 32>;
-fn exponents(most: vec2<u32>) -> vec2<u32> { return most; }
-fn magnitude(x: vec4<f32>) -> u32 { return 0u; }
+fn find_scales(thread: u32, i: u32, key: vec4<f32>, value: vec4<f32>) {}
 // end slots
 
 // x rounded to the bits of f16, in integers: NVIDIA's compiler takes f32(f16(x)) for x.
@@ -55,14 +51,10 @@ fn load_queries(thread: u32, base: u32, row0: u32, row16: u32) {
     var held: array<vec4<f32>, D / 8u>;
     for (var i = 0u; i < D / 8u; i++) { held[i] = query_quad(thread + i * 128u, base, row0); } // unroll
     for (var i = 0u; i < D / 16u; i++) { // unroll
-        let bits = exponents(vec2<u32>(magnitude(held[i]), magnitude(held[i + D / 16u])));
-        let row = (thread + i * 128u) / (D / 4u);
-        k_scale[row] = bitcast<f32>(bits.x << 23u);
-        v_scale[row] = bitcast<f32>(bits.y << 23u);
-        let by = bitcast<vec2<f32>>((vec2<u32>(254u) - bits) << vec2<u32>(23u));
+        find_scales(thread, i, held[i], held[i + D / 16u]);
         let here = thread % (D / 4u) * 4u < p.head_dim;
-        held[i] = select(vec4<f32>(), held[i] * by.x, here);
-        held[i + D / 16u] = select(vec4<f32>(), held[i + D / 16u] * by.y, here);
+        held[i] = select(vec4<f32>(), held[i] * k_by, here);
+        held[i + D / 16u] = select(vec4<f32>(), held[i + D / 16u] * v_by, here);
     }
     for (var part = 0u; part < 2u; part++) { // unroll
         for (var i = 0u; i < D / 8u; i++) { // unroll

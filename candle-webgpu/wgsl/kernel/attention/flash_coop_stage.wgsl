@@ -15,7 +15,7 @@ struct Params {
 @group(0) @binding(3) var<storage, read_write> v: array<Quad>;
 var<workgroup> tile: array<vec4<f16>, 1152>;
 fn row_at(row: u32, strides: vec4<u32>) -> u32 { return row * strides.z; }
-fn find_scales(thread: u32, i: u32) {}
+fn find_scales(thread: u32, i: u32, key: Quad, value: Quad) {}
 fn put_key(at: u32, x: Quad) { tile[at] = x; }
 fn put_value(at: u32, x: Quad) { tile[576u + at] = x; }
 // end slots
@@ -47,7 +47,7 @@ fn fetch(thread: u32, k_base: u32, v_base: u32, j0: u32) {
 fn stage(thread: u32) {
     for (var i = 0u; i < HELD; i++) { // unroll
         let at = slot(thread + i * 128u);
-        find_scales(thread, i);
+        find_scales(thread, i, k_held[i], v_held[i]);
         put_key(at, k_held[i]);
         put_value(at, v_held[i]);
     }
