@@ -16,6 +16,7 @@ pub mod nn;
 pub mod peers;
 pub mod pool;
 pub mod quant;
+pub mod quant_fused;
 pub mod random;
 pub mod ranks;
 pub mod raw;
@@ -47,6 +48,7 @@ pub fn cases() -> Vec<Case> {
     conv::add(&mut all);
     pool::add(&mut all);
     quant::add(&mut all);
+    quant_fused::add(&mut all);
     peers::add(&mut all);
     upstream::add(&mut all);
     grid::add(&mut all);

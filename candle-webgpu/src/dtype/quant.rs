@@ -93,6 +93,11 @@ impl Quant {
 }
 
 impl QuantInfo {
+    /// Whether a block's scale and shift are f16. Those of the K formats are products.
+    pub fn f16_scales(&self) -> bool {
+        self.block_len == 32
+    }
+
     /// Bytes of `blocks` blocks on the device. The last group is padded to its full size.
     pub fn device_bytes(&self, blocks: usize) -> usize {
         let whole = blocks.checked_next_multiple_of(self.group);

@@ -197,11 +197,18 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         false => wgsl!("kernel/matmul/gemm_coop_quads.wgsl"),
     };
     let b = spec.operands[1];
+    // A scaled f16 matrix was just written, so part of it is in a cache. Loaded early, it costs more registers than it gains.
+    let weights = b != F16 || spec.value("B_ALONG_K") == Some(1) && !spec.binds("b_scales");
+    text.constants(&[("EARLY", (weights && tile.k < ROUND).into())]);
     if b != F16 {
         text.line("alias BLoad = vec4<u32>;");
         if let Access::Quant(quant) = b.1 {
-            let (span, units) = (quant.info().span, tile.units(quant));
-            text.constants(&[("TURNS", units * 32 / ROUND), ("SPANS", units / span)]);
+            let (info, units) = (quant.info(), tile.units(quant));
+            text.constants(&[
+                ("TURNS", units * 32 / ROUND),
+                ("SPANS", units / info.span),
+                ("F16_SCALES", info.f16_scales().into()),
+            ]);
             text.part(wgsl!("kernel/matmul/gemm_coop_b_units.wgsl"));
         } else {
             text.file(b.0.info().source);
@@ -281,6 +288,7 @@ pub(crate) fn sizes(tile: &Tile, own: u32, text: &mut Text) {
 pub(crate) fn tile_slots(tile: &Tile, own: u32, text: &mut Text) {
     let side = tile.side;
     sizes(tile, own, text);
+    text.file(wgsl!("kernel/matmul/gemm_coop_octet.wgsl"));
     for (name, of) in [("Left", "f16, A"), ("Right", "f16, B"), ("Sum", "f32, C")] {
         text.line(format!("alias {name} = coop_mat{side}x{side}<{of}>;"));
     }

@@ -38,6 +38,9 @@ const MANY_ROWS: u32 = 17;
 /// The most rows for which gemm_coop converts a quantized or f32 matrix, once for each row tile; for more, it is converted once. bf16, which
 /// is half as long as f32 and takes two instructions, is faster without another kernel for any number of rows.
 const DIRECT_ROWS: u32 = 256;
+/// The same for matrices of at least so many elements whose scales are f16, which are unpacked faster, and whose f16 lines a cache does not
+/// hold.
+const DIRECT_LARGE: (u32, u64) = (512, 1 << 24);
 
 /// The shortest lines for which f32 may be rounded. Short ones gain little, and models compute angles of rotary embeddings, which need all
 /// bits, as products of positions and frequencies with k of 1.
@@ -164,7 +167,12 @@ impl Problem {
         let direct = match (self.quant, self.dtype) {
             (None, DType::Bf16) => octets,
             (None, _) => octets && self.m <= DIRECT_ROWS,
-            (Some(_), _) => self.m <= DIRECT_ROWS,
+            (Some(quant), _) => {
+                let (rows, least) = DIRECT_LARGE;
+                let elements = u64::from(self.n) * u64::from(self.k);
+                let large = quant.info().f16_scales() && elements >= least;
+                self.m <= if large { rows } else { DIRECT_ROWS }
+            }
         };
         let most = device.binding_limit();
         if a.bytes() > most || !direct && b.bytes() > most {

@@ -7,7 +7,8 @@
 //
 // `a` and `b` are read-only but bound as read_write: NVIDIA's compiler (driver 580) otherwise sinks the loads of the next round
 // below the multiplications of this one, where nothing hides their latency. On that compiler, interleaved loads of `b` and `a` are
-// 2 to 5 percent faster than one operand after the other.
+// 2 to 5 percent faster than one operand after the other. Weights, which come from memory and not from a cache, are loaded half
+// a round ahead of `a` (EARLY).
 
 enable f16;
 enable wgpu_cooperative_matrix;
@@ -30,6 +31,11 @@ alias YCell = vec4<f32>;
 const CELL = 4u;
 // gemm_coop_tile.wgsl.
 fn tile_at(tile: u32) -> vec2<u32> { return vec2<u32>(tile % p.rows * BM, tile / p.rows * OWN); }
+// gemm_coop_octet.wgsl.
+fn octet_at(thread: u32, i: u32, along_k: u32, size: u32) -> vec2<u32> { return vec2<u32>(thread, i); }
+fn octet_behind(first: u32, i: u32, line: u32, last: u32, along_k: u32, size: u32) -> u32 { return first; }
+fn inside(at: u32, size: u32, along_k: u32) -> u32 { return min(at, size - 1u); }
+fn first_slot(thread: u32, half: u32, along_k: u32, size: u32) -> u32 { return thread; }
 // Each workgroup has the whole k of a tile, unless several divide it: gemm_coop_split_k.wgsl.
 fn slice_of(group: u32) -> Slice { return Slice(group / p.groups, group % p.groups, 0u, p.k, 0u); }
 fn keep_part(part: u32, row: u32, col: u32) {}
@@ -43,6 +49,8 @@ fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
 alias BLoad = Load;
 alias More = u32;
 const TURNS = 1u; // rounds that b is loaded for at a time
+const LOADS = 1u; // calls of b_fetch for a round
+const EARLY = 1u; // whether b is loaded half a round ahead, where a tile holds half a round
 fn b_begin(thread: u32, n0: u32, base: u32, batch: u32) {}
 fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32) {}
 fn b_stage(thread: u32, half: u32, turn: u32) { b_put(thread, quad(b[thread], half == 1u)); }
@@ -122,56 +130,33 @@ fn keep(at: Piece) {
     }
 }
 
-// The row or column, and the k, of a thread's octet i of a round. The order of lines along k puts the two lines of half a subgroup
-// on different banks.
-fn octet_at(thread: u32, i: u32, along_k: u32, size: u32) -> vec2<u32> {
-    if along_k == 1u { return vec2<u32>(line_of(thread) + i * (THREADS / 8u), thread % 8u * 8u); }
-    let line = row_of(thread, i % (HOLD / 2u), size);
-    return vec2<u32>(thread % (size / 8u) * 8u, line / 4u * 8u + line % 4u + i / (HOLD / 2u) * 4u);
-}
-
-// Where a thread's octet i lies, given its first one and how many lines behind it are in the matrix: rows or columns for octets along
-// k, else k. Arrays of addresses, or of what lies between them, would take the registers of loads; the driver keeps none of a minimum of
-// two values that each round changes.
-fn octet_behind(first: u32, i: u32, line: u32, last: u32, along_k: u32, size: u32) -> u32 {
-    if along_k == 0u { return first + octet_at(0u, i, 0u, size).y * line; }
-    return min(first + i * (THREADS / 8u) * line, first + last * line);
-}
-
-fn line_of(thread: u32) -> u32 {
-    let line = thread / 8u;
-    return (line & 8u) | ((line & 1u) << 2u) | (line >> 1u & 3u);
-}
-
-// The row within a half, for octets across k.
-fn row_of(thread: u32, i: u32, size: u32) -> u32 { return thread / (size / 8u) + i * (THREADS / (size / 8u)); }
-
-// Clamps to the last row or column of the matrix, since results past its edges are not stored.
-fn inside(at: u32, size: u32, along_k: u32) -> u32 {
-    return min(at, size - select(UNIT, 1u, along_k == 1u));
-}
-
 // Where a round at k0 is read: the fetch of the last round, which is not used, repeats it.
 fn round_at(k0: u32) -> u32 { return select(k0, min(k0, depth - ROUND), WHOLE_K == 1u); }
 
-// Fetches the thread's part of a round into registers, with zeros past the end of k.
-fn fetch(thread: u32, k0: u32, turn: u32) {
+// Loads octet i of the thread's part of a round of a into registers, with zeros past the end of k.
+fn a_fetch(thread: u32, i: u32, k0: u32) {
     let start = (a_from + round_at(k0) * p.a_k) / UNIT;
     let line = select(p.a_k, p.a_m, A_ALONG_K == 1u) / UNIT;
-    for (var i = 0u; i < HOLD; i++) {
-        b_fetch(thread, i, k0, turn);
-        let a_k = k0 + octet_at(thread, i, A_ALONG_K, BM).y;
-        let a_live = WHOLE_K == 1u || a_k < p.k;
-        a_hold[i] = a_octet(select(0u, octet_behind(start, i, line, a_last, A_ALONG_K, BM), a_live));
-        if WHOLE_K == 0u { a_hold[i] = within(a_hold[i], a_live, a_k + 4u * A_ALONG_K < p.k); }
-    }
+    let k = k0 + octet_at(thread, i, A_ALONG_K, BM).y;
+    let live = WHOLE_K == 1u || k < p.k;
+    a_hold[i] = a_octet(select(0u, octet_behind(start, i, line, a_last, A_ALONG_K, BM), live));
+    if WHOLE_K == 0u { a_hold[i] = within(a_hold[i], live, k + 4u * A_ALONG_K < p.k); }
 }
 
-// The offset of a thread's first quad of a half in a tile of `size` rows or columns, in quads.
-fn first_slot(thread: u32, half: u32, along_k: u32, size: u32) -> u32 {
-    let past = select(0u, half * HALF, BK == ROUND);
-    if along_k == 1u { return (line_of(thread) * (BK + PAD) + past) / 4u + thread % 8u; }
-    return ((row_of(thread, 0u, size) + past) * (size + PAD) + thread % (size / 8u) * 8u) / 4u;
+// Loads the thread's part of a round of b, of a, and of both in turn.
+fn fetch_b(thread: u32, k0: u32, turn: u32) {
+    for (var i = 0u; i < LOADS; i++) { b_fetch(thread, i, k0, turn); }
+}
+
+fn fetch_a(thread: u32, k0: u32) {
+    for (var i = 0u; i < HOLD; i++) { a_fetch(thread, i, k0); }
+}
+
+fn fetch(thread: u32, k0: u32, turn: u32) {
+    for (var i = 0u; i < HOLD; i++) {
+        if i < LOADS { b_fetch(thread, i, k0, turn); }
+        a_fetch(thread, i, k0);
+    }
 }
 
 // Stores a half of a round to workgroup memory. Across k, adjacent groups of eight threads start with different quads of their
@@ -253,19 +238,22 @@ fn main(
     a_from = base.x + a_row * p.a_m + a_at.y * p.a_k;
     a_last = p.m - 1u - a_row;
     b_begin(thread, n0, base.y, slice.batch);
-    fetch(thread, 0u, 0u);
+    fetch_a(thread, 0u);
+    fetch_b(thread, 0u, 0u);
     for (var first = 0u; first < slice.depth; first += TURNS * ROUND) {
         for (var turn = 0u; turn < TURNS; turn++) { // unroll
             let k0 = first + turn * ROUND;
+            let next = (turn + 1u) % TURNS;
             stage(thread, 0u, turn);
             if BK < ROUND {
                 workgroupBarrier();
+                if EARLY == 1u { fetch_b(thread, k0 + ROUND, next); }
                 multiply(row, col);
                 workgroupBarrier();
             }
             stage(thread, 1u, turn);
             workgroupBarrier();
-            fetch(thread, k0 + ROUND, (turn + 1u) % TURNS);
+            if EARLY == 1u { fetch_a(thread, k0 + ROUND); } else { fetch(thread, k0 + ROUND, next); }
             multiply(row, col);
             workgroupBarrier();
         }

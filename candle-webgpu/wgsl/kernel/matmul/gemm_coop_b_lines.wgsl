@@ -22,7 +22,9 @@ fn wide_quad(of8: Wide, high: bool) -> vec4<f32> { return vec4<f32>(select(of8.x
 // end slots
 
 const TURNS = 1u;
+const LOADS = HOLD;
 var<private> b_hold: array<Wide, HOLD>;
+var<private> b_rest: array<vec4<f16>, HOLD>; // quads of the second half
 var<private> wide_from: array<u32, HOLD>; // the thread's octets
 var<private> b_by: array<f32, HOLD>;   // 1 / the scales of their lines, powers of two
 
@@ -41,10 +43,16 @@ fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32) {
     if WHOLE_K == 0u && !live { b_hold[i] = Wide(); }
 }
 
+// Keeps the second quads, so that the next octets can be loaded.
 fn b_stage(thread: u32, half: u32, turn: u32) {
     let slot = first_slot(thread, half, 1u, BN);
     for (var i = 0u; i < HOLD; i++) {
-        let quad = wide_quad(b_hold[i], half == 1u) * b_by[i];
-        b_put(slot + i * (THREADS / 8u * (BK + PAD) / 4u), vec4<f16>(quad));
+        let at = slot + i * (THREADS / 8u * (BK + PAD) / 4u);
+        if half == 1u {
+            b_put(at, b_rest[i]);
+        } else {
+            b_put(at, vec4<f16>(wide_quad(b_hold[i], false) * b_by[i]));
+            b_rest[i] = vec4<f16>(wide_quad(b_hold[i], true) * b_by[i]);
+        }
     }
 }

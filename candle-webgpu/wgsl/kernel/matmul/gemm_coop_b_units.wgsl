@@ -11,6 +11,7 @@ const HALF = 32u;
 const THREADS = 128u;
 const W_SPAN = 2u;
 const SPANS = 1u; // loaded at a time
+const F16_SCALES = 0u; // 1 if a block's scale and shift are f16
 override WHOLE_K: u32 = 1u;
 struct Params { m: u32, n: u32, b_n: u32 }
 @group(0) @binding(0) var<uniform> p: Params;
@@ -26,8 +27,11 @@ fn b_put(at: u32, v: vec4<f16>) {}
 var<private> depth: u32;
 // end slots
 
+const LOADS = 1u;
+var<private> next_raw: array<Raw, SPANS>;  // loaded while the second half of the last spans is needed
+var<private> next_unit: array<u32, SPANS>; // the first units of the spans
 var<private> b_raw: array<Raw, SPANS>;
-var<private> b_unit: array<u32, SPANS>; // the first units of the spans
+var<private> b_unit: array<u32, SPANS>;
 var<private> b_first: u32;              // the first unit of the column
 var<private> b_by: f32;                 // 1 / the scale of the column, a power of two
 
@@ -37,20 +41,24 @@ fn b_begin(thread: u32, n0: u32, base: u32, batch: u32) {
     b_by = bitcast<f32>(0x7f000000u - bitcast<u32>(b_scales[n]));
 }
 
-// Loads the spans of TURNS rounds beside the first octet of a; past the end of the slice, the last one again, or zeros.
+// Loads the spans of TURNS rounds; past the end of the slice, the last one again, or zeros.
 fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32) {
-    if i > 0u || turn > 0u { return; }
+    if turn > 0u { return; }
     let units = depth / 32u;
     for (var s = 0u; s < SPANS; s++) {
         let u = k0 / 32u + s * W_SPAN;
-        b_unit[s] = b_first + min(u, units - W_SPAN);
-        b_raw[s] = w_load(b_unit[s]);
-        if WHOLE_K == 0u && u >= units { b_raw[s] = Raw(); }
+        next_unit[s] = b_first + min(u, units - W_SPAN);
+        next_raw[s] = w_load(next_unit[s]);
+        if WHOLE_K == 0u && u >= units { next_raw[s] = Raw(); }
     }
 }
 
 // Unpacks half of each quad's octet; the quads of a unit are four in each half.
 fn b_stage(thread: u32, half: u32, turn: u32) {
+    if half == 0u && turn == 0u {
+        b_raw = next_raw;
+        b_unit = next_unit;
+    }
     let slot = thread % BN * ((BK + PAD) / 4u) + select(0u, half * HALF / 4u, BK == ROUND);
     for (var u = 0u; u < 2u; u++) { // unroll
         let at = turn * 2u + u;
@@ -71,7 +79,24 @@ fn b_pair(slot: u32, unit: Parts, high: bool, half: u32) {
     let scale = unit.factor.x * f32(select(unit.scale.x, unit.scale.y, high)) * b_by;
     let shift = unit.factor.y * f32(select(unit.shift.x, unit.shift.y, high)) * b_by;
     for (var i = 0u; i < 2u; i++) { // unroll
-        let four = unit_four(select(words[2u * i], words[2u * i + 1u], half == 1u));
-        b_put(slot + i, vec4<f16>(scale * four + shift));
+        b_put(slot + i, b_quad(select(words[2u * i], words[2u * i + 1u], half == 1u), scale, shift));
     }
 }
+
+// scale q + shift for the four q of a word.
+fn b_quad(word: u32, scale: f32, shift: f32) -> vec4<f16> {
+    if F16_SCALES == 0u { return vec4<f16>(scale * unit_four(word) + shift); }
+    let by = vec2<f16>(narrow(scale));
+    let plus = vec2<f16>(narrow(shift));
+    let even = fma(b_bytes(word), by, plus);
+    let odd = fma(b_bytes(word >> 8u), by, plus);
+    return vec4<f16>(even.x, odd.x, even.y, odd.y);
+}
+
+// Bytes 0 and 2 of a word, signed: 0x6480 + q are the bits of 1152 + q.
+fn b_bytes(word: u32) -> vec2<f16> {
+    return vec2<f16>(unpack2x16float((word & 0x00ff00ffu) ^ 0x64806480u)) - vec2<f16>(1152.0h);
+}
+
+// A finite value that f16 cannot hold belongs to a block of zeros.
+fn narrow(v: f32) -> f16 { return f16(select(v, 0.0, abs(v) > 65504.0 && abs(v) < 3.4e38)); }
