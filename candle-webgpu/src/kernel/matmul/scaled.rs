@@ -38,9 +38,11 @@ const MANY_ROWS: u32 = 17;
 /// The most rows for which gemm_coop converts a quantized or f32 matrix, once for each row tile; for more, it is converted once. bf16, which
 /// is half as long as f32 and takes two instructions, is faster without another kernel for any number of rows.
 const DIRECT_ROWS: u32 = 256;
-/// The same for matrices of at least so many elements whose scales are f16, which are unpacked faster, and whose f16 lines a cache does not
-/// hold.
-const DIRECT_LARGE: (u32, u64) = (512, 1 << 24);
+/// The same for quantized matrices of at least this many elements, whose f16 lines no cache holds. f16 scales are unpacked faster than those of
+/// the K formats.
+const LARGE: u64 = 1 << 24;
+const DIRECT_LARGE_ROWS: u32 = 384;
+const DIRECT_F16_SCALES_ROWS: u32 = 512;
 
 /// The shortest lines for which f32 may be rounded. Short ones gain little, and models compute angles of rotary embeddings, which need all
 /// bits, as products of positions and frequencies with k of 1.
@@ -168,10 +170,13 @@ impl Problem {
             (None, DType::Bf16) => octets,
             (None, _) => octets && self.m <= DIRECT_ROWS,
             (Some(quant), _) => {
-                let (rows, least) = DIRECT_LARGE;
-                let elements = u64::from(self.n) * u64::from(self.k);
-                let large = quant.info().f16_scales() && elements >= least;
-                self.m <= if large { rows } else { DIRECT_ROWS }
+                let large = u64::from(self.n) * u64::from(self.k) >= LARGE;
+                let most = match quant.info().f16_scales() {
+                    _ if !large => DIRECT_ROWS,
+                    true => DIRECT_F16_SCALES_ROWS,
+                    false => DIRECT_LARGE_ROWS,
+                };
+                self.m <= most
             }
         };
         let most = device.binding_limit();
