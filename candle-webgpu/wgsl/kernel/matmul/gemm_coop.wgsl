@@ -143,7 +143,7 @@ fn a_fetch(thread: u32, i: u32, k0: u32) {
     if WHOLE_K == 0u { a_hold[i] = within(a_hold[i], live, k + 4u * A_ALONG_K < p.k); }
 }
 
-// Loads the thread's part of a round of b, of a, and of both in turn.
+// Loads the thread's part of a round of b, of a, and of both in turn. NVIDIA's compiler spills more registers with one function for all.
 fn fetch_b(thread: u32, k0: u32, turn: u32) {
     for (var i = 0u; i < LOADS; i++) { b_fetch(thread, i, k0, turn); }
 }
