@@ -2,7 +2,7 @@
 //! line along k is divided by a power of two, its scale, so that it fits the range of f16; bf16 values stay exact. The results are
 //! multiplied by both scales when they are stored.
 
-use crate::dtype::quant::QUANTS;
+use crate::dtype::quant::{Quant, QUANTS};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::matmul::problem::{Problem, Side, BATCH_DIMS, OP};
@@ -133,6 +133,16 @@ pub(crate) struct Scaled {
     pub scales: [Value; 2],
 }
 
+/// The most rows for which gemm_coop converts a quantized matrix of n lines of k elements.
+fn direct_rows(quant: Quant, n: u32, k: u32) -> u32 {
+    let large = u64::from(n) * u64::from(k) >= LARGE;
+    match quant.info().f16_scales() {
+        _ if !large => DIRECT_ROWS,
+        true => DIRECT_F16_SCALES_ROWS,
+        false => DIRECT_LARGE_ROWS,
+    }
+}
+
 impl Problem {
     /// The same matmul with its operands converted to scaled f16 lines, and the lines to convert, if only that lets cooperative
     /// matrices compute it: for bf16, f32 that may be rounded, or a quantized matrix. The matmul converts aligned lines of b along k itself if
@@ -169,15 +179,7 @@ impl Problem {
         let direct = match (self.quant, self.dtype) {
             (None, DType::Bf16) => octets,
             (None, _) => octets && self.m <= DIRECT_ROWS,
-            (Some(quant), _) => {
-                let large = u64::from(self.n) * u64::from(self.k) >= LARGE;
-                let most = match quant.info().f16_scales() {
-                    _ if !large => DIRECT_ROWS,
-                    true => DIRECT_F16_SCALES_ROWS,
-                    false => DIRECT_LARGE_ROWS,
-                };
-                self.m <= most
-            }
+            (Some(quant), _) => self.m <= direct_rows(quant, self.n, self.k),
         };
         let most = device.binding_limit();
         if a.bytes() > most || !direct && b.bytes() > most {
@@ -320,5 +322,17 @@ impl Lines {
     /// Bytes of the elements in f16.
     pub fn bytes(&self) -> u64 {
         2 * u64::from(self.side.size) * u64::from(self.k)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_matrices_are_converted_directly_for_more_rows() {
+        assert_eq!(direct_rows(Quant::Q4_0, 2048, 5632), 256);
+        assert_eq!(direct_rows(Quant::Q4_0, 4096, 4096), 512);
+        assert_eq!(direct_rows(Quant::Q4K, 4096, 4096), 384);
     }
 }
