@@ -263,9 +263,6 @@ fn zero_blocks(f: &Format, device: &Device) -> Result<()> {
             if f.dtype == GgmlDType::Q5_0 {
                 block[2..6].fill(0xff); // the high bits of 16, which stands for 0
             }
-            for &at in f.halves {
-                block[at..at + 2].copy_from_slice(&half(0.));
-            }
             block[..2].copy_from_slice(&half(60_000.));
         } else {
             for &at in f.halves {

@@ -38,9 +38,9 @@ const MANY_ROWS: u32 = 17;
 /// The most rows for which gemm_coop converts a quantized or f32 matrix, once for each row tile; for more, it is converted once. bf16, which
 /// is half as long as f32 and takes two instructions, is faster without another kernel for any number of rows.
 const DIRECT_ROWS: u32 = 256;
-/// The same for quantized matrices of at least this many elements, whose f16 lines no cache holds. f16 scales are unpacked faster than those of
-/// the K formats.
+/// Elements from which on a quantized matrix is converted directly for more rows: no cache holds its f16 lines.
 const LARGE: u64 = 1 << 24;
+/// The most rows for large matrices of the K formats, and of formats with f16 scales, which are unpacked faster.
 const DIRECT_LARGE_ROWS: u32 = 384;
 const DIRECT_F16_SCALES_ROWS: u32 = 512;
 

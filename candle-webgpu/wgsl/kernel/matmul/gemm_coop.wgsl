@@ -144,15 +144,15 @@ fn a_fetch(thread: u32, i: u32, k0: u32) {
 }
 
 // Loads the thread's part of a round of b, of a, and of both in turn. NVIDIA's compiler spills more registers with one function for all.
-fn fetch_b(thread: u32, k0: u32, turn: u32) {
+fn fetch_round_b(thread: u32, k0: u32, turn: u32) {
     for (var i = 0u; i < LOADS; i++) { b_fetch(thread, i, k0, turn); }
 }
 
-fn fetch_a(thread: u32, k0: u32) {
+fn fetch_round_a(thread: u32, k0: u32) {
     for (var i = 0u; i < HOLD; i++) { a_fetch(thread, i, k0); }
 }
 
-fn fetch(thread: u32, k0: u32, turn: u32) {
+fn fetch_round(thread: u32, k0: u32, turn: u32) {
     for (var i = 0u; i < HOLD; i++) {
         if i < LOADS { b_fetch(thread, i, k0, turn); }
         a_fetch(thread, i, k0);
@@ -238,8 +238,8 @@ fn main(
     a_from = base.x + a_row * p.a_m + a_at.y * p.a_k;
     a_last = p.m - 1u - a_row;
     b_begin(thread, n0, base.y, slice.batch);
-    fetch_a(thread, 0u);
-    fetch_b(thread, 0u, 0u);
+    fetch_round_a(thread, 0u);
+    fetch_round_b(thread, 0u, 0u);
     for (var first = 0u; first < slice.depth; first += TURNS * ROUND) {
         for (var turn = 0u; turn < TURNS; turn++) { // unroll
             let k0 = first + turn * ROUND;
@@ -247,13 +247,13 @@ fn main(
             stage(thread, 0u, turn);
             if BK < ROUND {
                 workgroupBarrier();
-                if EARLY == 1u { fetch_b(thread, k0 + ROUND, next); }
+                if EARLY == 1u { fetch_round_b(thread, k0 + ROUND, next); }
                 multiply(row, col);
                 workgroupBarrier();
             }
             stage(thread, 1u, turn);
             workgroupBarrier();
-            if EARLY == 1u { fetch_a(thread, k0 + ROUND); } else { fetch(thread, k0 + ROUND, next); }
+            if EARLY == 1u { fetch_round_a(thread, k0 + ROUND); } else { fetch_round(thread, k0 + ROUND, next); }
             multiply(row, col);
             workgroupBarrier();
         }
