@@ -239,6 +239,15 @@ pub fn add(cases: &mut Cases) {
             let (cos, sin) = (of(433, &[3, 8])?, of(434, &[3, 8])?);
             check(d, &[q, k, cos, sin].map(Operand::of), ROPE, rope_qk)
         });
+        cases.alone(format!("rewrite/rope_qk/{name}/projections"), move |d| {
+            let of = |seed, dims: &[usize]| tensor(dtype, dims, seed, Fill::Small);
+            let (q, k) = (of(431, &[2, 3, 4, 16])?, of(432, &[2, 3, 2, 16])?);
+            let (cos, sin) = (of(433, &[3, 8])?, of(434, &[3, 8])?);
+            check(d, &[q, k, cos, sin].map(Operand::of), ROPE, |t| {
+                let heads = |x: &Tensor| x.transpose(1, 2)?.contiguous();
+                rope_qk(&[heads(&t[0])?, heads(&t[1])?, t[2].clone(), t[3].clone()])
+            })
+        });
         cases.alone(format!("rewrite/rope_kv_cache/{name}"), move |d| {
             let of = |seed, dims: &[usize]| tensor(dtype, dims, seed, Fill::Small);
             let (q, k) = (of(431, &[1, 4, 3, 16])?, of(432, &[1, 2, 3, 16])?);

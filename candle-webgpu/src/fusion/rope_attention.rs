@@ -62,8 +62,7 @@ fn fuse(device: &Gpu, rope: &Op, flash: &Op) -> Option<Box<Op>> {
     if !same || read.queries != 1 || read.offsets[0] != 0 || made.head_dim != d || !heads {
         return None;
     }
-    let x_head = along_heads(&made, 0, read.kv_heads * read.rows)?;
-    let u_head = along_heads(&made, 1, read.kv_heads)?;
+    let [x_head, u_head] = [along_heads(&made, 0)?, along_heads(&made, 1)?];
     let [y_batch, y_head, ..] = read.y_strides;
     if batch > 1 && y_batch != read.kv_heads * y_head {
         return None;
@@ -127,8 +126,8 @@ fn fuse(device: &Gpu, rope: &Op, flash: &Op) -> Option<Box<Op>> {
     device.op(spec, operands.cloned(), &params, grid).ok()
 }
 
-/// The stride of a side along the heads of all batches, if all rows have the same angles. A batch has `heads`.
-fn along_heads(made: &QkParams, side: usize, heads: u32) -> Option<u32> {
+/// The stride of a side along the heads of all batches, if they have one, and all rows the same angles.
+fn along_heads(made: &QkParams, side: usize) -> Option<u32> {
     let Side {
         n, dims, strides, ..
     } = made.sides[side];
@@ -138,8 +137,12 @@ fn along_heads(made: &QkParams, side: usize, heads: u32) -> Option<u32> {
         |at: usize, size: u32| size == 1 || made.c_strides[at] == 0 && made.s_strides[at] == 0;
     let batches = n.checked_div(made.head_dim * own)?;
     let one_step = dims.contains(&1) && same(along, own) && same(0, batches);
-    let all = own.checked_mul(batches)?;
-    (one_step && (all == heads || batch == own * step)).then_some(step)
+    match (batches, own) {
+        _ if !one_step => None,
+        (1, _) => Some(step),
+        (_, 1) => Some(batch),
+        _ => (batch == own * step).then_some(step),
+    }
 }
 
 /// A cache of keys or values: `old` rows of `row` quads of each matrix, and a new one.

@@ -155,7 +155,7 @@ impl Bench {
     }
 
     /// Memory for a tensor.
-    fn output(&self, dtype: DType, dims: &[usize]) -> T {
+    pub fn output(&self, dtype: DType, dims: &[usize]) -> T {
         let count = dims.iter().product();
         let y = self.device.output("test", count, dtype);
         T::new(y.expect("memory"), dtype, dims)

@@ -104,11 +104,10 @@ fn steps() {
             [1, 4, 4, 1, 32],
             [2, 4, 2, 33, 64],
             [3, 2, 1, 300, 16],
+            [2, 1, 1, 40, 64],
             [1, 2, 1, 40, 48],
         ] {
             for (interleaved, parts) in [(false, false), (true, false), (false, true)] {
-                // Rows of several batches of parts are not merged to one step.
-                let parts = parts && sizes[0] == 1;
                 let step = Step {
                     dtype,
                     sizes,
@@ -116,6 +115,11 @@ fn steps() {
                     parts,
                     transposed: false,
                 };
+                // Heads of parts are not equally far apart in all batches.
+                if parts && sizes[0] > 1 {
+                    same_bits_by(RULES, |b| step.run(b));
+                    continue;
+                }
                 one_kernel_less(step, &format!("{dtype} {sizes:?} {interleaved} {parts}"));
             }
         }
