@@ -40,9 +40,9 @@ const MANY_ROWS: u32 = 17;
 const DIRECT_ROWS: u32 = 256;
 /// Elements from which on a quantized matrix is converted directly for more rows: no cache holds its f16 lines.
 const LARGE: u64 = 1 << 24;
-/// The most rows for large matrices of the K formats, and of formats with f16 scales, which are unpacked faster.
+/// The most rows for large matrices, and for those of [`Quant::Q4_0`], which is unpacked fastest.
 const DIRECT_LARGE_ROWS: u32 = 384;
-const DIRECT_F16_SCALES_ROWS: u32 = 512;
+const DIRECT_Q4_0_ROWS: u32 = 512;
 
 /// The shortest lines for which f32 may be rounded. Short ones gain little, and models compute angles of rotary embeddings, which need all
 /// bits, as products of positions and frequencies with k of 1.
@@ -136,10 +136,12 @@ pub(crate) struct Scaled {
 /// The most rows for which gemm_coop converts a quantized matrix of n lines of k elements.
 fn direct_rows(quant: Quant, n: u32, k: u32) -> u32 {
     let large = u64::from(n) * u64::from(k) >= LARGE;
-    match quant.info().f16_scales() {
+    match quant {
         _ if !large => DIRECT_ROWS,
-        true => DIRECT_F16_SCALES_ROWS,
-        false => DIRECT_LARGE_ROWS,
+        Quant::Q4_0 => DIRECT_Q4_0_ROWS,
+        // Their fifth bits lie apart.
+        Quant::Q5_0 | Quant::Q5_1 => DIRECT_ROWS,
+        _ => DIRECT_LARGE_ROWS,
     }
 }
 
@@ -333,6 +335,8 @@ mod tests {
     fn large_matrices_are_converted_directly_for_more_rows() {
         assert_eq!(direct_rows(Quant::Q4_0, 2048, 5632), 256);
         assert_eq!(direct_rows(Quant::Q4_0, 4096, 4096), 512);
+        assert_eq!(direct_rows(Quant::Q5_1, 4096, 4096), 256);
+        assert_eq!(direct_rows(Quant::Q8_0, 4096, 4096), 384);
         assert_eq!(direct_rows(Quant::Q4K, 4096, 4096), 384);
     }
 }
