@@ -20,6 +20,7 @@ pub(crate) mod graph;
 mod growing_cache;
 mod heads;
 mod matmul_epilogue;
+mod norm_scale_lines;
 mod projection_bias;
 mod rms_norm_matmul;
 mod rope_attention;

@@ -4,9 +4,9 @@ use crate::error::{Error, Result};
 use crate::fusion::rule::{Enabled, Rule};
 use crate::fusion::{
     add_norm, attention, coalesce_copies, concat, dead_code, elementwise, fused_projections,
-    fused_row, gemm_pair, growing_cache, matmul_epilogue, projection_bias, rms_norm_matmul,
-    rope_attention, rope_kv_cache, rope_qk, shared_block_mask, shared_scale_lines, softmax,
-    split_k, split_softmax, tiled_transpose,
+    fused_row, gemm_pair, growing_cache, matmul_epilogue, norm_scale_lines, projection_bias,
+    rms_norm_matmul, rope_attention, rope_kv_cache, rope_qk, shared_block_mask, shared_scale_lines,
+    softmax, split_k, split_softmax, tiled_transpose,
 };
 
 /// The rules, in the order in which they are tried.
@@ -24,6 +24,7 @@ pub const RULES: &[Rule] = &[
     rope_qk::RULE,
     concat::RULE,
     add_norm::RULE,
+    norm_scale_lines::RULE,
     fused_projections::RULE,
     projection_bias::RULE,
     rope_kv_cache::RULE,

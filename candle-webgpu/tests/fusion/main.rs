@@ -13,6 +13,7 @@ mod fused_row;
 mod gemm_pair;
 mod growing_cache;
 mod matmul_epilogue;
+mod norm_scale_lines;
 mod order;
 mod projection_bias;
 mod rms_norm_matmul;

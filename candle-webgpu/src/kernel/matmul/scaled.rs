@@ -2,6 +2,8 @@
 //! line along k is divided by a power of two, its scale, so that it fits the range of f16; bf16 values stay exact. The results are
 //! multiplied by both scales when they are stored.
 
+use bytemuck::bytes_of;
+
 use crate::dtype::quant::{Quant, QUANTS};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -9,7 +11,7 @@ use crate::kernel::matmul::problem::{Problem, Side, BATCH_DIMS, OP};
 use crate::kernel::matmul::store::FLOATS;
 use crate::memory::binding_range::BindingRange;
 use crate::memory::buffer::{Value, When};
-use crate::recorder::op::Grid;
+use crate::recorder::op::{Grid, Op};
 use crate::recorder::Recorder;
 use crate::shader::{params, read, write, Access, Kernel, Specialization, Text};
 
@@ -58,6 +60,23 @@ params! {
         y_line: u32,
         y_k: u32,
     }
+}
+
+/// Whether an op stores the scaled lines of a value of `lines` rows of `k` elements, without gaps, and finds their scales.
+pub(crate) fn are_packed(op: &Op, lines: u32, k: u32) -> bool {
+    let packed = Params {
+        lines,
+        k,
+        x_offset: 0,
+        x_line: k,
+        x_k: 1,
+        y_line: k,
+        y_k: 1,
+    };
+    let params: Params = op.params();
+    op.is_of(&SCALE_LINES)
+        && (op.spec.op == ALONG && op.spec.binds("y"))
+        && bytes_of(&params) == bytes_of(&packed)
 }
 
 /// The lines of an operand, of `k` elements each, and whether k is contiguous.

@@ -24,8 +24,9 @@ pub static LAYER_NORM: Kernel = row_kernel(
     |_| 4 * WORKGROUP,
 );
 
-/// A residual sum and its rms_norm, or its layer_norm with a binding `beta`; stores the sum with a binding `s`. Recorded only by the rule
-/// of the same name.
+/// A residual sum and its rms_norm, or its layer_norm with a binding `beta`; stores the sum with a binding `s`. With a binding `line_scales`,
+/// y is f16, divided by the scale of its row as by `scale_lines`, and the scale is stored there. Recorded only by the rules of
+/// the same name and `norm_scale_lines`.
 pub static ADD_NORM: Kernel = Kernel {
     workgroup: WORKGROUP,
     shared: |_| WORKGROUP * 4,
@@ -34,8 +35,9 @@ pub static ADD_NORM: Kernel = Kernel {
         text.file(THREAD_GROUP_SUM);
         text.line(format!("const CENTERED = {};", spec.binds("beta")));
         let info = spec.info(0);
+        let scaled = spec.binds("line_scales");
         let rounded = match info.dtype {
-            DType::F32 => "v".to_string(),
+            DType::F32 if !scaled => "v".to_string(),
             _ => info.rounded("v", "p.zero"),
         };
         text.line(format!(
@@ -55,6 +57,13 @@ pub static ADD_NORM: Kernel = Kernel {
             ""
         };
         text.line(format!("fn s_store(q: u32, v: vec4<f32>) {{ {store} }}"));
+        text.line(format!("const SCALED = {scaled};"));
+        if scaled {
+            text.part(wgsl!("kernel/norm/add_norm_scaled.wgsl"));
+        } else {
+            text.line("fn magnitude(v: vec4<f32>) -> f32 { return 0.0; }");
+            text.line("fn line_scale(thread: u32, thread_group: u32, row: u32, most: f32) -> f32 { return 1.0; }");
+        }
         Ok(())
     },
     ..kernel!("norm", "add_norm", AddNormParams::LAYOUT; read a, read b, read alpha, write y)
@@ -91,6 +100,13 @@ params! {
     }
 }
 
+/// That one, with scaled rows.
+pub(crate) fn with_line_scales(norm: &Specialization) -> Specialization {
+    let mut spec = norm.clone();
+    spec.operands[3].0 = DType::F16;
+    spec.bind(write("line_scales"), DType::F32, Access::Raw)
+}
+
 /// `rows`: of a workgroup. `centered`: a layer_norm. `stored`: the sum, too.
 pub(crate) fn add_norm_spec(
     dtype: DType,
@@ -112,7 +128,11 @@ pub fn catalogue() -> Vec<Specialization> {
     let mut all = [&RMS_NORM, &LAYER_NORM].map(|k| specs(k, Some(1))).concat();
     for dtype in FLOATS {
         let how = [[false, false], [false, true], [true, false], [true, true]];
-        all.extend(how.map(|how| add_norm_spec(dtype, 1, how)));
+        let norms = how.map(|how| add_norm_spec(dtype, 1, how));
+        if dtype != DType::F16 {
+            all.extend(norms.each_ref().map(with_line_scales));
+        }
+        all.extend(norms);
     }
     all
 }

@@ -17,6 +17,9 @@ fn y_quad_put(q: u32, v: vec4<f32>) { y[q] = v; }
 fn s_store(q: u32, v: vec4<f32>) { s[q] = v; }
 fn rounded(v: vec4<f32>) -> vec4<f32> { return v; }
 const CENTERED = false;
+const SCALED = false; // whether y is divided by the scales of its rows: add_norm_scaled.wgsl
+fn magnitude(v: vec4<f32>) -> f32 { return 0.0; }
+fn line_scale(thread: u32, thread_group: u32, row: u32, most: f32) -> f32 { return 1.0; }
 fn thread_group_sum(thread: u32, thread_group: u32, v: vec4<f32>) -> f32 { return partial[thread] + v.x; }
 // end slots
 
@@ -50,9 +53,22 @@ fn square(q: u32, end: u32, v: vec4<f32>, mean: f32) -> vec4<f32> {
     return far * far;
 }
 
-// y and what scales it: alpha and beta.
-fn put(q: u32, v: vec4<f32>, alpha: vec4<f32>, beta: vec4<f32>) {
-    if CENTERED { y_quad_put(q, v * alpha + beta); } else { y_quad_put(q, v * alpha); }
+// A quad of y, as it would be stored if it is scaled.
+fn normalized(v: vec4<f32>, alpha: vec4<f32>, beta: vec4<f32>) -> vec4<f32> {
+    var y = v * alpha;
+    if CENTERED { y += beta; }
+    if SCALED { return rounded(y); }
+    return y;
+}
+
+// Quad q of y, of a row from `first` on.
+fn normalized_at(q: u32, first: u32, mean: f32, scale: f32) -> vec4<f32> {
+    let alpha = alpha_get4(p.alpha_offset / 4u + q - first);
+    return normalized((added(q) - vec4<f32>(mean)) * scale, alpha, beta_four(p.beta_offset / 4u + q - first));
+}
+
+fn put(q: u32, v: vec4<f32>, by: f32) {
+    if SCALED { y_quad_put(q, v * by); } else { y_quad_put(q, v); }
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -106,12 +122,16 @@ fn main(
         squares += square(i, end, more, mean);
     }
     let scale = 1.0 / sqrt(thread_group_sum(thread, thread_group, squares) * p.inverse + p.eps);
+    for (var i = 0u; i < 4u; i++) { v[i] = normalized((v[i] - vec4<f32>(mean)) * scale, alphas[i], betas[i]); } // unroll
+    var most = 0.0;
+    if SCALED {
+        for (var i = 0u; i < 4u; i++) { most = max(most, select(0.0, magnitude(v[i]), q + i * thread_group < end)); } // unroll
+        for (var i = far; i < end; i += thread_group) { most = max(most, magnitude(normalized_at(i, first, mean, scale))); }
+    }
+    let by = line_scale(thread, thread_group, row, most);
     for (var i = 0u; i < 4u; i++) { // unroll
         let at = q + i * thread_group;
-        if at < end { put(at, (v[i] - vec4<f32>(mean)) * scale, alphas[i], betas[i]); }
+        if at < end { put(at, v[i], by); }
     }
-    for (var i = far; i < end; i += thread_group) {
-        let column = i - first;
-        put(i, (added(i) - vec4<f32>(mean)) * scale, alpha_get4(p.alpha_offset / 4u + column), beta_four(p.beta_offset / 4u + column));
-    }
+    for (var i = far; i < end; i += thread_group) { put(i, normalized_at(i, first, mean, scale), by); }
 }
