@@ -342,6 +342,19 @@ pub fn add(cases: &mut Cases) {
                 );
             }
         }
+        cases.alone(format!("rewrite/norm_scale_lines/{name}"), move |d| {
+            let (m, k) = (40, 256);
+            let [h, x] = [(455, [m, k]), (456, [m, k])]
+                .map(|(seed, dims)| tensor(dtype, &dims, seed, Fill::Small));
+            let alpha = tensor(dtype, &[k], 457, Fill::Small)?;
+            let w = tensor(DType::F64, &[72, k], 458, Fill::Small)?;
+            let w = (w / (k as f64).sqrt())?.to_dtype(dtype)?;
+            let operands = [h?, x?, alpha, w].map(Operand::of);
+            check(d, &operands, rms_norm_matmul_bound(dtype, false), |t| {
+                let sum = t[0].add(&t[1])?;
+                rms_norm_matmul(&[sum, t[2].clone(), t[3].clone()], false)
+            })
+        });
         for (m, k, n) in [
             (1, 512, 40),
             (3, 640, 4100),
