@@ -128,7 +128,7 @@ fn sides(cases: &mut Cases, dtype: DType) {
 }
 
 /// Enough of the largest tiles for an adapter, a k that ends within a tile, large tiles split along k, few rows and many columns, few
-/// rows with several rounds along k, and a matrix times itself.
+/// rows with several rounds along k, one row by long columns, and a matrix times itself.
 fn tiles(cases: &mut Cases, dtype: DType) {
     let name = dtype.as_str();
     for (an, a_dims, a_view) in &SIDES[..2] {
@@ -143,6 +143,7 @@ fn tiles(cases: &mut Cases, dtype: DType) {
                     (13, 48, 1088),
                     (30, 8192, 96),
                     (20, 48, 352),
+                    (1, 72, 4168),
                 ] {
                     let a = operand(dtype, &a_dims(m, k), 11)?;
                     let b = operand(dtype, &b_dims(k, n), 12)?;

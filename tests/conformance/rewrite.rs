@@ -235,15 +235,9 @@ pub fn add(cases: &mut Cases) {
         }
         cases.alone(format!("rewrite/rope_qk/{name}"), move |d| {
             let of = |seed, dims: &[usize]| tensor(dtype, dims, seed, Fill::Small);
-            let (q, k) = (of(431, &[1, 4, 3, 16])?, of(432, &[1, 2, 3, 16])?);
-            let (cos, sin) = (of(433, &[3, 8])?, of(434, &[3, 8])?);
-            check(d, &[q, k, cos, sin].map(Operand::of), ROPE, rope_qk)
-        });
-        cases.alone(format!("rewrite/rope_qk/{name}/projections"), move |d| {
-            let of = |seed, dims: &[usize]| tensor(dtype, dims, seed, Fill::Small);
             let (q, k) = (of(431, &[2, 3, 4, 16])?, of(432, &[2, 3, 2, 16])?);
-            let (cos, sin) = (of(433, &[3, 8])?, of(434, &[3, 8])?);
-            check(d, &[q, k, cos, sin].map(Operand::of), ROPE, |t| {
+            let all = [q, k, of(433, &[3, 8])?, of(434, &[3, 8])?];
+            check(d, &all.map(Operand::of), ROPE, |t| {
                 let heads = |x: &Tensor| x.transpose(1, 2)?.contiguous();
                 rope_qk(&[heads(&t[0])?, heads(&t[1])?, t[2].clone(), t[3].clone()])
             })
@@ -343,16 +337,12 @@ pub fn add(cases: &mut Cases) {
             }
         }
         cases.alone(format!("rewrite/norm_scale_lines/{name}"), move |d| {
-            let (m, k) = (40, 256);
-            let [h, x] = [(455, [m, k]), (456, [m, k])]
-                .map(|(seed, dims)| tensor(dtype, &dims, seed, Fill::Small));
-            let alpha = tensor(dtype, &[k], 457, Fill::Small)?;
-            let w = tensor(DType::F64, &[72, k], 458, Fill::Small)?;
-            let w = (w / (k as f64).sqrt())?.to_dtype(dtype)?;
-            let operands = [h?, x?, alpha, w].map(Operand::of);
-            check(d, &operands, rms_norm_matmul_bound(dtype, false), |t| {
-                let sum = t[0].add(&t[1])?;
-                rms_norm_matmul(&[sum, t[2].clone(), t[3].clone()], false)
+            let of = |seed, dims: &[usize]| tensor(dtype, dims, seed, Fill::Small);
+            let (h, x) = (of(455, &[40, 256])?, of(456, &[40, 256])?);
+            let all = [h, x, of(457, &[256])?, (of(458, &[72, 256])? / 16.)?];
+            let bound = rms_norm_matmul_bound(dtype, false);
+            check(d, &all.map(Operand::of), bound, |t| {
+                rms_norm_matmul(&[t[0].add(&t[1])?, t[2].clone(), t[3].clone()], false)
             })
         });
         for (m, k, n) in [

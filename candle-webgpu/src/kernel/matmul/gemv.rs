@@ -4,6 +4,9 @@ use crate::dtype::quant::{Quant, QUANTS};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::matmul::epilogue;
+use crate::kernel::matmul::gemv_variant::{
+    self, Reduction, Variant, ALONE, MEMORY, QUANTIZED, SUB128, SUB256, SUB32,
+};
 use crate::kernel::matmul::plan::Plan;
 use crate::kernel::matmul::store::{store, FLOATS, PUT_OF};
 use crate::kernel::{reads, writes};
@@ -14,7 +17,7 @@ pub(crate) const MAX_ROWS: u32 = 8;
 
 pub(crate) const SUB: wgpu::Features = wgpu::Features::SUBGROUP;
 
-/// b contiguous along k, as the weight of a Linear layer is. Run in one of `VARIANTS`.
+/// b contiguous along k, as the weight of a Linear layer is. Run in a [`Variant`].
 pub static GEMV_K: Kernel = Kernel {
     workgroup: MEMORY.workgroup,
     shared: |spec| tile(spec).rows * spec.workgroup * 16,
@@ -30,51 +33,7 @@ pub static GEMV_N: Kernel = Kernel {
     ..kernel!("matmul", "gemv_n", epilogue::Params::LAYOUT; read a, read b, write y)
 };
 
-/// How the threads of a workgroup reduce their accumulators.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reduction {
-    /// In workgroup memory.
-    Memory,
-    Subgroups,
-    /// By subgroups of 64 or more, where registers are few.
-    WideSubgroups,
-    /// Not at all: each thread computes its own columns, for software adapters, which run the threads of a workgroup in turn.
-    Alone,
-}
-
-/// A workgroup size and reduction of [`GEMV_K`] and the kernels derived from it.
-#[derive(Clone, Copy)]
-struct Variant {
-    name: &'static str,
-    workgroup: u32,
-    reduction: Reduction,
-}
-
-const MEMORY: Variant = variant("", 64, Reduction::Memory);
-/// One subgroup on most adapters: for many short columns.
-const SUB32: Variant = variant("sub32", 32, Reduction::Subgroups);
-/// For few columns, which take more threads each to fill the adapter, and for long ones.
-const SUB128: Variant = variant("sub128", 128, Reduction::Subgroups);
-const ALONE: Variant = variant("alone", 16, Reduction::Alone);
-const VARIANTS: [Variant; 4] = [MEMORY, SUB32, SUB128, ALONE];
-
-const fn variant(name: &'static str, workgroup: u32, reduction: Reduction) -> Variant {
-    Variant {
-        name,
-        workgroup,
-        reduction,
-    }
-}
-
 impl Variant {
-    /// Threads that share a long row: the whole workgroup, or one.
-    fn span(&self) -> u32 {
-        match self.reduction {
-            Reduction::Alone => 1,
-            _ => self.workgroup,
-        }
-    }
-
     fn spec(
         &self,
         tile: &Tile,
@@ -148,8 +107,8 @@ pub(crate) fn tile_of(rows: u32, cols: u32) -> Option<&'static Tile> {
     all.find(|t| (t.rows, t.cols) == (rows, cols))
 }
 
-/// From `MANY` columns on, one subgroup a workgroup is faster, unless columns have `LONG` elements and there is one block of rows:
-/// measured on an NVIDIA H200.
+/// From `MANY` columns on, one subgroup a workgroup is faster, unless columns have `LONG` elements and there is one block of rows. With 256
+/// threads, single rows of 16 bits are faster by such columns; two rows and f32 are slower. Measured on an NVIDIA H200.
 const MANY: u64 = 4096;
 const LONG: u32 = 4096;
 
@@ -206,6 +165,7 @@ pub(crate) fn partition(
         // A workgroup of SUB32 would leave half of a subgroup idle, and subgroupAdd takes registers.
         _ if wide && (many || m > 1) => MEMORY,
         _ if many => SUB32,
+        _ if k >= LONG && m == 1 && quant.is_none() && dtypes.0 != DType::F32 => SUB256,
         _ => SUB128,
     };
     let span = match variant.reduction {
@@ -266,9 +226,8 @@ pub(crate) fn spec_n(
         3 | 4 => "4",
         _ => "8",
     };
-    let [b, y] = [(dtype, reads(quads)), (out, writes(whole))];
-    let operands = [(dtype, Access::Words), b, y];
-    Specialization::new(&GEMV_N, rows, &operands)
+    let [a, b, y] = [Access::Words, reads(quads), writes(whole)];
+    Specialization::new(&GEMV_N, rows, &[(dtype, a), (dtype, b), (out, y)])
 }
 
 fn slots_k(spec: &Specialization, text: &mut Text) -> Result<()> {
@@ -347,7 +306,10 @@ pub(crate) fn eights(spec: &Specialization, i: usize, n: &str, text: &mut Text) 
 /// The specializations that read both operands by 16-byte loads.
 pub(crate) fn vec4_specs(dtype: DType) -> Vec<Specialization> {
     let both = [dense(true); 2];
-    let each = |tile| VARIANTS.map(|v| v.spec(tile, (dtype, dtype), both, v.span()));
+    let each = |tile: &'static Tile| {
+        let variants = gemv_variant::dense(tile.rows).iter();
+        variants.map(move |v| v.spec(tile, (dtype, dtype), both, v.span()))
+    };
     TILES.iter().flat_map(each).collect()
 }
 
@@ -374,7 +336,8 @@ pub fn catalogue() -> Vec<Specialization> {
             for y in [true, false] {
                 for tile in TILES.iter().filter(|t| t.rows == 1 || x && y) {
                     let access = [dense(x), dense(y)];
-                    all.extend(VARIANTS.map(|v| v.spec(tile, dtypes, access, v.span())));
+                    let variants = gemv_variant::dense(tile.rows).iter();
+                    all.extend(variants.map(|v| v.spec(tile, dtypes, access, v.span())));
                 }
                 all.extend([1, 2, 4, 8].map(|m| spec_n(dtypes, m, x, y)));
             }
@@ -385,7 +348,8 @@ pub fn catalogue() -> Vec<Specialization> {
             for row in QUANTS {
                 let access = [dense(x), Access::Quant(row.quant)];
                 for tile in TILES {
-                    all.extend(VARIANTS.map(|v| v.spec(tile, (dtype, dtype), access, v.span())));
+                    let spec = |v: &Variant| v.spec(tile, (dtype, dtype), access, v.span());
+                    all.extend(QUANTIZED.iter().map(spec));
                 }
                 let narrow = NARROW_TILES[1..].iter();
                 all.extend(narrow.map(|tile| MEMORY.spec(tile, (dtype, dtype), access, 64)));

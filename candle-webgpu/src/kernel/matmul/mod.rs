@@ -9,6 +9,7 @@ pub mod gemv_coop;
 pub mod gemv_dot;
 pub(crate) mod gemv_dot_slots;
 pub(crate) mod gemv_projections;
+pub(crate) mod gemv_variant;
 pub(crate) mod plan;
 pub(crate) mod problem;
 pub(crate) mod projection_bias;

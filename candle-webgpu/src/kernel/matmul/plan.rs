@@ -5,11 +5,10 @@ use crate::dtype::DType;
 use crate::kernel::matmul::epilogue::is_bare;
 use crate::kernel::matmul::gemm::{self, GEMM};
 use crate::kernel::matmul::gemm_coop::{self, GEMM_COOP};
-use crate::kernel::matmul::gemv::{
-    self, Partition, Reduction, GEMV_K, GEMV_N, GEMV_N_COLS, MAX_ROWS,
-};
+use crate::kernel::matmul::gemv::{self, Partition, GEMV_K, GEMV_N, GEMV_N_COLS, MAX_ROWS};
 use crate::kernel::matmul::gemv_coop::{self, GEMV_COOP};
 use crate::kernel::matmul::gemv_dot::{self, Request};
+use crate::kernel::matmul::gemv_variant::Reduction;
 use crate::kernel::matmul::problem::Problem;
 use crate::kernel::{reads, writes};
 use crate::recorder::gpu::Gpu;
