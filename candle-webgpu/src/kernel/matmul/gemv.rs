@@ -107,8 +107,8 @@ pub(crate) fn tile_of(rows: u32, cols: u32) -> Option<&'static Tile> {
     all.find(|t| (t.rows, t.cols) == (rows, cols))
 }
 
-/// From `MANY` columns on, one subgroup a workgroup is faster, unless columns have `LONG` elements and there is one block of rows. With 256
-/// threads, single rows of 16 bits are faster by such columns; two rows and f32 are slower. Measured on an NVIDIA H200.
+/// From `MANY` columns on, one subgroup a workgroup is faster, unless columns have `LONG` elements and there is one block of rows. 256
+/// threads are faster for one row by such columns of 16 bits, but slower for two rows and for f32. Measured on an NVIDIA H200.
 const MANY: u64 = 4096;
 const LONG: u32 = 4096;
 
@@ -156,6 +156,7 @@ pub(crate) fn partition(
         false => &TILES[size],
     };
     let steps = k.div_ceil(if quant.is_some() { 32 } else { 8 });
+    let halves = quant.is_none() && dtypes.0 != DType::F32;
     let many = u64::from(n) * batch >= MANY && (k < LONG || m > 4);
     let variant = match reduction {
         // A single accumulator of many terms is less accurate than a tree.
@@ -165,7 +166,7 @@ pub(crate) fn partition(
         // A workgroup of SUB32 would leave half of a subgroup idle, and subgroupAdd takes registers.
         _ if wide && (many || m > 1) => MEMORY,
         _ if many => SUB32,
-        _ if k >= LONG && m == 1 && quant.is_none() && dtypes.0 != DType::F32 => SUB256,
+        _ if k >= LONG && m == 1 && halves && !wide => SUB256,
         _ => SUB128,
     };
     let span = match variant.reduction {

@@ -12,6 +12,7 @@ pub(crate) enum Reduction {
     Alone,
 }
 
+/// A workgroup size and a reduction.
 #[derive(Clone, Copy)]
 pub(crate) struct Variant {
     pub name: &'static str,
@@ -24,16 +25,16 @@ pub(crate) const MEMORY: Variant = variant("", 64, Reduction::Memory);
 pub(crate) const SUB32: Variant = variant("sub32", 32, Reduction::Subgroups);
 /// For few columns, which take more threads each to fill the adapter, and for long ones.
 pub(crate) const SUB128: Variant = variant("sub128", 128, Reduction::Subgroups);
-/// For one row by long columns of 16-bit elements.
+/// For one row by long columns of 16 bits.
 pub(crate) const SUB256: Variant = variant("sub256", 256, Reduction::Subgroups);
 pub(crate) const ALONE: Variant = variant("alone", 16, Reduction::Alone);
 
 const VARIANTS: [Variant; 5] = [MEMORY, SUB32, SUB128, ALONE, SUB256];
 
-/// Those for a quantized matrix.
+/// The variants for a quantized matrix.
 pub(crate) const QUANTIZED: &[Variant] = VARIANTS.split_at(4).0;
 
-/// Those for so many rows by a dense matrix.
+/// The variants for `rows` rows by a dense matrix.
 pub(crate) fn dense(rows: u32) -> &'static [Variant] {
     match rows {
         1 => &VARIANTS,

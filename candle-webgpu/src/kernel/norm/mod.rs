@@ -100,7 +100,7 @@ params! {
     }
 }
 
-/// That one, with scaled rows.
+/// The specialization that does what `norm`, one of [`ADD_NORM`], does, but stores scaled rows.
 pub(crate) fn with_line_scales(norm: &Specialization) -> Specialization {
     let mut spec = norm.clone();
     spec.operands[3].0 = DType::F16;

@@ -53,7 +53,7 @@ fn square(q: u32, end: u32, v: vec4<f32>, mean: f32) -> vec4<f32> {
     return far * far;
 }
 
-// A quad of y, as it would be stored if it is scaled.
+// A quad of y; one to be scaled is rounded to the dtype of x, as it would be stored.
 fn normalized(v: vec4<f32>, alpha: vec4<f32>, beta: vec4<f32>) -> vec4<f32> {
     var y = v * alpha;
     if CENTERED { y += beta; }
