@@ -1,8 +1,8 @@
 //! Norms of residual sums that write scaled lines for cooperative matrices.
 
-use candle_webgpu::{DType, Quant};
-
 use std::fmt::Debug;
+
+use candle_webgpu::{DType, Quant};
 
 use crate::bench::{if_cooperative, same_bits_without, Bench, T};
 
