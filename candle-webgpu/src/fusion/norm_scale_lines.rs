@@ -15,7 +15,7 @@ pub(crate) const RULE: Rule = Rule {
         "a kernel of `add_norm` and the conversion of its rows for cooperative matrices: one kernel",
     enabled: Enabled::Always,
     exact: Exact::Always,
-    needs: &[&add_norm::RULE, &shared_scale_lines::RULE],
+    needs: &[&shared_scale_lines::RULE, &add_norm::RULE],
     at: &[&ADD_NORM],
     apply: Apply::Batch(Scan::Due, find),
 };

@@ -1,4 +1,4 @@
-//! `rope_qk` writes the rotated keys straight into the KV cache and copies the values into theirs. Runs after `concat` and `rope_qk`,
+//! `rope_qk` writes the rotated keys straight into the KV cache and copies the values into theirs. Runs after `rope_qk` and `concat`,
 //! whose kernels become one. Bit for bit.
 
 use smallvec::SmallVec;
@@ -20,7 +20,7 @@ pub(crate) const RULE: Rule = Rule {
     about: "a kernel of `rope_qk` and the copies into the KV cache behind it: one kernel",
     enabled: Enabled::OnGpu,
     exact: Exact::Always,
-    needs: &[&concat::RULE, &rope_qk::RULE],
+    needs: &[&rope_qk::RULE, &concat::RULE],
     at: &[&ROPE_QK],
     apply: Apply::Batch(Scan::Due, find),
 };
