@@ -21,8 +21,8 @@ pub(crate) const RULE: Rule = Rule {
     exact: Exact::Always,
     needs: &[
         &attention::RULE,
-        &concat::RULE,
         &rope_qk::RULE,
+        &concat::RULE,
         &rope_kv_cache::RULE,
         &rope_attention::RULE,
     ],

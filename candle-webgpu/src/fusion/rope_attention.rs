@@ -19,8 +19,8 @@ pub(crate) const RULE: Rule = Rule {
     exact: Exact::Before("softmax_last_dim"),
     needs: &[
         &attention::RULE,
-        &concat::RULE,
         &rope_qk::RULE,
+        &concat::RULE,
         &rope_kv_cache::RULE,
     ],
     at: &[&ROPE_KV_CACHE],
