@@ -30,7 +30,8 @@ pub(crate) const RULE: Rule = Rule {
 
 /// The RoPE at a place and one near behind it, if both rotate by the same angles.
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
-    let mut others = graph.all().skip(at + 1).take(NEAR);
+    let near = graph.all().skip(at + 1).take(NEAR);
+    let mut others = near.filter(|next| graph.kernel(*next) == Some(&ROPE));
     others.find_map(|next| {
         let pair = |copies| pair(device, graph, [at, next], copies);
         pair(true).or_else(|| pair(false))
