@@ -1,10 +1,12 @@
 //! Runs of ops that fusion rules rewrite: no intermediate result is read back or held. No other case may run meanwhile,
 //! since its readbacks would split the batches.
 
-use candle_core::{DType, Device, Tensor, D};
-use candle_nn::{ops, rotary_emb};
+mod attention;
 
-use crate::bound::{self, Bound, ARITH, EXACT, MATMUL, NORM, ROPE};
+use candle_core::{DType, Device, Tensor, D};
+use candle_nn::ops;
+
+use crate::bound::{self, Bound, ARITH, EXACT, MATMUL, NORM};
 use crate::case::Cases;
 use crate::input::{check, tensor, Fill, Operand, ALL, FLOATS};
 
@@ -52,50 +54,13 @@ fn same_bits(device: &Device, operands: &[Tensor], run: Run) -> anyhow::Result<(
     bound::close(&expected, &made, EXACT)
 }
 
-/// As in candle-transformers' llama, with repeated heads of k and v and scores in f32.
-fn attention(t: &[Tensor]) -> candle_core::Result<Tensor> {
-    let [q, k, v] = [0, 1, 2].map(|i| t[i].clone());
-    let dtype = q.dtype();
-    let (b, h, i, d) = q.dims4()?;
-    let (_, g, j, _) = k.dims4()?;
-    let repeat = |x: Tensor| -> candle_core::Result<Tensor> {
-        Tensor::cat(&vec![&x; h / g], 2)?.reshape((b, h, j, d))
-    };
-    let wide = |x: Tensor| match dtype {
-        DType::F64 => Ok(x),
-        _ => x.to_dtype(DType::F32),
-    };
-    let (q, k, v) = (wide(q)?, wide(repeat(k)?)?, wide(repeat(v)?)?);
-    let scores = (q.matmul(&k.t()?)? / (d as f64).sqrt())?;
-    let scores = match i {
-        1 => scores,
-        _ => {
-            let marks: Vec<u8> = (0..i * j)
-                .map(|at| u8::from(at % j + i > at / j + j))
-                .collect();
-            let marks = Tensor::from_vec(marks, (i, j), q.device())?;
-            let hidden = Tensor::new(f32::NEG_INFINITY, q.device())?.to_dtype(scores.dtype())?;
-            let shape = scores.shape().clone();
-            marks
-                .broadcast_as(&shape)?
-                .where_cond(&hidden.broadcast_as(&shape)?, &scores)?
-        }
-    };
-    let weights = match dtype {
-        DType::F64 => ops::softmax(&scores, 3)?,
-        _ => ops::softmax_last_dim(&scores)?,
-    };
-    weights.matmul(&v)?.to_dtype(dtype)
-}
-
 /// A sum, which is returned, too, and its rms_norm; with a beta, its layer_norm.
 fn add_norm(t: &[Tensor]) -> candle_core::Result<Tensor> {
     let sum = (&t[0] + &t[1])?;
     let norm = match (sum.dtype(), t.get(3)) {
+        (_, None) => rms_norm(&sum, &t[2])?,
         (DType::F64, Some(beta)) => ops::layer_norm_slow(&sum, &t[2], beta, 1e-5)?,
-        (DType::F64, None) => ops::rms_norm_slow(&sum, &t[2], 1e-5)?,
         (_, Some(beta)) => ops::layer_norm(&sum, &t[2], beta, 1e-5)?,
-        (_, None) => ops::rms_norm(&sum, &t[2], 1e-5)?,
     };
     Tensor::stack(&[sum, norm], 0)
 }
@@ -116,13 +81,16 @@ fn norm_by_ops(t: &[Tensor]) -> candle_core::Result<Tensor> {
     y.broadcast_mul(&(&t[1] + 1.)?)
 }
 
+fn rms_norm(x: &Tensor, alpha: &Tensor) -> candle_core::Result<Tensor> {
+    match x.dtype() {
+        DType::F64 => ops::rms_norm_slow(x, alpha, 1e-5),
+        _ => ops::rms_norm(x, alpha, 1e-5),
+    }
+}
+
 /// The norm of a row, and its matmuls with two or three matrices: side by side, or as in [`gated`].
 fn rms_norm_matmul(t: &[Tensor], is_gated: bool) -> candle_core::Result<Tensor> {
-    let x = match t[0].dtype() {
-        DType::F64 => ops::rms_norm_slow(&t[0], &t[1], 1e-5)?,
-        _ => ops::rms_norm(&t[0], &t[1], 1e-5)?,
-    };
-    let all: Vec<Tensor> = [&[x], &t[2..]].concat();
+    let all: Vec<Tensor> = [&[rms_norm(&t[0], &t[1])?], &t[2..]].concat();
     match is_gated {
         true => gated(&all, &mut Ok),
         false => projections(&all),
@@ -146,46 +114,6 @@ fn rms_norm_matmul_bound(dtype: DType, is_gated: bool) -> Bound {
     }
 }
 
-/// rope of queries and keys by the same angles.
-fn rope_qk(t: &[Tensor]) -> candle_core::Result<Tensor> {
-    Tensor::cat(&rotated(t)?, 1)
-}
-
-fn rotated(t: &[Tensor]) -> candle_core::Result<[Tensor; 2]> {
-    let rope = |x: &Tensor| match x.dtype() {
-        DType::F64 => rotary_emb::rope_slow(x, &t[2], &t[3]),
-        _ => rotary_emb::rope(x, &t[2], &t[3]),
-    };
-    Ok([rope(&t[0])?, rope(&t[1])?])
-}
-
-/// The same, then keys and values are appended to a cache.
-fn rope_kv_cache(t: &[Tensor]) -> candle_core::Result<Tensor> {
-    let [q, k] = rotated(t)?;
-    let keys = Tensor::cat(&[&t[4], &k], 2)?;
-    let values = Tensor::cat(&[&t[5], &t[6]], 2)?;
-    drop(k);
-    Tensor::cat(
-        &[q.flatten_all()?, keys.flatten_all()?, values.flatten_all()?],
-        0,
-    )
-}
-
-/// The same for one query, and the attention that reads the caches, for each of several tokens.
-fn decoded(t: &[Tensor], tokens: usize) -> candle_core::Result<Tensor> {
-    let (mut keys, mut values) = (t[4].clone(), t[5].clone());
-    let mut all = Vec::new();
-    for _ in 0..tokens {
-        let [q, k] = rotated(t)?;
-        keys = Tensor::cat(&[&keys, &k], 2)?;
-        values = Tensor::cat(&[&values, &t[6]], 2)?;
-        drop(k);
-        all.push(attention(&[q, keys.clone(), values.clone()])?.flatten_all()?);
-    }
-    all.extend([keys.flatten_all()?, values.flatten_all()?]);
-    Tensor::cat(&all, 0)
-}
-
 /// A value divided by itself and minus itself, both NaN if it is infinite, fused with the op that computes it.
 fn same_operands(t: &[Tensor]) -> candle_core::Result<Tensor> {
     let x = t[0].abs()?;
@@ -196,6 +124,7 @@ fn same_operands(t: &[Tensor]) -> candle_core::Result<Tensor> {
 }
 
 pub fn add(cases: &mut Cases) {
+    attention::add(cases);
     for dtype in ALL {
         cases.alone(format!("rewrite/transposes/{}", dtype.as_str()), move |d| {
             let x = tensor(dtype, &[2, 48, 72], 441, Fill::Special)?;
@@ -231,49 +160,6 @@ pub fn add(cases: &mut Cases) {
                 let x = tensor(dtype, &[5, n], 424, Fill::Small)?;
                 let alpha = tensor(dtype, &[n], 425, Fill::Small)?;
                 check(d, &[x, alpha].map(Operand::of), NORM_BY_OPS, norm_by_ops)
-            });
-        }
-        cases.alone(format!("rewrite/rope_qk/{name}"), move |d| {
-            let of = |seed, dims: &[usize]| tensor(dtype, dims, seed, Fill::Small);
-            let (q, k) = (of(431, &[2, 3, 4, 16])?, of(432, &[2, 3, 2, 16])?);
-            let all = [q, k, of(433, &[3, 8])?, of(434, &[3, 8])?];
-            check(d, &all.map(Operand::of), ROPE, |t| {
-                let heads = |x: &Tensor| x.transpose(1, 2)?.contiguous();
-                rope_qk(&[heads(&t[0])?, heads(&t[1])?, t[2].clone(), t[3].clone()])
-            })
-        });
-        cases.alone(format!("rewrite/rope_kv_cache/{name}"), move |d| {
-            let of = |seed, dims: &[usize]| tensor(dtype, dims, seed, Fill::Small);
-            let (q, k) = (of(431, &[1, 4, 3, 16])?, of(432, &[1, 2, 3, 16])?);
-            let (cos, sin) = (of(433, &[3, 8])?, of(434, &[3, 8])?);
-            let (keys, values) = (of(435, &[1, 2, 9, 16])?, of(436, &[1, 2, 9, 16])?);
-            let all = [q, k, cos, sin, keys, values, of(437, &[1, 2, 3, 16])?];
-            check(d, &all.map(Operand::of), ROPE, rope_kv_cache)
-        });
-        let sizes = [
-            (1, 4, 2, 9),
-            (2, 4, 4, 70),
-            (1, 4, 1, 600),
-            (2, 4, 2, 62),
-            // flash_decode_coop.
-            (64, 16, 2, 140),
-        ];
-        let ops = [("rope_attention", 1), ("growing_cache", 3)];
-        for ((op, tokens), (b, h, g, j)) in ops.into_iter().flat_map(|op| sizes.map(|s| (op, s))) {
-            let case = format!("rewrite/{op}/{name}/{b}x{h}x{g}x{j}");
-            cases.alone(case, move |d| {
-                let of = |seed, dims: &[usize]| tensor(dtype, dims, seed, Fill::Small);
-                let (q, k) = (of(431, &[b, h, 1, 16])?, of(432, &[b, g, 1, 16])?);
-                // Quarter turns, which are exact: a rounding of a query would change all scores.
-                let turns = |of: [f32; 4]| {
-                    let all = Tensor::from_vec(of.repeat(2), (1, 8), &Device::Cpu)?;
-                    all.to_dtype(dtype)
-                };
-                let (cos, sin) = (turns([1., 0., -1., 0.])?, turns([0., 1., 0., -1.])?);
-                let (keys, values) = (of(435, &[b, g, j, 16])?, of(436, &[b, g, j, 16])?);
-                let all = [q, k, cos, sin, keys, values, of(437, &[b, g, 1, 16])?];
-                let bound = bound::attention(dtype, d)?;
-                check(d, &all.map(Operand::of), bound, |t| decoded(t, tokens))
             });
         }
         for (m, k, columns) in [
@@ -373,25 +259,6 @@ pub fn add(cases: &mut Cases) {
                     },
                 );
             }
-        }
-        for [b, h, g, i, j, d] in [
-            [1, 8, 2, 1, 150, 16],
-            [2, 4, 4, 1, 33, 8],
-            [2, 6, 2, 13, 40, 32],
-            [1, 4, 2, 130, 130, 64],
-            [1, 2, 2, 70, 200, 96],
-            [1, 4, 2, 320, 700, 16],
-        ] {
-            cases.alone(
-                format!("rewrite/attention/{name}/{h}x{i}x{j}"),
-                move |device| {
-                    let q = tensor(dtype, &[b, h, i, d], 411, Fill::Small)?;
-                    let k = tensor(dtype, &[b, g, j, d], 412, Fill::Small)?;
-                    let v = tensor(dtype, &[b, g, j, d], 413, Fill::Small)?;
-                    let bound = bound::attention(dtype, device)?;
-                    check(device, &[q, k, v].map(Operand::of), bound, attention)
-                },
-            );
         }
     }
 }

@@ -5,8 +5,8 @@ use crate::fusion::rule::{Enabled, Rule};
 use crate::fusion::{
     add_norm, attention, coalesce_copies, concat, dead_code, elementwise, fused_projections,
     fused_row, gemm_pair, growing_cache, matmul_epilogue, norm_scale_lines, projection_bias,
-    rms_norm_matmul, rope_attention, rope_kv_cache, rope_qk, shared_block_mask, shared_scale_lines,
-    softmax, split_k, split_softmax, tiled_transpose,
+    qk_norm, rms_norm_matmul, rope_attention, rope_kv_cache, rope_qk, shared_block_mask,
+    shared_scale_lines, softmax, split_k, split_softmax, tiled_transpose,
 };
 
 /// The rules, in the order in which they are tried.
@@ -30,6 +30,7 @@ pub const RULES: &[Rule] = &[
     rope_kv_cache::RULE,
     rope_attention::RULE,
     growing_cache::RULE,
+    qk_norm::RULE,
     elementwise::RULE,
     fused_row::RULE,
     matmul_epilogue::RULE,

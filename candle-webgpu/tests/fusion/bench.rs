@@ -286,7 +286,12 @@ pub fn same_bits_by(sets: [&str; 2], run: impl Fn(&Bench) -> Vec<T>) -> (u64, u6
 
 /// The same as [`same_bits`], but results may differ by up to `bound`.
 pub fn near(bound: f32, run: impl Fn(&Bench) -> Vec<T>) -> (u64, u64) {
-    let [(bytes, dtypes, with), (plain, _, without)] = both(run);
+    near_by(["+dead_code", "-all"], bound, run)
+}
+
+/// The same as [`same_bits_by`], but results may differ by up to `bound`.
+pub fn near_by(sets: [&str; 2], bound: f32, run: impl Fn(&Bench) -> Vec<T>) -> (u64, u64) {
+    let [(bytes, dtypes, with), (plain, _, without)] = compared(sets, run);
     for ((a, b), dtype) in bytes.iter().zip(&plain).zip(dtypes) {
         let pairs = floats(a, dtype).into_iter().zip(floats(b, dtype));
         for (i, (a, b)) in pairs.enumerate() {

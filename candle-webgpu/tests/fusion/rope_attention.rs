@@ -167,29 +167,57 @@ fn transposed_values() {
     }
 }
 
-/// Caches with room for more rows than are used, as `candle_nn::kv_cache` has them.
+/// A step with caches that have room for more rows than are used, as `candle_nn::kv_cache` has them.
+pub struct InPlace {
+    /// Batch, heads, old keys, rows of the caches, head_dim.
+    sizes: [usize; 5],
+    /// Queries, keys, values.
+    new: [T; 3],
+    /// Keys and values.
+    caches: [T; 2],
+    angles: [T; 2],
+}
+
+impl InPlace {
+    pub fn new(b: &Bench, dtype: DType, sizes: [usize; 5]) -> Self {
+        let [batch, h, _, room, d] = sizes;
+        let of = |dims: &[usize]| b.of(dtype, dims);
+        InPlace {
+            sizes,
+            new: [0; 3].map(|_| of(&[batch, h, 1, d])),
+            caches: [0; 2].map(|_| of(&[batch * h, room, d])),
+            angles: [0; 2].map(|_| of(&[1, d / 2])),
+        }
+    }
+
+    /// The attention's result, and the caches. `before`: what is done to queries and keys before RoPE.
+    pub fn record(&self, b: &Bench, before: impl Fn(usize, &T) -> T) -> [T; 3] {
+        let [batch, h, old, room, d] = self.sizes;
+        let [q, k, v] = &self.new;
+        let [keys, values] = &self.caches;
+        let q = b.turned(&before(0, q), &self.angles);
+        let k = b.turned(&before(1, k), &self.angles);
+        for (new, cache) in [(&k, keys), (v, values)] {
+            let row = |x: &T, step, from| x.shown(&[batch * h, d], &[step, 1], from);
+            b.copy(&row(new, d, 0), &row(cache, room * d, old * d));
+        }
+        drop(k);
+        let j = old + 1;
+        let of_batch = h * room * d;
+        let kt = keys.shown(&[batch, h, d, j], &[of_batch, room * d, 1, d], 0);
+        let vs = values.shown(&[batch, h, j, d], &[of_batch, room * d, d, 1], 0);
+        let s = b.scaled(&b.matmul(&q, &kt), 0.125);
+        [b.matmul(&b.softmax(&s), &vs), keys.clone(), values.clone()]
+    }
+}
+
 #[test]
 fn caches_in_place() {
     for dtype in FLOATS {
         for [batch, h, old, room] in [[1, 4, 70, 100], [2, 3, 1, 4], [1, 1, 600, 601]] {
-            let d = 64;
             let run = |b: &Bench| {
-                let of = |dims: &[usize]| b.of(dtype, dims);
-                let [q, k, v] = [0; 3].map(|_| of(&[batch, h, 1, d]));
-                let [keys, values] = [0; 2].map(|_| of(&[batch * h, room, d]));
-                let angles = [0; 2].map(|_| of(&[1, d / 2]));
-                let (q, k) = (b.turned(&q, &angles), b.turned(&k, &angles));
-                for (new, cache) in [(&k, &keys), (&v, &values)] {
-                    let row = |x: &T, step, from| x.shown(&[batch * h, d], &[step, 1], from);
-                    b.copy(&row(new, d, 0), &row(cache, room * d, old * d));
-                }
-                drop(k);
-                let j = old + 1;
-                let of_batch = h * room * d;
-                let kt = keys.shown(&[batch, h, d, j], &[of_batch, room * d, 1, d], 0);
-                let vs = values.shown(&[batch, h, j, d], &[of_batch, room * d, d, 1], 0);
-                let s = b.scaled(&b.matmul(&q, &kt), 0.125);
-                vec![b.matmul(&b.softmax(&s), &vs), keys, values]
+                let step = InPlace::new(b, dtype, [batch, h, old, room, 64]);
+                step.record(b, |_, x| x.clone()).into()
             };
             let (with, without) = same_bits_by(RULES, run);
             assert_eq!(without - with, 1, "{dtype} {batch} {h} {old} {room}");

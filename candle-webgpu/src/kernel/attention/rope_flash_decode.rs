@@ -9,6 +9,7 @@ use crate::kernel::attention::flash_decode_coop::{
 };
 use crate::kernel::attention::plan::Params;
 use crate::kernel::rope::kv_cache;
+use crate::kernel::rope::qk::with_norms;
 use crate::kernel::rope::rotated;
 use crate::shader::{function, read, renamed, write, Access, Kernel, Specialization, Text};
 
@@ -107,10 +108,11 @@ pub(super) fn rope_slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         "fn rounded(v: vec4<f32>) -> vec4<f32> {{ return {rounded}; }}"
     ));
     for n in ["q", "u"] {
-        let rotated = rotated(spec.variant, &format!("{n}_rotated"), n);
+        let rotated = rotated(spec, spec.variant, &format!("{n}_rotated"), n);
         let cosines = [("c_get", "mask_get"), ("c_get4", "mask_get4")];
         text.line(renamed(&rotated, &cosines));
     }
+    text.line("fn eps() -> f32 { return bitcast<f32>(p.u_strides.w); }");
     cache_slots(spec, text);
     text.part(wgsl!("kernel/attention/newest.wgsl"));
     Ok(())
@@ -150,5 +152,7 @@ fn cache_slots(spec: &Specialization, text: &mut Text) {
 pub(crate) fn catalogue(flash: &[Specialization]) -> Vec<Specialization> {
     let ropes = kv_cache::catalogue();
     let of = |flash| ropes.iter().filter_map(move |rope| spec(rope, flash));
-    flash.iter().flat_map(of).collect()
+    let all: Vec<_> = flash.iter().flat_map(of).collect();
+    let normed: Vec<_> = all.iter().filter_map(with_norms).collect();
+    [all, normed].concat()
 }

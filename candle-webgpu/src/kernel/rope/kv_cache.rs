@@ -45,7 +45,8 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.bindings(spec, ROPE_QK.bindings.len());
     text.line(function(COPY, "w_place"));
     let mut body = vec!["var q = i;".to_string()];
-    for (part, (to, from)) in (1..).zip(&COPIES[..1 + spec.added.len()]) {
+    let copies = if spec.binds("b") { PARTS - 1 } else { 1 };
+    for (part, (to, from)) in (1..).zip(&COPIES[..copies]) {
         let (name, number) = (format!("copy_{part}"), part.to_string());
         let names = [
             ("copy_part", &*name),

@@ -49,17 +49,33 @@ const ROTATE: &str = wgsl!("kernel/rope/rotate.wgsl");
 /// `rotate(q)`: four elements of y.
 fn rotate(spec: &Specialization) -> String {
     if spec.operands[0].1 == Access::Quads {
-        return rotated(spec.op, "rotated", "x") + "\n" + function(ROTATE, "rotate");
+        return rotated(spec, spec.op, "rotated", "x") + "\n" + function(ROTATE, "rotate");
     }
     let take = |name: &str, new: &str| renamed(function(ROTATE, name), &[(name, new)]);
     let one = format!("{}_one", spec.op);
     take(&one, "rotate_one") + "\n" + &take("four_ones", "rotate")
 }
 
-/// The function `name(at)`, which rotates four elements of an operand in whole quads in pairs `pairs`.
-pub(crate) fn rotated(pairs: &str, name: &str, operand: &str) -> String {
-    let get = format!("{operand}_get4");
-    renamed(function(ROTATE, pairs), &[(pairs, name), ("x_get4", &*get)])
+/// The function `name(at)`, which rotates four elements of an operand in whole quads in pairs `pairs`; of its rms_norm, if the
+/// weight of that is bound.
+pub(crate) fn rotated(spec: &Specialization, pairs: &str, name: &str, operand: &str) -> String {
+    let of_operand = |what: &str| format!("{operand}_{what}");
+    let [get, alpha, four, scale] = ["get4", "alpha_get4", "four", "scale"].map(of_operand);
+    let parts = match spec.binds(&of_operand("alpha")) {
+        true => ["x_four_normed", "x_scale_normed"],
+        false => ["x_four", "x_scale"],
+    };
+    let names = [
+        (pairs, name),
+        ("x_get4", &*get),
+        ("x_alpha_get4", &*alpha),
+        ("x_four", &*four),
+        (parts[0], &*four),
+        ("x_scale", &*scale),
+        (parts[1], &*scale),
+    ];
+    let text = [parts[0], parts[1], pairs].map(|part| renamed(function(ROTATE, part), &names));
+    text.join("\n")
 }
 
 fn spec(dtype: DType, pairs: &'static str, whole: bool) -> Specialization {
@@ -73,7 +89,9 @@ fn spec(dtype: DType, pairs: &'static str, whole: bool) -> Specialization {
 }
 
 pub fn catalogue() -> Vec<Specialization> {
-    [one_catalogue(), qk::catalogue(), kv_cache::catalogue()].concat()
+    let pairs = [qk::catalogue(), kv_cache::catalogue()].concat();
+    let normed = pairs.iter().filter_map(qk::with_norms).collect();
+    [one_catalogue(), pairs, normed].concat()
 }
 
 fn one_catalogue() -> Vec<Specialization> {

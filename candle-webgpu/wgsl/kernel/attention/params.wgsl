@@ -39,7 +39,7 @@ struct Params {
     c_offset: u32,
     s_offset: u32,
     zero: u32,
-    u_strides: vec4<u32>,     // of the newest keys: batch, KV head; their offset
+    u_strides: vec4<u32>,     // of the newest keys: batch, KV head; their offset; the bits of eps of QK norms
     t_strides: vec4<u32>,     // of the newest values, likewise
     caches: vec4<u32>,        // the first quad of w, the quads of a KV head; the same of z
 }

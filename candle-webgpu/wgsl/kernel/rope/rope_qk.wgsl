@@ -1,4 +1,4 @@
-// RoPE of two operands: y is x and w is u, both rotated by the same cosines c and sines s, as in rope. A thread owns four consecutive
+// RoPE of two operands: y is x and w is u, or their rms_norm, both rotated by the same cosines c and sines s, as in rope. A thread owns four consecutive
 // elements of y or w, or of a copy into the KV cache (see kv_copy.wgsl).
 
 // slots: as it stands this file is the f32 case in whole quads, without the second element of a pair (see rotate.wgsl).
@@ -36,6 +36,9 @@ struct Params {
     s_strides: vec4<u32>,
     sides: array<Side, 2>, // x and u
     parts: array<Part, 4>, // of the KV cache: where w goes, then the copies
+    eps: f32, // of the rms_norms of x and u
+    zero: u32,
+    pad: vec2<u32>,
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> x: array<X>;
