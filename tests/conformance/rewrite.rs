@@ -162,6 +162,22 @@ pub fn add(cases: &mut Cases) {
                 check(d, &[x, alpha].map(Operand::of), NORM_BY_OPS, norm_by_ops)
             });
         }
+        for m in [1, 5] {
+            cases.alone(format!("rewrite/rms_norm/{name}/{m}"), move |d| {
+                let of = |seed, dims: &[usize]| tensor(dtype, dims, seed, Fill::Small);
+                let w = (of(428, &[72, 256])? / 16.)?;
+                let all = [of(426, &[m, 256])?, of(427, &[256])?, w];
+                // The norm is rounded three times instead of once (a factor of sqrt(3)), and its weights are within 3 instead of 2.
+                let one = rms_norm_matmul_bound(dtype, false);
+                let bound = Bound {
+                    abs: 2.6 * one.abs,
+                    ..one
+                };
+                check(d, &all.map(Operand::of), bound, |t| {
+                    norm_by_ops(t)?.matmul(&t[2].t()?)
+                })
+            });
+        }
         for (m, k, columns) in [
             (1, 512, [40, 8, 8]),
             (3, 640, [12, 4100, 4100]),

@@ -1,6 +1,7 @@
 //! A residual sum and its rms_norm or layer_norm become one kernel, which also writes the sum if anything else reads it. Bit for bit: the
 //! sum is rounded before it is normalized.
 
+use crate::fusion::expr::Expr;
 use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::elementwise::binary::BINARY;
@@ -41,13 +42,13 @@ fn find(_: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     if !fits || !graph.due().contains(&sum_at) || !graph.can_move(&[sum_at, at], at) {
         return None;
     }
-    // A matrix-vector product takes the sum as its epilogue, and those that read the norm may take the norm.
-    let is_epilogue = |i: usize| {
+    // A matrix-vector product takes the sum as its epilogue, and elementwise ops take it, too; products that read the norm may take the norm.
+    let takes_sum = |i: usize| {
         let producer = graph.sole_producer(sum.operands.get(i), sum_at);
-        let product = producer.and_then(|at| graph.op(at));
-        product.is_some_and(|op| epilogue::suits(&op.spec))
+        let term = producer.and_then(|at| graph.op(at));
+        term.is_some_and(|op| epilogue::suits(&op.spec) || Expr::is(op))
     };
-    if params.rows == 1 && (0..2).any(is_epilogue) {
+    if params.rows == 1 && (0..2).any(takes_sum) {
         return None;
     }
     let both = AddNormParams {

@@ -191,7 +191,11 @@ impl<'a> Chain<'a> {
 }
 
 /// The elementwise op that alone reads what the op at a place makes.
-fn sole_reader<'a>(graph: &'a Graph, value: &Value, at: usize) -> Option<(usize, Expr<'a>)> {
+pub(super) fn sole_reader<'a>(
+    graph: &'a Graph,
+    value: &Value,
+    at: usize,
+) -> Option<(usize, Expr<'a>)> {
     let reader = *graph.readers(value).first()?;
     let made = graph.producer_for(value, &[reader])? == at;
     let expr = Expr::lift(graph.op(reader)?)?;

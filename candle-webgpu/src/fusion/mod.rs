@@ -23,6 +23,7 @@ mod matmul_epilogue;
 mod norm_scale_lines;
 mod projection_bias;
 mod qk_norm;
+mod rms_norm;
 mod rms_norm_matmul;
 mod rope_attention;
 mod rope_kv_cache;

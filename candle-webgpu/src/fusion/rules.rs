@@ -5,7 +5,7 @@ use crate::fusion::rule::{Enabled, Rule};
 use crate::fusion::{
     add_norm, attention, coalesce_copies, concat, dead_code, elementwise, fused_projections,
     fused_row, gemm_pair, growing_cache, matmul_epilogue, norm_scale_lines, projection_bias,
-    qk_norm, rms_norm_matmul, rope_attention, rope_kv_cache, rope_qk, shared_block_mask,
+    qk_norm, rms_norm, rms_norm_matmul, rope_attention, rope_kv_cache, rope_qk, shared_block_mask,
     shared_scale_lines, softmax, split_k, split_softmax, tiled_transpose,
 };
 
@@ -19,6 +19,7 @@ pub const RULES: &[Rule] = &[
     dead_code::RULE,
     shared_scale_lines::RULE,
     softmax::RULE,
+    rms_norm::RULE,
     attention::RULE,
     shared_block_mask::RULE,
     rope_qk::RULE,

@@ -17,6 +17,7 @@ mod norm_scale_lines;
 mod order;
 mod projection_bias;
 mod qk_norm;
+mod rms_norm;
 mod rms_norm_matmul;
 mod rope_attention;
 mod rope_kv_cache;

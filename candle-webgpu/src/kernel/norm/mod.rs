@@ -9,6 +9,8 @@ use crate::kernel::matmul::store::FLOATS;
 use crate::memory::buffer::Value;
 use crate::memory::merge::to_u32;
 use crate::memory::view::View;
+use crate::recorder::gpu::Gpu;
+use crate::recorder::op::Op;
 use crate::recorder::Recorder;
 use crate::shader::{params, read, write, Access, Kernel, Specialization};
 
@@ -135,6 +137,27 @@ pub fn catalogue() -> Vec<Specialization> {
         all.extend(norms);
     }
     all
+}
+
+/// An rms_norm of contiguous rows: x, alpha and y, and the parameters. None if a workgroup cannot process a row.
+pub(crate) fn op(
+    gpu: &Gpu,
+    dtype: DType,
+    operands: [(Value, u64); 3],
+    params: &NormParams,
+) -> Option<Box<Op>> {
+    let of = Rows {
+        op: "rms_norm",
+        dtype,
+        rows: params.rows as usize,
+        n: params.n as usize,
+    };
+    if !FLOATS.contains(&dtype) || !of.are_short(gpu) {
+        return None;
+    }
+    let offsets = [params.x_offset, params.alpha_offset];
+    let (spec, grid) = of.spec(gpu, &RMS_NORM, params.rows, &offsets);
+    gpu.op(spec, operands, params, grid).ok()
 }
 
 impl Recorder {
