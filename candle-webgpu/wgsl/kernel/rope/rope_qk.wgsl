@@ -1,5 +1,5 @@
-// RoPE of two operands: y is x and w is u, or their rms_norm, both rotated by the same cosines c and sines s, as in rope. A thread owns four consecutive
-// elements of y or w, or of a copy into the KV cache (see kv_copy.wgsl).
+// RoPE of two operands: y is x and w is u, or their rms_norms, both rotated by the same cosines c and sines s, as in rope. A thread owns
+// four consecutive elements of y or w, or of a copy into the KV cache (see kv_copy.wgsl).
 
 // slots: as it stands this file is the f32 case in whole quads, without the second element of a pair (see rotate.wgsl).
 alias X = vec4<f32>;
