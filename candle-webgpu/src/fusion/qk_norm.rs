@@ -4,7 +4,6 @@
 use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::rope_qk;
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
-use crate::kernel::attention::flash_decode_coop::ROPE_FLASH_DECODE_COOP_IN_PLACE;
 use crate::kernel::attention::plan::Params;
 use crate::kernel::attention::rope_flash_decode::ROPE_FLASH_DECODE_IN_PLACE;
 use crate::kernel::norm::{NormParams, RMS_NORM};
@@ -23,7 +22,6 @@ pub(crate) const RULE: Rule = Rule {
         &ROPE_QK,
         &ROPE_KV_CACHE,
         &ROPE_FLASH_DECODE_IN_PLACE,
-        &ROPE_FLASH_DECODE_COOP_IN_PLACE,
     ],
     apply: Apply::Batch(Scan::Due, find),
 };

@@ -98,6 +98,49 @@ fn steps() {
     }
 }
 
+/// The attention of grouped heads and of several sequences, from the second token on, when their caches grow in place. There are too few keys
+/// for cooperative matrices.
+#[test]
+fn growing_caches() {
+    for sizes in [[2, 8, 2, 70, 64], [16, 8, 2, 70, 16]] {
+        for dtype in [DType::F32, DType::F16] {
+            let run = |b: &Bench| {
+                let [batch, h, g, old, d] = sizes;
+                let step = Step {
+                    dtype,
+                    sizes,
+                    ..LLAMA
+                };
+                let [q, k, v, mut keys, mut values, cos, sin] = step.operands(b);
+                let alphas = [0; 2].map(|_| b.of(dtype, &[d]));
+                let token = |i: usize| {
+                    let sizes = [batch, h, g, old + i, d];
+                    let [q, k] =
+                        [(&q, &alphas[0]), (&k, &alphas[1])].map(|(x, a)| b.rms_norm(x, a));
+                    let all = [
+                        q,
+                        k,
+                        v.clone(),
+                        keys.clone(),
+                        values.clone(),
+                        cos.clone(),
+                        sin.clone(),
+                    ];
+                    let [y, new_keys, new_values] = Step { sizes, ..step }.record(b, &all);
+                    let cache = |t: T| T::new(t.value, dtype, &[batch * g, old + i + 1, d]);
+                    (keys, values) = (cache(new_keys), cache(new_values));
+                    drop(all);
+                    b.device.synchronize().expect("no error");
+                    y
+                };
+                (0..3).map(token).collect()
+            };
+            let (with, without) = near_by(["", "-qk_norm"], bound(dtype), run);
+            assert_eq!(without - with, 4, "{dtype} {sizes:?}");
+        }
+    }
+}
+
 /// The rule fires wherever a batch of recorded ops ends.
 #[test]
 fn many_layers() {

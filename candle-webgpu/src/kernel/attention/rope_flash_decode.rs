@@ -153,6 +153,9 @@ pub(crate) fn catalogue(flash: &[Specialization]) -> Vec<Specialization> {
     let ropes = kv_cache::catalogue();
     let of = |flash| ropes.iter().filter_map(move |rope| spec(rope, flash));
     let all: Vec<_> = flash.iter().flat_map(of).collect();
-    let normed: Vec<_> = all.iter().filter_map(with_norms).collect();
+    let in_place = all
+        .iter()
+        .filter(|spec| spec.is_of(&ROPE_FLASH_DECODE_IN_PLACE));
+    let normed = in_place.filter_map(with_norms).collect();
     [all, normed].concat()
 }
