@@ -14,15 +14,11 @@ use crate::recorder::op::Op;
 
 pub(crate) const RULE: Rule = Rule {
     name: "qk_norm",
-    about: "rms_norm of the rows of queries and of keys, and the kernel that rotates them: that kernel normalizes them",
+    about: "rms_norm of queries and of keys, and the kernel that rotates them: one kernel",
     enabled: Enabled::OnGpu,
     exact: Exact::Before("rms_norm"),
     needs: &[&rope_qk::RULE],
-    at: &[
-        &ROPE_QK,
-        &ROPE_KV_CACHE,
-        &ROPE_FLASH_DECODE_IN_PLACE,
-    ],
+    at: &[&ROPE_QK, &ROPE_KV_CACHE, &ROPE_FLASH_DECODE_IN_PLACE],
     apply: Apply::Batch(Scan::Due, find),
 };
 
