@@ -59,6 +59,12 @@ impl<'a> Read<'a> {
         self.view.is_none() && self.offset == 0 && self.start == 0
     }
 
+    /// Whether it is one element of a value of `rows` elements for all `m` of a row.
+    pub fn is_along(&self, rows: u32, m: u32) -> bool {
+        let repeats = self.view.is_some_and(|walk| walk.repeats(rows, m));
+        repeats && (self.offset, self.start) == (0, 0)
+    }
+
     /// The number of contiguous elements after which it repeats; `count` if it does not, `None` for other layouts.
     pub fn period(&self, count: u32) -> Option<u32> {
         let Some(view) = self.view else {

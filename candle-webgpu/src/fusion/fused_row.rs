@@ -63,12 +63,7 @@ impl<'a> Row<'a> {
             (middle, last, value) = (Some(last), next, y);
         }
         let mut reads = last.1.reads.iter().filter(|read| read.value.same(value));
-        let along = reads.all(|read| {
-            let repeats = read
-                .view
-                .is_some_and(|walk| walk.repeats(params.n, params.m));
-            repeats && (read.offset, read.start) == (0, 0)
-        });
+        let along = reads.all(|read| read.is_along(params.n, params.m));
         (along && params.elements() == Some(last.1.n)).then_some(Row {
             at,
             reduction,

@@ -276,6 +276,22 @@ impl Graph {
         (self.sole_producer(written, reader) == Some(at)).then_some(reader)
     }
 
+    /// What `op` made of a value in an earlier batch, which that value keeps until it is written. If there is nothing, the value keeps what
+    /// `op` makes of it now, unless this batch writes the value.
+    pub fn kept(&self, op: &Op, of: &(Value, u64), made: &Value) -> Option<Value> {
+        if self.is_written(&of.0) {
+            return None;
+        }
+        let mut key = op.spec.name().into_bytes();
+        key.extend(of.1.to_le_bytes());
+        key.extend(op.slot());
+        let kept = of.0.derived(&key);
+        if kept.is_none() {
+            of.0.keep_derived(&key, made.handle(), When::Rewriting);
+        }
+        kept
+    }
+
     /// Whether the ops at `members` can all run at the place `at` instead.
     pub fn can_move(&self, members: &[usize], at: usize) -> bool {
         members

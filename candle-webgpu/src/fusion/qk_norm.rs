@@ -25,10 +25,12 @@ pub(crate) const RULE: Rule = Rule {
 /// The op at a place, if both of its sides are norms.
 fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let op = graph.op(at)?;
-    let spec = with_norms(&op.spec).filter(|spec| device.has_room(spec))?;
     let sides = [0, op.spec.place("u")?];
-    let [x, u] = sides.map(|i| Norm::of(graph, at, i));
-    let norms = [x?, u?];
+    let norms = [
+        Norm::of(graph, at, sides[0])?,
+        Norm::of(graph, at, sides[1])?,
+    ];
+    let spec = with_norms(&op.spec).filter(|spec| device.has_room(spec))?;
     let [eps, other] = norms.each_ref().map(|norm| norm.params.eps);
     let mut operands = op.operands.clone();
     for (i, norm) in sides.into_iter().zip(&norms) {

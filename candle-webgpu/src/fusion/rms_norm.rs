@@ -9,7 +9,7 @@ use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::norm::{self, NormParams};
 use crate::kernel::reduce::plan::Params;
 use crate::kernel::reduce::specialization::REDUCE_ROW;
-use crate::memory::buffer::{Value, When};
+use crate::memory::buffer::Value;
 use crate::recorder::gpu::Gpu;
 
 pub(crate) const RULE: Rule = Rule {
@@ -44,8 +44,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let [x, by] = &quotient.reads[..] else {
         return None;
     };
-    let along =
-        by.value.same(root) && (by.offset, by.start) == (0, 0) && by.view?.repeats(size.n, size.m);
+    let along = by.value.same(root) && by.is_along(size.n, size.m);
     let same = x.value.same(wide.value) && (x.start, x.offset) == (wide.start, wide.offset);
     let flat = x.view.is_none() && wide.view.is_none() && size.x_offset == 0;
     let all = [square.n, quotient.n].map(Some) == [size.elements(); 2] && size.are_of_rows();
@@ -137,22 +136,12 @@ fn scalars(expr: &Expr) -> [f32; 2] {
 /// is written. The op becomes one of `members`.
 fn kept(graph: &Graph, weight: &Read, reader: usize, members: &mut Places) -> Option<(Value, u64)> {
     let place = graph.producer_for(weight.value, &[reader])?;
-    let op = graph.op(place)?;
-    let expr = Expr::lift(op)?;
-    let [of] = &expr.reads[..] else {
+    let op = graph.op(place).filter(|op| Expr::is(op))?;
+    let [of, made] = &op.operands[..] else {
         return None;
     };
-    if graph.is_written(of.value) || graph.is_private(of.value) || weight.start != 0 {
-        return None;
-    }
-    let mut key = op.spec.name().into_bytes();
-    key.extend(of.start.to_le_bytes());
-    key.extend(op.slot());
-    let Some(value) = of.value.derived(&key) else {
-        of.value
-            .keep_derived(&key, weight.value.handle(), When::Rewriting);
-        return None;
-    };
+    let held = !graph.is_private(&of.0) && weight.start == 0;
+    let value = held.then(|| graph.kept(op, of, &made.0))??;
     members.push(place);
     Some((value.bound(), 0))
 }

@@ -3,7 +3,6 @@
 use crate::fusion::graph::{Graph, Rewrite};
 use crate::fusion::rule::{Apply, Enabled, Exact, Rule, Scan};
 use crate::kernel::attention::block_mask::BLOCK_MASK;
-use crate::memory::buffer::When;
 use crate::recorder::gpu::Gpu;
 
 pub(crate) const RULE: Rule = Rule {
@@ -18,19 +17,10 @@ pub(crate) const RULE: Rule = Rule {
 
 fn find(_: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
     let op = graph.op(at)?;
-    let [(mask, start), made] = &op.operands[..] else {
+    let [mask, made] = &op.operands[..] else {
         return None;
     };
-    if graph.is_written(mask) {
-        return None;
-    }
-    let mut key = op.spec.name().into_bytes();
-    key.extend(start.to_le_bytes());
-    key.extend(op.slot());
-    let Some(kept) = mask.derived(&key) else {
-        mask.keep_derived(&key, made.0.handle(), When::Rewriting);
-        return None;
-    };
+    let kept = graph.kept(op, mask, &made.0)?;
     // If the batch was cut before this op, the op was here before.
     if kept.same(&made.0) {
         return None;

@@ -79,8 +79,7 @@ impl<'a> OfRows<'a> {
             && size.elements() == Some(expr.n)
             && (input.same(x.value) && (*start, size.x_offset) == (x.start, x.offset))
             && x.view.is_none()
-            && (row.offset, row.start) == (0, 0)
-            && row.view?.repeats(size.n, size.m);
+            && row.is_along(size.n, size.m);
         fits.then_some(OfRows {
             x: *x,
             y: expr.y,

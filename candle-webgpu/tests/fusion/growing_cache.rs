@@ -6,17 +6,17 @@ use crate::rope_attention::{Step, LLAMA};
 const RULE: &str = "growing_cache";
 
 /// A sequence, or several, that are continued token by token.
-struct Sequence<'a> {
+pub struct Sequence<'a> {
     b: &'a Bench,
     step: Step,
     /// Queries, keys and values of a token, and its cosines and sines.
-    token: [T; 5],
+    pub token: [T; 5],
     /// Keys and values.
     caches: [T; 2],
 }
 
 impl<'a> Sequence<'a> {
-    fn new(b: &'a Bench, step: Step) -> Self {
+    pub fn new(b: &'a Bench, step: Step) -> Self {
         let [q, k, v, keys, values, cos, sin] = step.operands(b);
         Sequence {
             b,
@@ -43,7 +43,7 @@ impl<'a> Sequence<'a> {
     }
 
     /// Continues by `tokens` tokens, and returns the attention's results.
-    fn decode(&mut self, tokens: usize) -> Vec<T> {
+    pub fn decode(&mut self, tokens: usize) -> Vec<T> {
         let decode = |_| {
             let [y, keys, values] = self.after(self.caches.each_ref());
             self.caches = [keys, values];
@@ -52,7 +52,7 @@ impl<'a> Sequence<'a> {
         (0..tokens).map(decode).collect()
     }
 
-    fn sync(&self) {
+    pub fn sync(&self) {
         self.b.device.synchronize().expect("no error");
     }
 }

@@ -3,6 +3,7 @@
 use candle_webgpu::DType;
 
 use crate::bench::{near_by, saves, saves_near, Bench, FLOATS, T};
+use crate::growing_cache::Sequence;
 use crate::rope_attention::{InPlace, Step, LLAMA};
 
 /// Normalized elements are within 4 (x / rms within 2, weights within 2), and their last bit may differ, since squares are added up in another
@@ -105,35 +106,24 @@ fn growing_caches() {
     for sizes in [[2, 8, 2, 70, 64], [16, 8, 2, 70, 16]] {
         for dtype in [DType::F32, DType::F16] {
             let run = |b: &Bench| {
-                let [batch, h, g, old, d] = sizes;
                 let step = Step {
                     dtype,
                     sizes,
                     ..LLAMA
                 };
-                let [q, k, v, mut keys, mut values, cos, sin] = step.operands(b);
-                let alphas = [0; 2].map(|_| b.of(dtype, &[d]));
-                let token = |i: usize| {
-                    let sizes = [batch, h, g, old + i, d];
-                    let [q, k] =
-                        [(&q, &alphas[0]), (&k, &alphas[1])].map(|(x, a)| b.rms_norm(x, a));
-                    let all = [
-                        q,
-                        k,
-                        v.clone(),
-                        keys.clone(),
-                        values.clone(),
-                        cos.clone(),
-                        sin.clone(),
-                    ];
-                    let [y, new_keys, new_values] = Step { sizes, ..step }.record(b, &all);
-                    let cache = |t: T| T::new(t.value, dtype, &[batch * g, old + i + 1, d]);
-                    (keys, values) = (cache(new_keys), cache(new_values));
-                    drop(all);
-                    b.device.synchronize().expect("no error");
-                    y
+                let mut sequence = Sequence::new(b, step);
+                let alphas = [0; 2].map(|_| b.of(dtype, &sizes[4..]));
+                let raw = sequence.token.clone();
+                let token = |_| {
+                    for (i, alpha) in alphas.iter().enumerate() {
+                        sequence.token[i] = b.rms_norm(&raw[i], alpha);
+                    }
+                    let made = sequence.decode(1);
+                    sequence.token = raw.clone();
+                    sequence.sync();
+                    made
                 };
-                (0..3).map(token).collect()
+                (0..3).flat_map(token).collect()
             };
             let (with, without) = near_by(["", "-qk_norm"], bound(dtype), run);
             assert_eq!(without - with, 4, "{dtype} {sizes:?}");

@@ -57,10 +57,10 @@ fn rotated(t: &[Tensor]) -> candle_core::Result<[Tensor; 2]> {
     Ok([rope(&t[0])?, rope(&t[1])?])
 }
 
-/// Cosines and sines (t, 8) of turns that are exact.
-fn quarter_turns(t: usize, dtype: DType) -> candle_core::Result<[Tensor; 2]> {
+/// Cosines and sines (t, d / 2) of turns that are exact.
+fn quarter_turns((t, d): (usize, usize), dtype: DType) -> candle_core::Result<[Tensor; 2]> {
     let turns = |of: [f32; 4]| {
-        let all = Tensor::from_vec(of.repeat(2 * t), (t, 8), &Device::Cpu);
+        let all = Tensor::from_vec(of.repeat(t * d / 8), (t, d / 2), &Device::Cpu);
         all?.to_dtype(dtype)
     };
     Ok([turns([1., 0., -1., 0.])?, turns([0., 1., 0., -1.])?])
@@ -115,10 +115,8 @@ pub fn add(cases: &mut Cases) {
             cases.alone(format!("rewrite/qk_norm/{name}/{t}x{d}"), move |device| {
                 let of = |seed, dims: &[usize]| tensor(dtype, dims, seed, Fill::Small);
                 let (q, k) = (of(431, &[2, 4, t, d])?, of(432, &[2, 2, t, d])?);
-                let [cos, sin] = quarter_turns(t, dtype)?;
-                let angles = [cos, sin].map(|x| x.repeat((1, d / 16)));
-                let [cos, sin] = angles;
-                let all = [q, k, cos?, sin?, of(438, &[d])?, of(439, &[d])?];
+                let [cos, sin] = quarter_turns((t, d), dtype)?;
+                let all = [q, k, cos, sin, of(438, &[d])?, of(439, &[d])?];
                 check(device, &all.map(Operand::of), NORM, qk_norm)
             });
         }
@@ -145,7 +143,7 @@ pub fn add(cases: &mut Cases) {
                 let of = |seed, dims: &[usize]| tensor(dtype, dims, seed, Fill::Small);
                 let (q, k) = (of(431, &[b, h, 1, 16])?, of(432, &[b, g, 1, 16])?);
                 // A rounding of a query would change all scores.
-                let [cos, sin] = quarter_turns(1, dtype)?;
+                let [cos, sin] = quarter_turns((1, 16), dtype)?;
                 let (keys, values) = (of(435, &[b, g, j, 16])?, of(436, &[b, g, j, 16])?);
                 let all = [q, k, cos, sin, keys, values, of(437, &[b, g, 1, 16])?];
                 let bound = bound::attention(dtype, d)?;

@@ -152,12 +152,8 @@ pub(crate) fn op(
         rows: params.rows as usize,
         n: params.n as usize,
     };
-    if !FLOATS.contains(&dtype) || !of.are_short(gpu) {
-        return None;
-    }
     let offsets = [params.x_offset, params.alpha_offset];
-    let (spec, grid) = of.spec(gpu, &RMS_NORM, params.rows, &offsets);
-    gpu.op(spec, operands, params, grid).ok()
+    of.op(gpu, &RMS_NORM, operands, &offsets, params)
 }
 
 impl Recorder {

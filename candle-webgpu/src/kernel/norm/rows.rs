@@ -9,7 +9,7 @@ use crate::memory::merge::to_u32;
 use crate::memory::split::Loops;
 use crate::memory::view::View;
 use crate::recorder::gpu::Gpu;
-use crate::recorder::op::Grid;
+use crate::recorder::op::{Grid, Op};
 use crate::recorder::Recorder;
 use crate::shader::{function, renamed, Access, Kernel, Specialization, Text};
 
@@ -192,6 +192,22 @@ impl Rows {
         let whole = self.n.is_multiple_of(4) && offsets.iter().all(|o| o.is_multiple_of(4));
         let grid = Grid::Linear(count.div_ceil(rows).into());
         (spec(kernel, self.dtype, whole, Some(rows)), grid)
+    }
+
+    /// The op of a kernel over all rows, with x and parameters of one row at these offsets. None if a workgroup cannot process a row.
+    pub fn op(
+        &self,
+        gpu: &Gpu,
+        kernel: &'static Kernel,
+        operands: impl IntoIterator<Item = (Value, u64)>,
+        offsets: &[u32],
+        params: &impl bytemuck::NoUninit,
+    ) -> Option<Box<Op>> {
+        if !FLOATS.contains(&self.dtype) || !self.are_short(gpu) {
+            return None;
+        }
+        let (spec, grid) = self.spec(gpu, kernel, self.rows as u32, offsets);
+        gpu.op(spec, operands, params, grid).ok()
     }
 
     /// Records a kernel over x and parameters of one row. `params` makes the parameters from a number of rows and the offset of

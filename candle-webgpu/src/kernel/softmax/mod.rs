@@ -4,7 +4,6 @@ pub(crate) mod split;
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::kernel::matmul::store::FLOATS;
 use crate::kernel::norm::rows::{flat, row_kernel, specs, Rows, WORKGROUP};
 use crate::memory::buffer::Value;
 use crate::memory::merge::to_u32;
@@ -47,17 +46,13 @@ pub(crate) fn op(
         rows: rows as usize,
         n: n as usize,
     };
-    if !FLOATS.contains(&dtype) || !of.are_short(gpu) {
-        return None;
-    }
-    let (spec, grid) = of.spec(gpu, &SOFTMAX, rows, &[x_offset]);
     let params = SoftmaxParams {
         rows,
         n,
         x_offset,
         pad: 0,
     };
-    gpu.op(spec, [x, y], &params, grid).ok()
+    of.op(gpu, &SOFTMAX, [x, y], &[x_offset], &params)
 }
 
 impl Recorder {
