@@ -221,8 +221,13 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     for (which, (b, _)) in matrices.iter().enumerate() {
         eights(spec, 1 + 2 * which, b, text);
         projection_bias::put(spec, which, text)?;
-        let [eight, add_up] = [format!("{b}_eight"), format!("add_up_{b}")];
-        let names = [("b_eight", &*eight), ("add_up", &*add_up)];
+        let [eight, ahead] = ["eight", "ahead"].map(|verb| format!("{b}_{verb}"));
+        let add_up = format!("add_up_{b}");
+        let names = [
+            ("b_eight", &*eight),
+            ("b_ahead", &*ahead),
+            ("add_up", &*add_up),
+        ];
         text.file_of(wgsl!("kernel/matmul/gemv_eights.wgsl"), &names);
     }
     let cases = matrices.iter();

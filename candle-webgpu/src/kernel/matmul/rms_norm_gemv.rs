@@ -98,11 +98,17 @@ const ADD_UP: &str = wgsl!("kernel/matmul/rms_norm_gemv_eights.wgsl");
 fn one(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.line("fn place(group: u32) -> Place { return Place(0u, group, p.n, p.b_offset, p.b_n); }");
     let of_c = |at: &str| format!("dot_of(v, c_eight({at} + p.epilogue.step, k))");
-    let behind = match epilogue::is_pair(spec) {
-        true => [of_c("cols.x"), of_c("cols.y")].join(", "),
-        false => "0.0, 0.0".to_string(),
+    let (behind, ahead) = match epilogue::is_pair(spec) {
+        true => (
+            [of_c("cols.x"), of_c("cols.y")].join(", "),
+            "b_ahead(first, col) + c_ahead(first, col + p.epilogue.step)",
+        ),
+        false => ("0.0, 0.0".to_string(), "b_ahead(first, col)"),
     };
     columns("columns", "b", &behind, text);
+    text.line(format!(
+        "fn ahead(first: u32, col: u32) -> f32 {{ return {ahead}; }}"
+    ));
     text.line("fn add_up_of(which: u32, first: u32, row: u32, cols: vec2<u32>) -> Sums { return add_up(first, row, cols); }");
     text.line(format!("fn {PUT_OF} {{ y_put(at, count, v); }}"));
     text.file(ADD_UP);
@@ -125,7 +131,12 @@ fn projections(spec: &Specialization, text: &mut Text) -> Result<()> {
         projection_bias::put(spec, which, text)?;
         let [columns_b, add_up] = [format!("columns_{b}"), format!("add_up_{b}")];
         columns(&columns_b, b, "0.0, 0.0", text);
-        let names = [("add_up", &*add_up), ("columns", &*columns_b)];
+        let ahead = format!("{b}_ahead");
+        let names = [
+            ("add_up", &*add_up),
+            ("columns", &*columns_b),
+            ("ahead", &*ahead),
+        ];
         text.file_of(ADD_UP, &names);
     }
     text.part(PLACE_COLUMNS);
