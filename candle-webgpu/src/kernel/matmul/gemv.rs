@@ -300,6 +300,7 @@ pub(crate) fn eights(spec: &Specialization, i: usize, n: &str, text: &mut Text) 
         _ => wgsl!("kernel/matmul/eight_packed.wgsl"),
     };
     text.file(row.source);
+    text.file(wgsl!("lib/pages.wgsl"));
     let unpack = format!("{}_unpack", row.name);
     text.part_for(file, ["a", n], &[("f16_unpack", &unpack)]);
 }

@@ -107,7 +107,11 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         let line = format!("(line_of(lane, i) - {from} * 4u) * place.stride");
         format!("for (var i = {from}; i < {to}; i++) {{ b_held[i] = {b}[({start} + {line} + k) / 8u + lane % 8u]; }}")
     };
-    let (mut loads, mut stores) = (Vec::new(), Vec::new());
+    let ahead = |b: &str, start: &str| {
+        format!("{b}[min(({start} + AHEAD) / 8u, arrayLength(&{b}) - 1u)].x")
+    };
+    text.file(wgsl!("lib/pages.wgsl"));
+    let (mut loads, mut stores, mut words) = (Vec::new(), Vec::new(), Vec::new());
     for (which, (b, y)) in matrices(spec).into_iter().enumerate() {
         if which > 0 {
             text.binding_of(spec, b, LINES);
@@ -117,11 +121,13 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
             projection_bias::put(spec, which, text)?;
         }
         loads.push(load(b, ["0u", "OWN / 4u"], "place.start"));
+        words.push(format!("return {};", ahead(b, "place.start")));
         stores.push(format!("{y}_put(at, 4u, v);"));
     }
     if projections {
         loads = switch("place.which", loads, "{}");
         stores = switch("which", stores, "{}");
+        words = switch("place.which", words, "{ return 0u; }");
         text.part(PLACE_COLUMNS);
     } else {
         text.line(
@@ -132,10 +138,17 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     if pair {
         text.binding_of(spec, "c", LINES);
         let lines = ["OWN / 4u", "COLS / 4u"];
-        loads.push(load("c", lines, "place.start + p.epilogue.step"));
+        let start = "place.start + p.epilogue.step";
+        loads.push(load("c", lines, start));
+        words = vec![format!(
+            "return {} ^ {};",
+            ahead("b", "place.start"),
+            ahead("c", start)
+        )];
         stores = vec!["y_put(at, 4u, v, w);".into()];
     }
     text.unrolled("load_b(lane: u32, place: Place, k: u32)", loads);
+    text.unrolled("word_ahead(place: Place) -> u32", words);
     let head = "put_of(which: u32, at: u32, v: vec4<f32>, w: vec4<f32>)";
     text.unrolled(head, stores);
     text.part(epilogue::PARAMS_PROJECTIONS);

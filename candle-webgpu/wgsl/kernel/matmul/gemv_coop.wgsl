@@ -18,8 +18,11 @@ fn place(group: u32) -> Place { return Place(0u, group, p.n, p.b_offset, p.b_n);
 fn load_b(lane: u32, place: Place, k: u32) {
     for (var i = 0u; i < COLS / 4u; i++) { b_held[i] = b[(place.start + line_of(lane, i) * place.stride + k) / 8u + lane % 8u]; }
 }
+fn word_ahead(place: Place) -> u32 { return 0u; }
 fn put_of(which: u32, at: u32, v: vec4<f32>, w: vec4<f32>) { y[at / 4u] = v; }
-struct Params { m: u32, n: u32, k: u32, a_offset: u32, b_offset: u32, a_m: u32, b_n: u32 }
+struct Epilogue { zero: u32 }
+struct Params { epilogue: Epilogue, @align(16) m: u32, n: u32, k: u32, a_offset: u32, b_offset: u32, a_m: u32, b_n: u32 }
+const PAGE = 1u << 19u;
 // end slots
 
 @group(0) @binding(0) var<uniform> p: Params;
@@ -118,6 +121,7 @@ fn main(
     let b_at = subgroup * COLS * LINE;
     let first = subgroup * STEP;
     load(lane, here, first);
+    if thread == 0u && here.start % PAGE < OWN * here.stride { b_held[0].x ^= word_ahead(here) & p.epilogue.zero; } // lib/pages.wgsl
     for (var k = first; k < p.k + first; k += ROUND) {
         stage(lane, a_at, b_at, false);
         subgroupBarrier();
