@@ -4,4 +4,3 @@
 
 const PAGE = 1u << 19u;
 const AHEAD = 1u << 22u;
-const AHEAD_QUADS = 1u << 19u; // 8 MB of 16 bytes

@@ -42,11 +42,7 @@ pub(crate) fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
             message: "b is not quantized".into(),
         });
     };
-    let info = quant.info();
-    add_span(info, text);
-    // The size of 4,096 elements is a multiple of 16 bytes in all formats.
-    let quads = 4096 / info.block_len * info.bytes / 16;
-    text.constants(&[("QUADS", quads as u32)]);
+    add_span(quant.info(), text);
     let own = match epilogue::is_pair(spec) {
         true => tile.cols / 2,
         false => tile.cols,
@@ -104,14 +100,8 @@ fn matmuls(spec: &Specialization, text: &mut Text) -> Result<()> {
         place_batch(spec, text);
     }
     let cols = tile(spec).cols;
-    let ahead = |b: &str, at: &str| {
-        format!("{b}[min(({at}) / 4096u * QUADS + AHEAD_QUADS, arrayLength(&{b}) - 1u)].x")
-    };
-    text.file(wgsl!("lib/pages.wgsl"));
-    let (mut loads, mut stores, mut words) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut loads, mut stores) = (Vec::new(), Vec::new());
     if pair {
-        let words_of = [ahead("b", "at"), ahead("c", "at + p.epilogue.step")];
-        words.push(format!("return {};", words_of.join(" ^ ")));
         text.part(wgsl!("kernel/matmul/gemv_dot_pair.wgsl"));
         for c in 0..cols {
             let of = if c < cols / 2 { "w" } else { "c" };
@@ -137,16 +127,12 @@ fn matmuls(spec: &Specialization, text: &mut Text) -> Result<()> {
                 "for (var c = 0u; c < COLS; c++) {{ spans[c] = {of}_load(unit_of(w, n, c, s)); }}"
             ));
             stores.push(store(y));
-            words.push(format!("return {};", ahead(b, "at")));
         }
     }
     if projections {
         loads = switch("which", loads, "{}");
         stores = switch("which", stores, "{}");
-        words = switch("which", words, "{ return 0u; }");
     }
-    text.file(wgsl!("kernel/matmul/gemv_dot_ahead.wgsl"));
-    text.unrolled("word_ahead(which: u32, at: u32) -> u32", words);
     loads.insert(0, "var spans: Spans;".into());
     loads.push("return spans;".into());
     text.unrolled(

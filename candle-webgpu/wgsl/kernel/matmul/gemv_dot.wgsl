@@ -50,7 +50,6 @@ fn add_span(acc: ptr<function, array<vec4<f32>, ROWS>>, now: Spans, w: Matrix, n
     add_sums(acc, sums, factors, s * W_SPAN);
 }
 fn unit_of(w: Matrix, n: u32, c: u32, s: u32) -> u32 { return unit_at(w, n + c, s); }
-fn read_ahead(which: u32, at: u32, lane: u32) -> f32 { return 0.0; }
 fn y_put_of(which: u32, at: u32, count: u32, v: vec4<f32>) {
     for (var i = 0u; i < count; i++) { y[at + i] = v[i]; }
 }
@@ -167,7 +166,6 @@ fn main(
     workgroupBarrier();
     for (var round = 0u; round < p.rounds; round++) {
         var acc = array<vec4<f32>, ROWS>(); // of COLS columns
-        acc[0].x = read_ahead(at.which, at.w.start + n0 * at.w.stride, lane);
         for (var first = 0u; first < units; first += CHUNK) {
             let count = min(CHUNK, units - first);
             if first > 0u || (round > 0u && units > CHUNK) {
