@@ -99,6 +99,18 @@ fn steps() {
     }
 }
 
+/// One kernel cannot read a weight where it writes a row of a cache.
+#[test]
+fn weights_in_a_cache() {
+    let run = |b: &Bench| {
+        let step = InPlace::new(b, DType::F32, [1, 4, 70, 100, 64]);
+        let norm = |i: usize, x: &T| b.rms_norm(x, &step.caches[i].shown(&[64], &[1], 0));
+        step.record(b, norm).into()
+    };
+    let (with, without) = near_by(["", "-qk_norm"], 0.0, run);
+    assert_eq!(with, without);
+}
+
 /// The attention of grouped heads and of several sequences, from the second token on, when their caches grow in place. There are too few keys
 /// for cooperative matrices.
 #[test]

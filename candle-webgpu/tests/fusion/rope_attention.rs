@@ -174,7 +174,7 @@ pub struct InPlace {
     /// Queries, keys, values.
     new: [T; 3],
     /// Keys and values.
-    caches: [T; 2],
+    pub caches: [T; 2],
     angles: [T; 2],
 }
 

@@ -1,5 +1,5 @@
 // a_eight(row, k): eight f32 of a row from k on, by loads of 16 bytes.
-// a_ahead(first, row): zero; reads ahead if the row begins a page (lib/pages.wgsl). `first` is 0 in one thread of each row.
+// a_ahead(first, row): zero; the thread whose `first` is 0 reads ahead if the row begins a page (lib/pages.wgsl).
 
 // slots: stand-ins for what the kernel provides.
 const COLS = 2u;
