@@ -111,7 +111,7 @@ pub struct Args {
     #[arg(long)]
     pub bench: bool,
 
-    /// Random weights of an architecture: tiny, stories15m, tinyllama-1.1b, llama-3.1-8b; needs --bench
+    /// Random weights of an architecture: tiny, stories15m, tinyllama-1.1b, llama-3.1-8b, llama-2-13b; needs --bench
     #[arg(long, requires = "bench", conflicts_with = "model")]
     pub shape: Option<String>,
 

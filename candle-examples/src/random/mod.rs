@@ -33,6 +33,7 @@ pub const PRESETS: &[Preset] = &[
     Preset { name: "stories15m",     hidden: 288,  inner: 768,  layers: 6,  heads: 6,  kv_heads: 6, vocab: 32000, context: 256 },
     Preset { name: "tinyllama-1.1b", hidden: 2048, inner: 5632, layers: 22, heads: 32, kv_heads: 4, vocab: 32000, context: 2048 },
     Preset { name: "llama-3.1-8b",   hidden: 4096, inner: 14336, layers: 32, heads: 32, kv_heads: 8, vocab: 128256, context: 131072 },
+    Preset { name: "llama-2-13b",    hidden: 5120, inner: 13824, layers: 40, heads: 40, kv_heads: 40, vocab: 32000, context: 4096 },
 ];
 
 impl Preset {
