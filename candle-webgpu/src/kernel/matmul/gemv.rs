@@ -289,18 +289,28 @@ pub(crate) fn thread_group(spec: &Specialization, text: &mut Text) {
     });
 }
 
-/// `{n}_eight(row, k)`: loads of eight elements of operand `i`, named `n`, if it is dense.
+/// `{n}_ahead` and `{n}_word_ahead` of an operand named `n`, whose binding holds `unit` elements in each 16 bytes.
+pub(crate) fn ahead(n: &str, unit: u32, text: &mut Text) {
+    text.file(wgsl!("lib/pages.wgsl"));
+    let unit = format!("{unit}u");
+    let file = wgsl!("kernel/matmul/ahead.wgsl");
+    text.part_for(file, ["a", n], &[("UNIT", &unit)]);
+}
+
+/// `{n}_eight(row, k)`: loads of eight elements of operand `i`, named `n`, if it is dense; and `{n}_ahead`.
 pub(crate) fn eights(spec: &Specialization, i: usize, n: &str, text: &mut Text) {
     let row = spec.info(i);
-    let file = match spec.operands[i].1 {
+    // But for words, 16 bytes per load, for every dtype.
+    let (file, unit) = match spec.operands[i].1 {
         Access::Quant(_) => return,
-        Access::Words => wgsl!("kernel/matmul/eight_words.wgsl"),
-        // 16 bytes per load, for every dtype.
-        _ if row.lanes == 1 => wgsl!("kernel/matmul/eight_f32.wgsl"),
-        _ => wgsl!("kernel/matmul/eight_packed.wgsl"),
+        Access::Words => (wgsl!("kernel/matmul/eight_words.wgsl"), None),
+        _ if row.lanes == 1 => (wgsl!("kernel/matmul/eight_f32.wgsl"), Some(4)),
+        _ => (wgsl!("kernel/matmul/eight_packed.wgsl"), Some(8)),
     };
+    if let Some(unit) = unit {
+        ahead(n, unit, text);
+    }
     text.file(row.source);
-    text.file(wgsl!("lib/pages.wgsl"));
     let unpack = format!("{}_unpack", row.name);
     text.part_for(file, ["a", n], &[("f16_unpack", &unpack)]);
 }

@@ -4,6 +4,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::gemm_coop::{self, FEATURES};
+use crate::kernel::matmul::gemv::ahead;
 use crate::kernel::matmul::gemv_projections::{is_projections, matrices, Params, PLACE_COLUMNS};
 use crate::kernel::matmul::projection_bias;
 use crate::kernel::switch;
@@ -107,10 +108,6 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         let line = format!("(line_of(lane, i) - {from} * 4u) * place.stride");
         format!("for (var i = {from}; i < {to}; i++) {{ b_held[i] = {b}[({start} + {line} + k) / 8u + lane % 8u]; }}")
     };
-    let ahead = |b: &str, start: &str| {
-        format!("{b}[min(({start} + AHEAD) / 8u, arrayLength(&{b}) - 1u)].x")
-    };
-    text.file(wgsl!("lib/pages.wgsl"));
     let (mut loads, mut stores, mut words) = (Vec::new(), Vec::new(), Vec::new());
     for (which, (b, y)) in matrices(spec).into_iter().enumerate() {
         if which > 0 {
@@ -121,7 +118,8 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
             projection_bias::put(spec, which, text)?;
         }
         loads.push(load(b, ["0u", "OWN / 4u"], "place.start"));
-        words.push(format!("return {};", ahead(b, "place.start")));
+        words.push(format!("return {b}_word_ahead(place.start);"));
+        ahead(b, 8, text);
         stores.push(format!("{y}_put(at, 4u, v);"));
     }
     if projections {
@@ -141,10 +139,9 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         let start = "place.start + p.epilogue.step";
         loads.push(load("c", lines, start));
         words = vec![format!(
-            "return {} ^ {};",
-            ahead("b", "place.start"),
-            ahead("c", start)
+            "return b_word_ahead(place.start) ^ c_word_ahead({start});"
         )];
+        ahead("c", 8, text);
         stores = vec!["y_put(at, 4u, v, w);".into()];
     }
     text.unrolled("load_b(lane: u32, place: Place, k: u32)", loads);
