@@ -176,6 +176,18 @@ fn products(cases: &mut Cases) {
         let operands = [Operand::of(a), Operand::viewed(b, |t| t.transpose(1, 2))];
         check(d, &operands, MATMUL, |t| t[0].matmul(&t[1]))
     });
+    // Two rows of the grid with a workgroup too many: threads that own two columns each, and subgroups.
+    type View = fn(Tensor) -> candle_core::Result<Tensor>;
+    let threads: View = |b| b.broadcast_as((2_097_185, 8))?.t();
+    let subgroups: View = |b| b.broadcast_as((131_073, 512))?.t();
+    for (name, k, view) in [("threads", 8, threads), ("subgroups", 512, subgroups)] {
+        cases.add(format!("grid/gemv_k/{name}"), move |d| {
+            let a = tensor(DType::F16, &[1, k], 20, Fill::Small)?;
+            let b = tensor(DType::F16, &[1, k], 21, Fill::Small)?;
+            let operands = [Operand::of(a), Operand::viewed(b, view)];
+            check(d, &operands, MATMUL, |t| t[0].matmul(&t[1]))
+        });
+    }
     cases.add("grid/matmul_rows", |d| {
         let b = tensor(DType::F32, &[3, 2], 23, Fill::Small)?;
         let a = tensor(DType::F32, &[600_001, 3], 22, Fill::Small)?;

@@ -124,6 +124,9 @@ fn one(matmul: &Op, expr: Expr) -> Option<Box<Op>> {
         *place = [read.offset, period, count - 1, 0];
         let access = match quads && read.offset.is_multiple_of(4) && period.is_multiple_of(4) {
             true => Access::Quads,
+            false if period == count => {
+                epilogue::whole_access(&matmul.spec, read.dtype, read.offset)
+            }
             false => Access::Words,
         };
         reads.push((read.dtype, access));

@@ -118,7 +118,7 @@ pub struct Specialization {
     /// One per binding.
     pub operands: SmallVec<[(DType, Access); 7]>,
     /// Values of `override` constants other than WORKGROUP.
-    pub overrides: SmallVec<[(&'static str, u32); 2]>,
+    pub overrides: SmallVec<[(&'static str, u32); 3]>,
     /// The ops of a fused expression.
     pub steps: Option<Arc<[Step]>>,
     /// Invocations of a workgroup; the value of `override WORKGROUP`.

@@ -17,6 +17,7 @@ use crate::kernel::matmul::gemm_coop::GEMM_COOP;
 use crate::kernel::matmul::gemv::{GEMV_K, GEMV_N};
 use crate::kernel::matmul::gemv_coop::GEMV_COOP;
 use crate::kernel::matmul::gemv_dot::GEMV_DOT;
+use crate::kernel::matmul::gemv_variant::{self, SUB256};
 use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::{gemm, gemm_coop, gemv, gemv_coop, gemv_dot, gemv_projections, store};
 use crate::kernel::reads;
@@ -196,13 +197,11 @@ pub(crate) fn y_put(spec: &Specialization, own: u32, field: &str, text: &mut Tex
     if is_pair(spec) {
         dtypes.push(made);
     } else {
-        let bindings = spec.bindings().enumerate();
-        let reads = bindings.filter(|(_, b)| ["e", "f"].contains(&b.name));
-        for (i, (at, binding)) in reads.enumerate() {
+        for (i, (at, binding)) in operands(spec).enumerate() {
             dtypes.push(spec.dtype(at));
             values += &format!(", {}_four(at)", binding.name);
             text.binding(at + 1, binding);
-            operand(binding.name, spec.operands[at].1, (field, i), own, text);
+            operand(binding.name, spec.operands[at], (field, i), own, text);
         }
     }
     fused::steps(steps, &dtypes, &place, text)?;
@@ -219,10 +218,56 @@ pub(crate) fn y_put(spec: &Specialization, own: u32, field: &str, text: &mut Tex
     Ok(())
 }
 
+/// The operands of the steps besides the matmul, with their indices.
+fn operands(spec: &Specialization) -> impl Iterator<Item = (usize, &Binding)> {
+    let all = spec.bindings().enumerate();
+    all.filter(|(_, binding)| ["e", "f"].contains(&binding.name))
+}
+
+/// The access of an operand of the steps with as many elements as y, from the element `offset` on. If raw, the kernel [holds](hold) it.
+pub(crate) fn whole_access(of: &Specialization, dtype: DType, offset: u32) -> Access {
+    let held = of.is_of(&GEMV_K) && of.variant == SUB256.name && gemv_variant::is_one_block(of);
+    match held && dtype.info().lanes == 2 && offset.is_multiple_of(2) {
+        true => Access::Raw,
+        false => Access::Words,
+    }
+}
+
+/// `hold(n)` and `held()` of a GEMV. `hold` loads the raw operands of the steps before the weights, for two columns from n on: behind the
+/// last sum, one thread of a workgroup would wait for them. `held` is what the loop along k has to use (`early.wgsl`).
+pub(crate) fn hold(spec: &Specialization, text: &mut Text) {
+    let (mut loads, mut bits) = (Vec::new(), "0u".to_string());
+    for (i, (at, Binding { name, .. })) in operands(spec).enumerate() {
+        if spec.operands[at].1 == Access::Raw {
+            text.line(format!("alias {} = u32;", name.to_uppercase()));
+            text.line(format!("var<private> {name}_held: u32;"));
+            loads.push(format!(
+                "{name}_held = {name}[(p.epilogue.reads[{i}].x + n) / 2u];"
+            ));
+            bits += &format!(" ^ {name}_held");
+        }
+    }
+    text.unrolled("hold(n: u32)", loads);
+    text.line(format!("fn held() -> u32 {{ return {bits}; }}"));
+}
+
 /// `{n}_four(at)`: the epilogue's `i`-th operand for elements at .. at + `own` of y.
-fn operand(n: &str, access: Access, (field, i): (&str, usize), own: u32, text: &mut Text) {
+fn operand(
+    n: &str,
+    (dtype, access): (DType, Access),
+    (field, i): (&str, usize),
+    own: u32,
+    text: &mut Text,
+) {
     let (lanes, i) = (format!("{}L", n.to_uppercase()), i.to_string());
-    if access == Access::Quads {
+    if access == Access::Raw {
+        let row = dtype.info();
+        text.file(row.source);
+        let unpack = row.name;
+        text.line(format!(
+            "fn {n}_four(at: u32) -> vec4<f32> {{ return {unpack}_unpack(vec2<u32>({n}_held, 0u)); }}"
+        ));
+    } else if access == Access::Quads {
         let reads = format!("p.{field}.reads[{i}]");
         text.line(format!(
             "fn {n}_four(at: u32) -> {lanes} {{ return {n}_get4(({reads}.x + at % {reads}.y) / 4u); }}"
@@ -269,10 +314,14 @@ fn samples(one: &Specialization) -> impl Iterator<Item = Specialization> {
         ),
     ];
     let reads = [(dtype, read), (dtype, Access::Words)];
+    let whole = gemv_variant::with_blocks(one.clone(), 1);
+    let held = whole_access(&whole, dtype, 0) == Access::Raw;
+    let held = held.then(|| spec(&whole, &[(dtype, Access::Raw)], gated.clone().into(), dtype));
     let all = [
         spec(one, &[], scaled.into(), other),
         spec(one, &reads[..1], gated.into(), dtype),
         spec(one, &reads, block.into(), dtype),
+        held.flatten(),
     ];
     all.into_iter().flatten()
 }

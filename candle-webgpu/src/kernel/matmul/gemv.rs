@@ -5,7 +5,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernel::matmul::epilogue;
 use crate::kernel::matmul::gemv_variant::{
-    self, Reduction, Variant, ALONE, MEMORY, QUANTIZED, SUB128, SUB256, SUB32,
+    self, with_blocks, Reduction, Variant, ALONE, MEMORY, QUANTIZED, SUB128, SUB256, SUB32,
 };
 use crate::kernel::matmul::plan::Plan;
 use crate::kernel::matmul::store::{store, FLOATS, PUT_OF};
@@ -129,12 +129,14 @@ pub(crate) struct Partition {
 }
 
 impl Partition {
-    /// The kernel and the grid for m rows and n columns.
-    pub fn plan(self, m: u32, n: u32) -> Plan {
+    /// The kernel and the grid for a batch of m rows and n columns each.
+    pub fn plan(self, m: u32, n: u32, batch: u32) -> Plan {
+        let blocks = m.div_ceil(self.rows);
+        let spec = with_blocks(self.spec, u64::from(blocks) * u64::from(batch));
         Plan {
-            blocks: m.div_ceil(self.rows),
+            blocks,
             rounds: self.rounds,
-            ..Plan::new(self.spec, n.div_ceil(self.cols))
+            ..Plan::new(spec, n.div_ceil(self.cols))
         }
     }
 }
@@ -237,20 +239,23 @@ fn slots_k(spec: &Specialization, text: &mut Text) -> Result<()> {
     for (i, n) in ["a", "b"].into_iter().enumerate() {
         eights(spec, i, n, text);
     }
-    let pair = epilogue::is_pair(spec);
-    match spec.operands[1].1 {
-        Access::Quant(_) => text.file(wgsl!("kernel/matmul/gemv_units.wgsl")),
-        _ if pair => {
+    if matches!(spec.operands[1].1, Access::Quant(_)) {
+        text.file(wgsl!("kernel/matmul/gemv_units.wgsl"));
+    } else {
+        text.file(wgsl!("kernel/matmul/eight.wgsl"));
+        text.file(wgsl!("kernel/matmul/early.wgsl"));
+        if epilogue::is_pair(spec) {
             text.binding_of(spec, "c", "C");
             eights(spec, 3, "c", text);
-            text.file(wgsl!("kernel/matmul/eight.wgsl"));
             text.file(wgsl!("kernel/matmul/gemv_pair.wgsl"));
-        }
-        _ => {
-            text.file(wgsl!("kernel/matmul/eight.wgsl"));
+        } else {
+            text.line(
+                "fn b_early(first: u32, row: u32) -> u32 { return b_ahead(first, row) ^ held(); }",
+            );
             text.file(wgsl!("kernel/matmul/gemv_eights.wgsl"));
         }
     }
+    epilogue::hold(spec, text);
     text.unrolled(ADD_UP_OF, ["return add_up(first, rows, cols);".into()]);
     text.unrolled(PUT_OF, [store("y")]);
     epilogue::y_put(spec, tile(spec).cols, "epilogue", text)?;

@@ -12,6 +12,7 @@ use crate::kernel::matmul::gemv::{
 };
 use crate::kernel::matmul::gemv_coop::{self, GEMV_COOP};
 use crate::kernel::matmul::gemv_dot::{self, Request, GEMV_DOT};
+use crate::kernel::matmul::gemv_variant;
 use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::projection_bias::{self, is_bias};
 use crate::kernel::matmul::store::{store, FLOATS, PUT_OF};
@@ -100,10 +101,8 @@ pub(crate) fn joined(
         let partition = gemv_dot::partition(&Request::new(device, a, quant), size)?;
         matmul.blocks = matmul.m.div_ceil(partition.rows);
         matmul.rounds = partition.rounds;
-        (
-            with_matrices(partition.spec, all.len(), "x"),
-            partition.cols,
-        )
+        let spec = gemv_variant::with_blocks(partition.spec, matmul.blocks.into());
+        (with_matrices(spec, all.len(), "x"), partition.cols)
     } else {
         (spec(one, all.len())?, 0)
     };
@@ -124,7 +123,6 @@ pub(crate) fn joined(
         params.products[i] = [groups, one.n, one.b_offset, one.b_n];
         end = end.checked_add(groups.checked_mul(matmul.blocks)?)?;
     }
-    params.starts[MOST] = end;
     Some((spec, params, end))
 }
 
@@ -188,7 +186,7 @@ params! {
         /// The shader's next field is aligned to 16 bytes.
         pad: u32,
         epilogue: Epilogue,
-        /// The first workgroup of each matmul, then the number of workgroups.
+        /// The first workgroup of each matmul.
         starts: [u32; 4],
         /// For each matmul: workgroups per row block, n, and the offset and n stride of its matrix.
         products: [[u32; 4]; MOST],
@@ -217,6 +215,8 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     thread_group(spec, text);
     eights(spec, 0, "a", text);
     text.file(wgsl!("kernel/matmul/eight.wgsl"));
+    text.file(wgsl!("kernel/matmul/early.wgsl"));
+    epilogue::hold(spec, text);
     let matrices = matrices(spec);
     for (which, (b, _)) in matrices.iter().enumerate() {
         eights(spec, 1 + 2 * which, b, text);
@@ -225,7 +225,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         let add_up = format!("add_up_{b}");
         let names = [
             ("b_eight", &*eight),
-            ("b_ahead", &*ahead),
+            ("b_early", &*ahead),
             ("add_up", &*add_up),
         ];
         text.file_of(wgsl!("kernel/matmul/gemv_eights.wgsl"), &names);

@@ -1,4 +1,7 @@
-//! Workgroup sizes and reductions of [`GEMV_K`](crate::kernel::matmul::gemv::GEMV_K) and the kernels derived from it.
+//! Workgroup sizes and reductions of [`GEMV_K`](crate::kernel::matmul::gemv::GEMV_K) and the kernels derived from it; and what GEMVs of a
+//! single block of rows leave out.
+
+use crate::shader::Specialization;
 
 /// How the threads of a workgroup reduce their accumulators.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -58,4 +61,25 @@ impl Variant {
             _ => self.workgroup,
         }
     }
+}
+
+/// 1 for a single block of rows: a kernel without the code that finds a workgroup's block is faster (docs/kernels/matmul.md#around-the-loop).
+const ONE_BLOCK: &str = "ONE_BLOCK";
+
+/// The specialization for `blocks` blocks of rows, of all matmuls of the batch.
+pub(crate) fn with_blocks(spec: Specialization, blocks: u64) -> Specialization {
+    match blocks == 1 && !spec.binds("ids") {
+        true => spec.with(ONE_BLOCK, 1),
+        false => spec,
+    }
+}
+
+/// The specialization for a kernel that has no blocks of rows.
+pub(crate) fn without_blocks(mut spec: Specialization) -> Specialization {
+    spec.overrides.retain(|(name, _)| *name != ONE_BLOCK);
+    spec
+}
+
+pub(crate) fn is_one_block(spec: &Specialization) -> bool {
+    spec.value(ONE_BLOCK) == Some(1)
 }

@@ -237,7 +237,7 @@ impl Problem {
     ) -> Plan {
         let allowed = Some(partition(usual)).filter(|p| !device.denies_variant(&p.spec));
         let partition = allowed.unwrap_or_else(|| partition(Reduction::Memory));
-        partition.plan(self.m, self.n)
+        partition.plan(self.m, self.n, self.batch)
     }
 
     /// GEMV with a quantized matrix in integer arithmetic, on adapters with a fast packed dot product.
@@ -255,7 +255,7 @@ impl Problem {
             partition = gemv_dot::partition(&request, size)
                 .filter(|partition| !device.denies_variant(&partition.spec))?;
         }
-        Some(partition.plan(self.m, self.n))
+        Some(partition.plan(self.m, self.n, self.batch))
     }
 
     /// GEMV of one row with one of a stack of quantized matrices.

@@ -10,7 +10,7 @@ use crate::kernel::matmul::gemv_projections::{
 use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::projection_bias::{self, is_bias};
 use crate::kernel::matmul::store::{store, FLOATS, PUT_OF};
-use crate::kernel::matmul::{epilogue, gemv, gemv_dot, gemv_projections};
+use crate::kernel::matmul::{epilogue, gemv, gemv_dot, gemv_projections, gemv_variant};
 use crate::kernel::norm::NormParams;
 use crate::kernel::switch;
 use crate::shader::{read, Access, Kernel, Specialization, Text};
@@ -44,6 +44,7 @@ pub(crate) fn spec(of: &Specialization) -> Option<Specialization> {
         let mut matrices = of.bindings().zip(&of.operands);
         let vec4 = matrices
             .all(|(b, operand)| !MATRICES.contains(&b.name) || *operand == (dtype, Access::Raw));
+        spec = gemv_variant::without_blocks(spec);
         spec.kernel = &RMS_NORM_GEMV;
         (of.is_of(&GEMV_K) || of.is_of(&GEMV_PROJECTIONS))
             && gemv::tile(of).rows == 1
@@ -81,6 +82,8 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         }
     }
     text.file(wgsl!("kernel/matmul/eight.wgsl"));
+    text.file(wgsl!("kernel/matmul/early.wgsl"));
+    epilogue::hold(spec, text);
     text.line(
         "fn dot_of(v: Eight, w: Eight) -> f32 { return dot(v.low, w.low) + dot(v.high, w.high); }",
     );
@@ -97,17 +100,14 @@ const ADD_UP: &str = wgsl!("kernel/matmul/rms_norm_gemv_eights.wgsl");
 /// One matmul, or a pair.
 fn one(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.line("fn place(group: u32) -> Place { return Place(0u, group, p.n, p.b_offset, p.b_n); }");
-    let of_c = |at: &str| format!("dot_of(v, c_eight({at} + p.epilogue.step, k))");
-    let (behind, ahead) = match epilogue::is_pair(spec) {
-        true => (
-            [of_c("cols.x"), of_c("cols.y")].join(", "),
-            "b_ahead(first, col) + c_ahead(first, col + p.epilogue.step)",
-        ),
-        false => ("0.0, 0.0".to_string(), "b_ahead(first, col)"),
+    let pair = epilogue::is_pair(spec);
+    columns("columns", "b", pair, text);
+    let early = match pair {
+        true => "b_ahead(first, col) ^ c_ahead(first, col + p.epilogue.step)",
+        false => "b_ahead(first, col) ^ held()",
     };
-    columns("columns", "b", &behind, text);
     text.line(format!(
-        "fn ahead(first: u32, col: u32) -> f32 {{ return {ahead}; }}"
+        "fn early(first: u32, col: u32) -> u32 {{ return {early}; }}"
     ));
     text.line("fn add_up_of(which: u32, first: u32, row: u32, cols: vec2<u32>) -> Sums { return add_up(first, row, cols); }");
     text.line(format!("fn {PUT_OF} {{ y_put(at, count, v); }}"));
@@ -115,14 +115,27 @@ fn one(spec: &Specialization, text: &mut Text) -> Result<()> {
     epilogue::y_put(spec, 2, "epilogue", text)
 }
 
-/// The products with two columns of `b`, and what follows them.
-fn columns(name: &str, b: &str, behind: &str, text: &mut Text) {
-    let of_b = |at: &str| format!("dot_of(v, {b}_eight({at}, k))");
-    let [first, second] = [of_b("cols.x"), of_b("cols.y")];
-    text.unrolled(
-        &format!("{name}(v: Eight, cols: vec2<u32>, k: u32) -> vec4<f32>"),
-        [format!("return vec4<f32>({first}, {second}, {behind});")],
-    );
+/// The products with two columns of `b`, and with those of c for a pair. NVIDIA's compiler would load c only once b is multiplied, so b is
+/// multiplied by an x that depends on both.
+fn columns(name: &str, b: &str, pair: bool, text: &mut Text) {
+    let load = |to: &str, from: &str, at: &str| format!("let {to} = {from}_eight({at}, k);");
+    let mut body = vec![load("b_x", b, "cols.x"), load("b_y", b, "cols.y")];
+    let of = |v: &str, m: &str| format!("dot_of({v}, {m}_x), dot_of({v}, {m}_y)");
+    let products = match pair {
+        false => format!("{}, 0.0, 0.0", of("v", "b")),
+        true => {
+            let at = ["x", "y"].map(|col| format!("cols.{col} + p.epilogue.step"));
+            let bits = "bitcast<u32>(c_x.low.x) ^ bitcast<u32>(c_y.low.x)";
+            body.extend([load("c_x", "c", &at[0]), load("c_y", "c", &at[1])]);
+            body.push(format!(
+                "let x = Eight(v.low + vec4<f32>(early_zero({bits}, k)), v.high);"
+            ));
+            [of("x", "b"), of("x", "c")].join(", ")
+        }
+    };
+    body.push(format!("return vec4<f32>({products});"));
+    let head = format!("{name}(v: Eight, cols: vec2<u32>, k: u32) -> vec4<f32>");
+    text.unrolled(&head, body);
 }
 
 fn projections(spec: &Specialization, text: &mut Text) -> Result<()> {
@@ -130,12 +143,12 @@ fn projections(spec: &Specialization, text: &mut Text) -> Result<()> {
     for (which, (b, _)) in matrices.iter().enumerate() {
         projection_bias::put(spec, which, text)?;
         let [columns_b, add_up] = [format!("columns_{b}"), format!("add_up_{b}")];
-        columns(&columns_b, b, "0.0, 0.0", text);
+        columns(&columns_b, b, false, text);
         let ahead = format!("{b}_ahead");
         let names = [
             ("add_up", &*add_up),
             ("columns", &*columns_b),
-            ("ahead", &*ahead),
+            ("early", &*ahead),
         ];
         text.file_of(ADD_UP, &names);
     }

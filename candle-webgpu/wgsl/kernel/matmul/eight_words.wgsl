@@ -18,4 +18,4 @@ fn a_eight(row: u32, k: u32) -> Eight {
         vec4<f32>(a_one(row, k + 4u), a_one(row, k + 5u), a_one(row, k + 6u), a_one(row, k + 7u)),
     );
 }
-fn a_ahead(first: u32, row: u32) -> f32 { return 0.0; }
+fn a_ahead(first: u32, row: u32) -> u32 { return 0u; }

@@ -4,6 +4,7 @@
 // accumulates every THREAD_GROUP-th span of W_SPAN units of 32.
 
 override WORKGROUP: u32 = 256u;
+override ONE_BLOCK: u32 = 0u; // 1 for a single block of rows
 override THREAD_GROUP: u32 = 32u; // a power of two; with subgroups, at most the smallest subgroup size
 override CHUNK: u32 = 192u; // units per row in workgroup memory, a multiple of THREAD_GROUP * W_SPAN
 

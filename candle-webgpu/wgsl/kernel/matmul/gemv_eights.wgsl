@@ -9,12 +9,13 @@ struct Params { k: u32 }
 @group(0) @binding(0) var<uniform> p: Params;
 fn a_eight(row: u32, k: u32) -> Eight { return Eight(vec4<f32>(), vec4<f32>()); }
 fn b_eight(col: u32, k: u32) -> Eight { return Eight(vec4<f32>(), vec4<f32>()); }
-fn b_ahead(first: u32, row: u32) -> f32 { return 0.0; }
+fn b_early(first: u32, row: u32) -> u32 { return 0u; }
+fn early_zero(bits: u32, k: u32) -> f32 { return 0.0; }
 // end slots
 
 fn add_up(first: u32, rows: array<u32, ROWS>, cols: array<u32, COLS>) -> array<vec4<f32>, ROWS> {
     var acc: array<vec4<f32>, ROWS>;
-    acc[0].x = b_ahead(first, cols[0]);
+    let bits = b_early(first, cols[0]);
     for (var k = first * 8u; k < p.k; k += SPAN * 8u) {
         var right: array<Eight, COLS>;
         for (var c = 0u; c < COLS; c++) { right[c] = b_eight(cols[c], k); }
@@ -24,6 +25,7 @@ fn add_up(first: u32, rows: array<u32, ROWS>, cols: array<u32, COLS>) -> array<v
                 acc[r][c] += dot(left.low, right[c].low) + dot(left.high, right[c].high);
             }
         }
+        acc[0].x += early_zero(bits, k);
     }
     return acc;
 }

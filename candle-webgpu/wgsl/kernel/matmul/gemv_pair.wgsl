@@ -12,15 +12,15 @@ struct Params { epilogue: Epilogue, @align(16) k: u32 }
 fn a_eight(row: u32, k: u32) -> Eight { return Eight(vec4<f32>(), vec4<f32>()); }
 fn b_eight(col: u32, k: u32) -> Eight { return Eight(vec4<f32>(), vec4<f32>()); }
 fn c_eight(col: u32, k: u32) -> Eight { return Eight(vec4<f32>(), vec4<f32>()); }
-fn b_ahead(first: u32, row: u32) -> f32 { return 0.0; }
-fn c_ahead(first: u32, row: u32) -> f32 { return 0.0; }
+fn b_ahead(first: u32, row: u32) -> u32 { return 0u; }
+fn c_ahead(first: u32, row: u32) -> u32 { return 0u; }
+fn early_zero(bits: u32, k: u32) -> f32 { return 0.0; }
 // end slots
 
 fn add_up(first: u32, rows: array<u32, ROWS>, cols: array<u32, COLS>) -> array<vec4<f32>, ROWS> {
     var of_b: array<vec2<f32>, ROWS>;
     var of_c: array<vec2<f32>, ROWS>;
-    of_b[0].x = b_ahead(first, cols[0]);
-    of_c[0].x = c_ahead(first, cols[0] + p.epilogue.step);
+    let bits = b_ahead(first, cols[0]) ^ c_ahead(first, cols[0] + p.epilogue.step);
     for (var k = first * 8u; k < p.k; k += SPAN * 8u) {
         var b_right: array<Eight, COLS>;
         var c_right: array<Eight, COLS>;
@@ -35,6 +35,7 @@ fn add_up(first: u32, rows: array<u32, ROWS>, cols: array<u32, COLS>) -> array<v
                 of_c[r][c] += dot(left.low, c_right[c].low) + dot(left.high, c_right[c].high);
             }
         }
+        of_b[0].x += early_zero(bits, k);
     }
     var acc: array<vec4<f32>, ROWS>;
     for (var r = 0u; r < ROWS; r++) { acc[r] = vec4<f32>(of_b[r], of_c[r]); }

@@ -30,8 +30,8 @@ struct Params {
     blocks: u32, // blocks of ROWS rows
     rounds: u32, // column blocks of a workgroup, one after the other
     epilogue: Epilogue,
-    // For projections, which are matmuls with the same a: the first workgroup of each, then the number of workgroups; for each,
-    // the workgroups per block of rows, n, b_offset and b_n.
+    // For projections, which are matmuls with the same a: the first workgroup of each; for each, the workgroups per block of rows, n,
+    // b_offset and b_n.
     starts: vec4<u32>,
     products: array<vec4<u32>, 3>,
 }

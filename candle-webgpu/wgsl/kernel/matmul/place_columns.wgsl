@@ -7,8 +7,7 @@ struct Place { which: u32, group: u32, n: u32, start: u32, stride: u32 }
 // end slots
 
 fn place(group: u32) -> Place {
-    // A two-dimensional grid may have surplus workgroups.
-    if group >= p.starts.w { return Place(); }
+    // A surplus workgroup of a two-dimensional grid owns no columns.
     let which = u32(group >= p.starts.y) + u32(group >= p.starts.z);
     let product = p.products[which];
     return Place(which, group - p.starts[which], product.y, product.z, product.w);

@@ -2,6 +2,7 @@
 
 // slots: stand-ins for what the kernels and their linker provide.
 const ROWS = 1u;
+override ONE_BLOCK: u32 = 0u;
 struct Params { batch: u32, a_offset: u32, starts: vec4<u32>, products: array<vec4<u32>, 3> }
 @group(0) @binding(0) var<uniform> p: Params;
 struct Matrix { start: u32, n: u32, stride: u32 }
@@ -9,13 +10,12 @@ struct Place { which: u32, batch: u32, m0: u32, group: u32, a: u32, w: Matrix }
 // end slots
 
 fn place(group: u32) -> Place {
-    // A two-dimensional grid may have surplus workgroups.
-    if group >= p.starts.w { return Place(0u, p.batch, 0u, 0u, 0u, Matrix()); }
+    // A surplus workgroup of a two-dimensional grid owns no columns, or no rows.
     let which = u32(group >= p.starts.y) + u32(group >= p.starts.z);
     let product = p.products[which];
     var mine = group - p.starts[which];
     var m0 = 0u;
-    if mine >= product.x {
+    if ONE_BLOCK == 0u && mine >= product.x {
         m0 = mine / product.x * ROWS;
         mine = mine % product.x;
     }

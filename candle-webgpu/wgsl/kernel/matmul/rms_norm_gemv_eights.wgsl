@@ -9,16 +9,18 @@ struct Params { a_batch: vec4<u32>, k: u32 }
 fn a_eight(row: u32, k: u32) -> Eight { return Eight(vec4<f32>(), vec4<f32>()); }
 fn alpha_eight(row: u32, k: u32) -> Eight { return Eight(vec4<f32>(), vec4<f32>()); }
 fn columns(v: Eight, cols: vec2<u32>, k: u32) -> vec4<f32> { return vec4<f32>(); }
-fn ahead(first: u32, col: u32) -> f32 { return 0.0; }
+fn early(first: u32, col: u32) -> u32 { return 0u; }
+fn early_zero(bits: u32, k: u32) -> f32 { return 0.0; }
 // end slots
 
 fn add_up(first: u32, row: u32, cols: vec2<u32>) -> Sums {
-    var sums = Sums(vec4<f32>(ahead(first, cols.x), 0.0, 0.0, 0.0), 0.0);
+    var sums = Sums();
+    let bits = early(first, cols.x);
     for (var k = first * 8u; k < p.k; k += SPAN * 8u) {
         let x = a_eight(row, k);
         let by = alpha_eight(p.a_batch.x, k);
         sums.products += columns(Eight(x.low * by.low, x.high * by.high), cols, k);
-        sums.squares += dot(x.low, x.low) + dot(x.high, x.high);
+        sums.squares += dot(x.low, x.low) + dot(x.high, x.high) + early_zero(bits, k);
     }
     return sums;
 }
