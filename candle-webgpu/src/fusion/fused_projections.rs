@@ -62,20 +62,19 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
 
 /// Whether two matmuls differ only in their matrix, its number of columns, and their result.
 pub(super) fn are_projections((first, matmul): (&Op, &MatmulParams), op: &Op) -> bool {
-    let ([a, b, y, more @ ..], [a1, b1, y1, more1 @ ..]) = (&first.operands[..], &op.operands[..])
+    let ([a, b, _, more @ ..], [a1, b1, _, more1 @ ..]) = (&first.operands[..], &op.operands[..])
     else {
         return false;
     };
     // Both may have scales of the lines of a, and then of b.
     let rows = [Some(a), more.first()].into_iter().flatten();
     let mut rows = rows.zip([Some(a1), more1.first()].into_iter().flatten());
-    let apart = rows.all(|(a, a1)| a.0.same(&a1.0) && a.1 == a1.1)
-        && !y1.0.same(&y.0)
-        && !y1.0.same(&b.0)
-        // Benchmarks repeat the same matmul: keep those apart.
-        && !b1.0.same(&b.0);
+    let same_rows = rows.all(|(a, a1)| a.0.same(&a1.0) && a.1 == a1.1);
+    // Benchmarks repeat the same matmul: keep those apart.
+    let apart = !b1.0.same(&b.0);
     let rows = |p: &MatmulParams| (p.m, p.k, p.batch, p.blocks, p.a_offset, p.a_m, p.a_k, p.b_k);
-    apart
+    same_rows
+        && apart
         && gemv_projections::together(&first.spec, &op.spec)
         && matmul.batch == 1
         && rows(matmul) == rows(&op.params())

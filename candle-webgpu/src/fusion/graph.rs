@@ -71,6 +71,16 @@ impl Rewrite {
         Some(Rewrite::to_places(&readers, ops))
     }
 
+    /// Whether a new op writes a value that it binds twice. WebGPU refuses such bindings, and no kernel expects them.
+    pub fn aliases(&self) -> bool {
+        let twice = |op: &Op, i: usize| {
+            let mut others = op.operands.iter().enumerate().filter(|(j, _)| *j != i);
+            op.spec.writes(i) && others.any(|(_, (other, _))| other.same(&op.operands[i].0))
+        };
+        let mut ops = self.ops.iter();
+        ops.any(|(_, op)| (0..op.operands.len()).any(|i| twice(op, i)))
+    }
+
     /// The kernels of the new ops.
     pub fn specs(&self) -> impl Iterator<Item = &Specialization> {
         self.ops.iter().map(|(_, op)| &op.spec)

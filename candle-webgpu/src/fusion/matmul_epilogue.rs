@@ -60,7 +60,7 @@ fn find(device: &Gpu, graph: &Graph, at: usize) -> Option<Rewrite> {
 }
 
 fn joined(device: &Gpu, matmul: &Op, expr: Expr) -> Option<Box<Op>> {
-    if !follows(&expr, &[matmul]) {
+    if !follows(&expr) {
         return None;
     }
     match epilogue::suits(&matmul.spec) {
@@ -69,12 +69,9 @@ fn joined(device: &Gpu, matmul: &Op, expr: Expr) -> Option<Box<Op>> {
     }
 }
 
-/// Whether an expression can be the epilogue of matmuls: it computes something, and does not write what they bind.
-fn follows(expr: &Expr, matmuls: &[&Op]) -> bool {
-    let mut bound = matmuls.iter().flat_map(|op| &op.operands);
-    !expr.steps.is_empty()
-        && of_floats(&expr.steps)
-        && !bound.any(|(value, _)| value.same(&expr.y.0))
+/// Whether an expression can be the epilogue of matmuls: it computes something, in floats.
+fn follows(expr: &Expr) -> bool {
+    !expr.steps.is_empty() && of_floats(&expr.steps)
 }
 
 /// Whether all operands and results of the steps are f32, f16 or bf16.
@@ -94,7 +91,7 @@ fn gemms(device: &Gpu, graph: &Graph, producers: &[usize], at: usize) -> Option<
     let other = graph.op(second)?;
     let pair = Pair::of(one, other)?;
     let results = [&one.operands.get(2)?.0, &other.operands.get(2)?.0];
-    let expr = Expr::lift(graph.op(at)?).filter(|expr| follows(expr, &[one, other]))?;
+    let expr = Expr::lift(graph.op(at)?).filter(follows)?;
     let groups = pair.params.matmul.groups;
     let kernel = (one.spec.clone(), pair.params, groups);
     let op = of_results(device, kernel, [&one.operands, &pair.second], results, expr)?;

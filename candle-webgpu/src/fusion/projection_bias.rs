@@ -91,11 +91,7 @@ impl Sum {
             && params.count(which) == Some(expr.n)
             && of.is_whole()
             && bias.offset == 0
-            && bias.period(expr.n) == Some(params.columns(which))
-            && !projections
-                .operands
-                .iter()
-                .any(|(value, _)| value.same(&expr.y.0));
+            && bias.period(expr.n) == Some(params.columns(which));
         fits.then(|| Sum {
             which,
             at,

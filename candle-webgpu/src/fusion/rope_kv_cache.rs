@@ -10,7 +10,6 @@ use crate::kernel::copy::concat::{destinations, Params as Copies, Part as Copy};
 use crate::kernel::rope::kv_cache::{spec, PARTS};
 use crate::kernel::rope::qk::{Part, QkParams, ROPE_QK};
 use crate::kernel::threads;
-use crate::memory::buffer::Value;
 use crate::memory::merge::merge;
 use crate::recorder::gpu::Gpu;
 use crate::recorder::op::Op;
@@ -54,12 +53,7 @@ fn fuse(device: &Gpu, qk: &Op, copies: &Op) -> Option<Box<Op>> {
     let made = |i: usize| &writes[to[order[i]]];
     let queries = &qk.operands[QUERIES].0;
     let read = (0..to.len()).any(|part| reads[part].0.same(queries));
-    let written = |(old, _): &(Value, u64)| writes.iter().any(|(new, _)| new.same(old));
-    if order.len() != to.len()
-        || from_keys.next().is_some()
-        || read
-        || qk.operands.iter().any(written)
-    {
+    if order.len() != to.len() || from_keys.next().is_some() || read {
         return None;
     }
     let spec = spec(&qk.spec, order.len())?;

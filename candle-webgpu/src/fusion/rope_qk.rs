@@ -77,10 +77,8 @@ fn pair(device: &Gpu, graph: &Graph, members: [usize; 2], copies: bool) -> Optio
     };
     let (x, x_side) = source(members[0], a, first);
     let (u, u_side) = source(members[1], b, second);
-    // Neither reads what the other writes, and they write different values.
     let [y, w] = [&a.operands[3], &b.operands[3]];
-    let apart = ![&u, w].iter().any(|read| read.0.same(&y.0)) && !x.0.same(&w.0);
-    if bytes_of(&angles) != bytes_of(&others) || !apart {
+    if bytes_of(&angles) != bytes_of(&others) {
         return None;
     }
     let to = graph.place_for(&all, members)?;

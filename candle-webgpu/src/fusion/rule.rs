@@ -55,7 +55,7 @@ pub(super) enum Scan {
     All,
 }
 
-/// Looks for a rule's pattern at one place.
+/// Looks for a rule's pattern at one place. It need not check whether a new op [`aliases`](Rewrite::aliases) a value.
 type Find = fn(&Gpu, &Graph, usize) -> Option<Rewrite>;
 
 impl Rule {
@@ -80,7 +80,9 @@ impl Rule {
             Scan::All => graph.all(),
         };
         let takes = |kernel| self.at.is_empty() || self.at.contains(&kernel);
-        let is_denied = |rewrite: &Rewrite| rewrite.specs().any(|spec| gpu.denies_variant(spec));
+        let allowed = |rewrite: &Rewrite| {
+            !rewrite.aliases() && !rewrite.specs().any(|spec| gpu.denies_variant(spec))
+        };
         let mut fired = 0;
         loop {
             let suits = |at: &usize| graph.kernel(*at).is_some_and(takes);
@@ -92,8 +94,7 @@ impl Rule {
                 return fired;
             };
             while graph.kernel(at).is_some_and(takes) {
-                let rewrite = find(gpu, graph, at);
-                let Some(rewrite) = rewrite.filter(|rewrite| !is_denied(rewrite)) else {
+                let Some(rewrite) = find(gpu, graph, at).filter(allowed) else {
                     break;
                 };
                 graph.replace(rewrite);
