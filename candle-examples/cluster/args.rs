@@ -1,6 +1,7 @@
 //! The command line.
 
 use candle_examples::device::{DeviceArgs, Precision};
+use candle_examples::random::{self, Preset, Quant};
 use clap::{Parser, ValueEnum};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -111,13 +112,13 @@ pub struct Args {
     #[arg(long)]
     pub bench: bool,
 
-    /// Random weights of an architecture: tiny, stories15m, tinyllama-1.1b, llama-3.1-8b, llama-2-13b; needs --bench
-    #[arg(long, requires = "bench", conflicts_with = "model")]
-    pub shape: Option<String>,
+    /// Random weights of an architecture; needs --bench
+    #[arg(long, requires = "bench", conflicts_with = "model", value_parser = random::shape())]
+    pub shape: Option<&'static Preset>,
 
-    /// Quantization of random weights, for example q4_0 [default: none]
-    #[arg(long, requires = "shape")]
-    pub quant: Option<String>,
+    /// Quantization of random weights [default: none]
+    #[arg(long, requires = "shape", value_parser = random::quant())]
+    pub quant: Option<&'static Quant>,
 
     /// Number of random sequences
     #[arg(long, default_value_t = 8, value_parser = positive)]
@@ -160,8 +161,8 @@ impl Args {
             "layers": self.layers,
             "in_flight": self.in_flight,
             "logits": self.logits,
-            "shape": self.shape,
-            "quant": self.quant,
+            "shape": self.shape.map(|shape| shape.name),
+            "quant": self.quant.map(|quant| quant.name),
         })
     }
 }

@@ -212,10 +212,7 @@ fn run(args: &Args, world: &World, ready: Ready) -> Result<()> {
         anyhow::Ok(items.map(Results::counted))
     };
     let Some(parts) = parts else {
-        let vocab = match &args.shape {
-            Some(shape) => source::preset(shape)?.config().vocab_size,
-            None => 0,
-        };
+        let vocab = args.shape.map_or(0, |shape| shape.config().vocab_size);
         let results = leads.then(|| open_results(vocab)).transpose()?;
         // candle-transformers loads a whole model in one step.
         world.progress.long("loading");

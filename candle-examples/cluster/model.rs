@@ -2,7 +2,7 @@
 
 use crate::args::{Args, Task};
 use crate::items::hash;
-use crate::source::{preset, quant, Blocks, Built, Safetensors};
+use crate::source::{Blocks, Built, Safetensors};
 use anyhow::{Context, Result};
 use candle_core::{DType, Device};
 use candle_examples::catalogue::{resolve, Source, Wanted};
@@ -10,8 +10,9 @@ use candle_examples::device::Precision;
 use candle_examples::files::{self, default_dtype, words, Files};
 use candle_examples::gguf::{self, Gguf};
 use candle_examples::layers::Weights;
+use candle_examples::random::{self, Preset, Quant};
 use candle_examples::tokenizer::Tokenizer;
-use candle_examples::{checkpoint, embed, llama2c, random};
+use candle_examples::{checkpoint, embed, llama2c};
 use candle_transformers::models::llama::Config;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -26,8 +27,8 @@ pub enum Model {
     },
     Bert(embed::Files),
     Random {
-        shape: String,
-        quant: Option<String>,
+        shape: &'static Preset,
+        quant: Option<&'static Quant>,
     },
 }
 
@@ -37,13 +38,9 @@ const SAMPLE: u64 = 1 << 20;
 impl Model {
     /// Finds the files and downloads missing ones.
     pub fn locate(args: &Args) -> Result<Self> {
-        if let Some(shape) = &args.shape {
-            preset(shape)?;
-            args.quant.as_deref().map(quant).transpose()?;
-            return Ok(Self::Random {
-                shape: shape.clone(),
-                quant: args.quant.clone(),
-            });
+        if let Some(shape) = args.shape {
+            let quant = args.quant;
+            return Ok(Self::Random { shape, quant });
         }
         if args.task == Task::Embed {
             return Ok(Self::Bert(embed::locate(args.model())?));
@@ -89,8 +86,8 @@ impl Model {
                 paths.extend(files.weights.iter().map(PathBuf::as_path));
             }
             Self::Random { shape, quant } => {
-                let quant = quant.as_deref().unwrap_or_default();
-                return Ok(hash(&[b"random", shape.as_bytes(), quant.as_bytes()]));
+                let quant = quant.map_or("", |quant| quant.name);
+                return Ok(hash(&[b"random", shape.name.as_bytes(), quant.as_bytes()]));
             }
         }
         let sampled = paths.iter().map(|path| sample(path));
@@ -246,14 +243,14 @@ impl Parts {
             }
             Model::Random {
                 shape,
-                quant: Some(name),
+                quant: Some(quant),
             } => {
-                let (content, bytes) = random::gguf(preset(shape)?, quant(name)?)?;
+                let (content, bytes) = random::gguf(shape, quant)?;
                 let file = Gguf::in_memory("random weights", content, bytes);
                 Self::gguf(file, None, Vec::new(), device)
             }
             Model::Random { shape, quant: None } => {
-                let config = preset(shape)?.config();
+                let config = shape.config();
                 let dtype = asked.unwrap_or_else(|| default_dtype(Some(DType::F16), device));
                 Ok(Self {
                     bytes: Bytes::dense(&config, dtype),

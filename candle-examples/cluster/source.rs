@@ -1,6 +1,5 @@
 //! Weights that are loaded in parts, from each kind of model file. Only the bytes of a part go to the device.
 
-use anyhow::Result as AnyResult;
 use candle_core::quantized::ggml_file::qtensor_from_ggml;
 use candle_core::quantized::QMatMul;
 use candle_core::safetensors::MmapedSafetensors;
@@ -220,27 +219,6 @@ impl Weights for Ticking<'_> {
         (self.tick)();
         self.weights.vector(name, len)
     }
-}
-
-/// A preset of `random` by its name.
-pub fn preset(name: &str) -> AnyResult<&'static random::Preset> {
-    let found = random::PRESETS.iter().find(|preset| preset.name == name);
-    found.ok_or_else(|| {
-        let known: Vec<_> = random::PRESETS.iter().map(|preset| preset.name).collect();
-        anyhow::anyhow!("unknown shape `{name}`, not one of {}", known.join(", "))
-    })
-}
-
-/// A quantization of `random` by its name.
-pub fn quant(name: &str) -> AnyResult<&'static random::Quant> {
-    let found = random::QUANTS.iter().find(|quant| quant.name == name);
-    found.ok_or_else(|| {
-        let known: Vec<_> = random::QUANTS.iter().map(|quant| quant.name).collect();
-        anyhow::anyhow!(
-            "unknown quantization `{name}`, not one of {}",
-            known.join(", ")
-        )
-    })
 }
 
 #[cfg(test)]

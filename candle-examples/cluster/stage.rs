@@ -141,6 +141,6 @@ fn check(
     // The largest tensor is a matrix of a layer, or the embedding.
     needs.largest = embedding.max(head).unwrap_or(0);
     let tokens = tokens * in_flight(args, world);
-    let name = args.shape.as_deref().unwrap_or(args.model());
+    let name = args.shape.map_or(args.model(), |shape| shape.name);
     Ok(needs.check(name, tokens, device)?)
 }

@@ -145,8 +145,8 @@ impl Meter {
             .map(|(since, before)| (self.tokens - before) as f64 / since.elapsed().as_secs_f64());
         json!({
             "parallel": args.parallel,
-            "model": args.shape.as_deref().unwrap_or(args.model()),
-            "quant": args.quant,
+            "model": args.shape.map_or(args.model(), |shape| shape.name),
+            "quant": args.quant.map(|quant| quant.name),
             "items": self.done,
             "items_s": self.done as f64 / seconds,
             "prompt_tokens": args.prompt_tokens,

@@ -13,7 +13,7 @@ use candle_examples::exit;
 use candle_examples::gguf::Gguf;
 use candle_examples::memory::usage;
 use candle_examples::profile;
-use candle_examples::random::{llama, weights, Preset, Quant, Requested, PRESETS, QUANTS};
+use candle_examples::random::{self, llama, weights, Preset, Quant, Requested};
 use check::Reference;
 use clap::Parser;
 use measure::{Bench, Pass, Sample};
@@ -31,7 +31,7 @@ use std::time::Instant;
 #[command(version)]
 struct Args {
     /// Architecture of the model; its context is extended if necessary
-    #[arg(long, default_value = "tinyllama-1.1b", value_parser = preset)]
+    #[arg(long, default_value = "tinyllama-1.1b", value_parser = random::shape())]
     shape: &'static Preset,
 
     /// Measure the model of a GGUF file instead
@@ -46,7 +46,7 @@ struct Args {
     dtype: Precision,
 
     /// Quantize the weights, for example to q4_0 or q6_k; activations are then f32
-    #[arg(long, value_parser = quant, conflicts_with = "dtype")]
+    #[arg(long, value_parser = random::quant(), conflicts_with = "dtype")]
     quant: Option<&'static Quant>,
 
     /// Tokens of the prefill pass; 0 skips it
@@ -123,20 +123,6 @@ fn sequences(text: &str) -> Result<usize, String> {
         0 => Err("no sequence".into()),
         _ => Ok(count),
     }
-}
-
-fn preset(name: &str) -> Result<&'static Preset, String> {
-    find(PRESETS, |p| p.name, name)
-}
-
-fn quant(name: &str) -> Result<&'static Quant, String> {
-    find(QUANTS, |q| q.name, name)
-}
-
-fn find<T>(rows: &'static [T], key: fn(&T) -> &str, name: &str) -> Result<&'static T, String> {
-    let found = rows.iter().find(|row| key(row) == name);
-    let names: Vec<_> = rows.iter().map(key).collect();
-    found.ok_or_else(|| format!("not one of {}", names.join(", ")))
 }
 
 fn main() -> ExitCode {

@@ -2,6 +2,7 @@
 
 use crate::{adapters, probe, report, tune};
 use candle_examples::device::{DeviceArgs, DeviceKind};
+use candle_examples::random::{self, Preset};
 use clap::Parser;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,8 +33,8 @@ pub struct Args {
     tune: bool,
 
     /// The LLaMA of --tune [default: tinyllama-1.1b; tiny on software adapters]
-    #[arg(long, value_name = "NAME")]
-    shape: Option<String>,
+    #[arg(long, value_parser = random::shape())]
+    shape: Option<&'static Preset>,
 
     /// Seconds for the checks of --report, and again for its timings [default: 60]; for each feature of --probe
     /// [default: 10]; after which --tune tries nothing more [default: 1200]
@@ -60,8 +61,8 @@ pub fn run() -> anyhow::Result<()> {
         Some(file) => report::run(&wanted, file.as_deref(), seconds(60)),
         None if args.probe => probe::run(&wanted, seconds(10)),
         None if args.probe_child => probe::as_child(&wanted, seconds(10)),
-        None if args.tune => tune::run(&wanted, args.shape.as_deref(), seconds(1200)),
-        None if args.tune_child => tune::as_child(&wanted, args.shape.as_deref()),
+        None if args.tune => tune::run(&wanted, args.shape, seconds(1200)),
+        None if args.tune_child => tune::as_child(&wanted, args.shape),
         None => adapters::run(&wanted, args.json),
     }
 }

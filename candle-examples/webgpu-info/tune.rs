@@ -104,10 +104,10 @@ impl Measured {
 }
 
 /// Tries values until `limit` is over.
-pub fn run(wanted: &DeviceArgs, shape: Option<&str>, limit: Duration) -> Result<()> {
+pub fn run(wanted: &DeviceArgs, shape: Option<&'static Preset>, limit: Duration) -> Result<()> {
     let start = Instant::now();
     let mut args = vec!["--tune-child"];
-    args.extend(shape.iter().flat_map(|shape| ["--shape", shape]));
+    args.extend(shape.iter().flat_map(|shape| ["--shape", shape.name]));
     let measure = |values: &Values| -> Result<Measured> {
         // What was tuned before is not to be used: `,` denies nothing.
         let defaults = TRIED.iter().map(|(name, values)| (*name, values[0]));
@@ -180,25 +180,21 @@ pub fn run(wanted: &DeviceArgs, shape: Option<&str>, limit: Duration) -> Result<
     Ok(())
 }
 
-pub fn as_child(wanted: &DeviceArgs, shape: Option<&str>) -> Result<()> {
+pub fn as_child(wanted: &DeviceArgs, shape: Option<&'static Preset>) -> Result<()> {
     let device = wanted.open()?;
     device.set_seed(1)?;
     let webgpu = device.as_webgpu_device()?;
     let software = is_software(&device);
     let usual = if software { "tiny" } else { "tinyllama-1.1b" };
-    let name = shape.unwrap_or(usual);
-    let preset = PRESETS.iter().find(|preset| preset.name == name);
-    let preset = preset.with_context(|| {
-        let names: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
-        format!("{name} is not one of {}", names.join(", "))
-    })?;
+    let preset = shape.or_else(|| PRESETS.iter().find(|preset| preset.name == usual));
+    let preset = preset.with_context(|| format!("no {usual}"))?;
     let dtype = match webgpu.adapter().features.contains(&"f16") {
         true => DType::F16,
         false => DType::F32,
     };
     let mut measured = Measured {
         ordinal: webgpu.adapter().ordinal,
-        shape: name.into(),
+        shape: preset.name.into(),
         ms: BTreeMap::new(),
         logits: Vec::new(),
         kernels: BTreeSet::new(),
@@ -206,7 +202,7 @@ pub fn as_child(wanted: &DeviceArgs, shape: Option<&str>) -> Result<()> {
     let sizes = if software { [128, 16] } else { [512, 48] };
     let q4_0 = QUANTS.iter().find(|quant| quant.name == "q4_0");
     let q4_0 = q4_0.context("no q4_0")?;
-    let fits = |needs: Needs| needs.check(name, sizes.iter().sum(), &device);
+    let fits = |needs: Needs| needs.check(preset.name, sizes.iter().sum(), &device);
     measured.passes(
         dtype.as_str(),
         llama::dense(preset, random::weights(dtype, &device), fits)?,

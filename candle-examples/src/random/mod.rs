@@ -1,9 +1,13 @@
 //! Random weights of a given architecture, for measurements without a checkpoint.
 
+#[cfg(not(target_arch = "wasm32"))]
+mod args;
 mod dense;
 pub mod llama;
 mod quantized;
 
+#[cfg(not(target_arch = "wasm32"))]
+pub use args::{quant, shape};
 pub use dense::{weights, Requested};
 pub use quantized::{gguf, matrix, Quant, QUANTS};
 
