@@ -12,7 +12,6 @@ use crate::kernel::matmul::gemv::{
 };
 use crate::kernel::matmul::gemv_coop::{self, GEMV_COOP};
 use crate::kernel::matmul::gemv_dot::{self, Request, GEMV_DOT};
-use crate::kernel::matmul::gemv_variant;
 use crate::kernel::matmul::problem::Params as MatmulParams;
 use crate::kernel::matmul::projection_bias::{self, is_bias};
 use crate::kernel::matmul::store::{store, FLOATS, PUT_OF};
@@ -99,10 +98,10 @@ pub(crate) fn joined(
         };
         // The order of accumulation is that of each matmul alone: it depends neither on their number nor on the tile.
         let partition = gemv_dot::partition(&Request::new(device, a, quant), size)?;
-        matmul.blocks = matmul.m.div_ceil(partition.rows);
-        matmul.rounds = partition.rounds;
-        let spec = gemv_variant::with_blocks(partition.spec, matmul.blocks.into());
-        (with_matrices(spec, all.len(), "x"), partition.cols)
+        let cols = partition.cols;
+        let plan = partition.plan(matmul.m, columns, matmul.batch);
+        (matmul.blocks, matmul.rounds) = (plan.blocks, plan.rounds);
+        (with_matrices(plan.spec, all.len(), "x"), cols)
     } else {
         (spec(one, all.len())?, 0)
     };
