@@ -63,8 +63,6 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let tile = tile(spec);
     tile_slots(tile, tile.n, text);
     text.part(WHOLE_K);
-    // Images are mostly in a cache, and the addresses of their octets take many registers.
-    text.constants(&[("EARLY", 0)]);
     text.line("alias BLoad = u32;");
     text.part(B_OCTETS);
     let reads = OCTETS.replace("fn b_octet(at: u32) -> Octet { return b[at]; }\n", "");

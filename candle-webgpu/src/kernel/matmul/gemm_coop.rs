@@ -197,9 +197,6 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
         false => wgsl!("kernel/matmul/gemm_coop_quads.wgsl"),
     };
     let b = spec.operands[1];
-    // A scaled f16 matrix was just written, so part of it is in a cache. Loaded early, it costs more registers than it gains.
-    let weights = b != F16 || spec.value("B_ALONG_K") == Some(1) && !spec.binds("b_scales");
-    text.constants(&[("EARLY", (weights && tile.k < ROUND).into())]);
     if b != F16 {
         text.line("alias BLoad = vec4<u32>;");
         if let Access::Quant(quant) = b.1 {
@@ -297,6 +294,7 @@ pub(crate) fn tile_slots(tile: &Tile, own: u32, text: &mut Text) {
         _ => wgsl!("kernel/matmul/gemm_coop_vectors.wgsl"),
     };
     text.part(cells);
+    text.file(wgsl!("kernel/matmul/gemm_coop_steps.wgsl"));
 }
 
 pub fn catalogue() -> Vec<Specialization> {

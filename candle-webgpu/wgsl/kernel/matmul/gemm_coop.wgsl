@@ -5,10 +5,11 @@
 // halves: k 0 to 3, 8 to 11, ... go to the first. The order of accumulation is free, so the two quads of an octet along k take
 // the same slot of both halves. The large tile holds one half at a time.
 //
-// `a` and `b` are read-only but bound as read_write: NVIDIA's compiler (driver 580) otherwise sinks the loads of the next round
-// below the multiplications of this one, where nothing hides their latency. On that compiler, interleaved loads of `b` and `a` are
-// 2 to 5 percent faster than one operand after the other. Weights, which come from memory and not from a cache, are loaded half
-// a round ahead of `a` (EARLY).
+// Large tiles: NVIDIA's compiler (driver 580) moves nothing across a barrier but loads of read-only memory, so `a` and `b` are bound as
+// read_write. Between two barriers, it loads first and multiplies last. So the last step's products of what is staged wait until the
+// other half is staged in its place, and the next octets are fetched in front of them: multiplications hide the latency of both. The loop
+// begins where no octet is held, since the compiler copies what one iteration hands to the next. Small tiles hold fewer octets, and
+// are faster with all products in front of the barrier.
 
 enable f16;
 enable wgpu_cooperative_matrix;
@@ -23,14 +24,18 @@ const WN = 64u;
 const BK = 32u;
 const SIDE = 16u;  // rows and columns of a cooperative matrix
 const LANES = 32u; // invocations of a subgroup
-alias Left = coop_mat16x16<f16, A>;
-alias Right = coop_mat16x16<f16, B>;
 alias Sum = coop_mat16x16<f32, C>;
 alias Cell = vec4<f16>;
 alias YCell = vec4<f32>;
 const CELL = 4u;
 // gemm_coop_tile.wgsl.
 fn tile_at(tile: u32) -> vec2<u32> { return vec2<u32>(tile % p.rows * BM, tile / p.rows * OWN); }
+// gemm_coop_steps.wgsl.
+const IS = 4u;
+const JS = 4u;
+var<private> sums: array<Sum, IS * JS>;
+fn multiply(row: u32, col: u32) { sums[0] = coopLoadT<Sum>(&y_tile[row + col], 4u); }
+fn add_step() {}
 // gemm_coop_octet.wgsl.
 fn octet_at(thread: u32, i: u32, along_k: u32, size: u32) -> vec2<u32> { return vec2<u32>(thread, i); }
 fn octet_behind(first: u32, i: u32, line: u32, last: u32, along_k: u32, size: u32) -> u32 { return first; }
@@ -50,7 +55,6 @@ alias BLoad = Load;
 alias More = u32;
 const TURNS = 1u; // rounds that b is loaded for at a time
 const LOADS = 1u; // calls of b_fetch for a round
-const EARLY = 1u; // whether b is loaded half a round ahead, where a tile holds half a round
 fn b_begin(thread: u32, n0: u32, base: u32, batch: u32) {}
 fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32) {}
 fn b_stage(thread: u32, half: u32, turn: u32) { b_put(thread, quad(b[thread], half == 1u)); }
@@ -102,8 +106,6 @@ const HALF = 32u;
 const PAD = 8u;      // elements between the lines of a tile: puts the rows of a matrix on different banks
 const THREADS = 128u;
 const HOLD = BM * ROUND / 8u / THREADS; // octets per thread; BN equals BM
-const IS = WM / SIDE;
-const JS = WN / SIDE;
 var<workgroup> a_tile: array<Cell, max(BM * (BK + PAD), BK * (BM + PAD)) / CELL>;
 var<workgroup> b_tile: array<Cell, max(BN * (BK + PAD), BK * (BN + PAD)) / CELL>;
 var<workgroup> y_tile: array<YCell, THREADS / LANES * SIDE * SIDE / CELL>;
@@ -111,18 +113,6 @@ var<private> a_hold: array<Octet, HOLD>;
 var<private> a_from: u32; // the thread's first octet, in elements
 var<private> a_last: u32; // rows from it to the last row of a, for octets along k
 var<private> depth: u32;  // of the workgroup's slice
-var<private> lefts: array<Left, IS>;
-var<private> sums: array<Sum, IS * JS>;
-
-fn multiply(row: u32, col: u32) {
-    for (var k = 0u; k < BK; k += SIDE) { // unroll
-        for (var i = 0u; i < IS; i++) { lefts[i] = left(row + i * SIDE, k); } // unroll
-        for (var j = 0u; j < JS; j++) { // unroll
-            let by = right(k, col + j * SIDE);
-            for (var i = 0u; i < IS; i++) { sums[i * JS + j] = coopMultiplyAdd(lefts[i], by, sums[i * JS + j]); } // unroll
-        }
-    }
-}
 
 fn keep(at: Piece) {
     for (var i = 0u; i < IS; i++) { // unroll
@@ -130,12 +120,9 @@ fn keep(at: Piece) {
     }
 }
 
-// Where a round at k0 is read: the fetch of the last round, which is not used, repeats it.
-fn round_at(k0: u32) -> u32 { return select(k0, min(k0, depth - ROUND), WHOLE_K == 1u); }
-
 // Loads octet i of the thread's part of a round of a into registers, with zeros past the end of k.
 fn a_fetch(thread: u32, i: u32, k0: u32) {
-    let start = (a_from + round_at(k0) * p.a_k) / UNIT;
+    let start = (a_from + k0 * p.a_k) / UNIT;
     let line = select(p.a_k, p.a_m, A_ALONG_K == 1u) / UNIT;
     let k = k0 + octet_at(thread, i, A_ALONG_K, BM).y;
     let live = WHOLE_K == 1u || k < p.k;
@@ -143,25 +130,15 @@ fn a_fetch(thread: u32, i: u32, k0: u32) {
     if WHOLE_K == 0u { a_hold[i] = within(a_hold[i], live, k + 4u * A_ALONG_K < p.k); }
 }
 
-// Loads the thread's part of a round of b, of a, and of both in turn. NVIDIA's compiler spills more registers with one function for all.
-fn fetch_round_b(thread: u32, k0: u32, turn: u32) {
+// Loads the thread's part of a round.
+fn fetch(thread: u32, k0: u32, turn: u32) {
     for (var i = 0u; i < LOADS; i++) { b_fetch(thread, i, k0, turn); }
-}
-
-fn fetch_round_a(thread: u32, k0: u32) {
     for (var i = 0u; i < HOLD; i++) { a_fetch(thread, i, k0); }
-}
-
-fn fetch_round(thread: u32, k0: u32, turn: u32) {
-    for (var i = 0u; i < HOLD; i++) {
-        if i < LOADS { b_fetch(thread, i, k0, turn); }
-        a_fetch(thread, i, k0);
-    }
 }
 
 // Stores a half of a round to workgroup memory. Across k, adjacent groups of eight threads start with different quads of their
 // octets, on different banks.
-fn stage(thread: u32, half: u32, turn: u32) {
+fn stage_half(thread: u32, half: u32, turn: u32) {
     let swap = thread / 8u % 2u;
     let slot = first_slot(thread, half, A_ALONG_K, BM);
     if A_ALONG_K == 1u {
@@ -177,14 +154,18 @@ fn stage(thread: u32, half: u32, turn: u32) {
     b_stage(thread, half, turn);
 }
 
-fn left(m: u32, k: u32) -> Left {
-    if A_ALONG_K == 1u { return coopLoadT<Left>(&a_tile[(m * (BK + PAD) + k) / CELL], (BK + PAD) / CELL); }
-    return coopLoad<Left>(&a_tile[(k * (BM + PAD) + m) / CELL], (BM + PAD) / CELL);
+// Stages a half of a round, or all of it in a tile as deep.
+fn stage(thread: u32, half: u32, turn: u32) {
+    stage_half(thread, half, turn);
+    if BK == ROUND { stage_half(thread, 1u, turn); }
 }
 
-fn right(k: u32, n: u32) -> Right {
-    if B_ALONG_K == 1u { return coopLoad<Right>(&b_tile[(n * (BK + PAD) + k) / CELL], (BK + PAD) / CELL); }
-    return coopLoadT<Right>(&b_tile[(k * (BN + PAD) + n) / CELL], (BN + PAD) / CELL);
+// Multiplies what is staged, and stages what follows.
+fn restage(thread: u32, half: u32, turn: u32, row: u32, col: u32) {
+    workgroupBarrier();
+    multiply(row, col);
+    workgroupBarrier();
+    stage(thread, half, turn);
 }
 
 // The position of the matrices of a subgroup.
@@ -226,42 +207,48 @@ fn main(
     // Subgroups of any other size would not cover the tile.
     if slice.batch >= p.batch || lanes != LANES { return; }
     depth = slice.depth;
-    let tile = tile_at(slice.tile);
-    let m0 = tile.x;
-    let n0 = tile.y;
+    let origin = tile_at(slice.tile);
     let base = bases(slice.batch) + slice.first * vec2<u32>(p.a_k, p.b_k);
 
     let row = subgroup % (BM / WM) * WM;
     let col = subgroup / (BM / WM) * WN;
     let a_at = octet_at(thread, 0u, A_ALONG_K, BM);
-    let a_row = inside(m0 + a_at.x, p.m, A_ALONG_K);
+    let a_row = inside(origin.x + a_at.x, p.m, A_ALONG_K);
     a_from = base.x + a_row * p.a_m + a_at.y * p.a_k;
     a_last = p.m - 1u - a_row;
-    b_begin(thread, n0, base.y, slice.batch);
-    fetch_round_a(thread, 0u);
-    fetch_round_b(thread, 0u, 0u);
-    for (var first = 0u; first < slice.depth; first += TURNS * ROUND) {
-        for (var turn = 0u; turn < TURNS; turn++) { // unroll
-            let k0 = first + turn * ROUND;
-            let next = (turn + 1u) % TURNS;
-            stage(thread, 0u, turn);
+    b_begin(thread, origin.y, base.y, slice.batch);
+    fetch(thread, 0u, 0u);
+    stage(thread, 0u, 0u);
+    if BK < ROUND { restage(thread, 1u, 0u, row, col); }
+    for (var first = ROUND; first < slice.depth; first += TURNS * ROUND) {
+        for (var i = 0u; i < TURNS; i++) { // unroll
+            let k0 = first + i * ROUND;
+            let turn = (i + 1u) % TURNS;
+            if i > 0u && k0 >= slice.depth { break; }
             if BK < ROUND {
+                fetch(thread, k0, turn);
+                add_step();
+                restage(thread, 0u, turn, row, col);
+                add_step();
+                restage(thread, 1u, turn, row, col);
+            } else {
                 workgroupBarrier();
-                if EARLY == 1u { fetch_round_b(thread, k0 + ROUND, next); }
+                fetch(thread, k0, turn);
                 multiply(row, col);
+                add_step();
                 workgroupBarrier();
+                stage(thread, 0u, turn);
             }
-            stage(thread, 1u, turn);
-            workgroupBarrier();
-            if EARLY == 1u { fetch_round_a(thread, k0 + ROUND); } else { fetch_round(thread, k0 + ROUND, next); }
-            multiply(row, col);
-            workgroupBarrier();
         }
     }
+    if BK < ROUND { add_step(); }
+    workgroupBarrier();
+    multiply(row, col);
+    add_step();
     if slice.part > 0u {
         keep_part(slice.part - 1u, row, col);
         return;
     }
     // The subgroups of both matrices of a pair store its results together.
-    keep(Piece(m0 + row, n0 + col % OWN, slice.batch * p.m, subgroup * (SIDE * SIDE), lane + col / OWN * LANES));
+    keep(Piece(origin.x + row, origin.y + col % OWN, slice.batch * p.m, subgroup * (SIDE * SIDE), lane + col / OWN * LANES));
 }

@@ -13,7 +13,6 @@ struct Params { n: u32, k: u32, b_n: u32 }
 @group(0) @binding(2) var<storage, read_write> b: array<vec4<u32>>;
 @group(0) @binding(5) var<storage, read> b_scales: array<f32>;
 fn octet_at(thread: u32, i: u32, along_k: u32, size: u32) -> vec2<u32> { return vec2<u32>(); }
-fn round_at(k0: u32) -> u32 { return k0; }
 fn first_slot(thread: u32, half: u32, along_k: u32, size: u32) -> u32 { return 0u; }
 fn b_put(at: u32, v: vec4<f16>) {}
 alias Wide = vec4<u32>; // an octet of b
@@ -24,7 +23,6 @@ fn wide_quad(of8: Wide, high: bool) -> vec4<f32> { return vec4<f32>(select(of8.x
 const TURNS = 1u;
 const LOADS = HOLD;
 var<private> b_hold: array<Wide, HOLD>;
-var<private> b_rest: array<vec4<f16>, HOLD>; // quads of the second half
 var<private> wide_from: array<u32, HOLD>; // the thread's octets
 var<private> b_by: array<f32, HOLD>;   // 1 / the scales of their lines, powers of two
 
@@ -39,20 +37,13 @@ fn b_begin(thread: u32, n0: u32, base: u32, batch: u32) {
 
 fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32) {
     let live = WHOLE_K == 1u || k0 + octet_at(thread, i, 1u, BN).y < p.k;
-    b_hold[i] = wide_at(select(0u, wide_from[i] + round_at(k0) / 8u, live));
+    b_hold[i] = wide_at(select(0u, wide_from[i] + k0 / 8u, live));
     if WHOLE_K == 0u && !live { b_hold[i] = Wide(); }
 }
 
-// Keeps the second quads, so that the next octets can be loaded.
 fn b_stage(thread: u32, half: u32, turn: u32) {
     let slot = first_slot(thread, half, 1u, BN);
     for (var i = 0u; i < HOLD; i++) {
-        let at = slot + i * (THREADS / 8u * (BK + PAD) / 4u);
-        if half == 1u {
-            b_put(at, b_rest[i]);
-        } else {
-            b_put(at, vec4<f16>(wide_quad(b_hold[i], false) * b_by[i]));
-            b_rest[i] = vec4<f16>(wide_quad(b_hold[i], true) * b_by[i]);
-        }
+        b_put(slot + i * (THREADS / 8u * (BK + PAD) / 4u), vec4<f16>(wide_quad(b_hold[i], half == 1u) * b_by[i]));
     }
 }

@@ -24,7 +24,6 @@ fn quad(of8: Octet, high: bool) -> vec4<f16> { return vec4<f16>(); }
 const TURNS = 1u;
 const LOADS = HOLD;
 var<private> b_hold: array<Octet, HOLD>;
-var<private> b_rest: array<vec4<f16>, HOLD>; // quads of the second half, along k
 
 fn b_begin(thread: u32, n0: u32, base: u32, batch: u32) { b_start(thread, n0, base, batch); }
 
@@ -35,20 +34,11 @@ fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32) {
     if WHOLE_K == 0u { b_hold[i] = within(b_hold[i], live, k + 4u * B_ALONG_K < p.k); }
 }
 
-// Along k, keeps the second quads, so that the next octets can be loaded.
 fn b_stage(thread: u32, half: u32, turn: u32) {
     let swap = thread / 8u % 2u;
     let slot = first_slot(thread, half, B_ALONG_K, BN);
     if B_ALONG_K == 1u {
-        for (var i = 0u; i < HOLD; i++) {
-            let at = slot + i * (THREADS / 8u * (BK + PAD) / 4u);
-            if half == 1u {
-                b_put(at, b_rest[i]);
-            } else {
-                b_put(at, quad(b_hold[i], false));
-                b_rest[i] = quad(b_hold[i], true);
-            }
-        }
+        for (var i = 0u; i < HOLD; i++) { b_put(slot + i * (THREADS / 8u * (BK + PAD) / 4u), quad(b_hold[i], half == 1u)); }
         return;
     }
     for (var i = 0u; i < HOLD / 2u; i++) {

@@ -28,10 +28,8 @@ var<private> depth: u32;
 // end slots
 
 const LOADS = 1u;
-var<private> next_raw: array<Raw, SPANS>;  // loaded while the second half of the last spans is needed
-var<private> next_unit: array<u32, SPANS>; // the first units of the spans
 var<private> b_raw: array<Raw, SPANS>;
-var<private> b_unit: array<u32, SPANS>;
+var<private> b_unit: array<u32, SPANS>; // the first units of the spans
 var<private> b_first: u32;              // the first unit of the column
 var<private> b_by: f32;                 // 1 / the scale of the column, a power of two
 
@@ -41,24 +39,20 @@ fn b_begin(thread: u32, n0: u32, base: u32, batch: u32) {
     b_by = bitcast<f32>(0x7f000000u - bitcast<u32>(b_scales[n]));
 }
 
-// Loads the spans of TURNS rounds; past the end of the slice, the last one again, or zeros.
+// Loads the spans of TURNS rounds, with zeros past the end of the slice.
 fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32) {
     if turn > 0u { return; }
     let units = depth / 32u;
     for (var s = 0u; s < SPANS; s++) {
         let u = k0 / 32u + s * W_SPAN;
-        next_unit[s] = b_first + min(u, units - W_SPAN);
-        next_raw[s] = w_load(next_unit[s]);
-        if WHOLE_K == 0u && u >= units { next_raw[s] = Raw(); }
+        b_unit[s] = b_first + min(u, units - W_SPAN);
+        b_raw[s] = w_load(b_unit[s]);
+        if WHOLE_K == 0u && u >= units { b_raw[s] = Raw(); }
     }
 }
 
 // Unpacks half of each quad's octet; the quads of a unit are four in each half.
 fn b_stage(thread: u32, half: u32, turn: u32) {
-    if half == 0u && turn == 0u {
-        b_raw = next_raw;
-        b_unit = next_unit;
-    }
     let slot = thread % BN * ((BK + PAD) / 4u) + select(0u, half * HALF / 4u, BK == ROUND);
     for (var u = 0u; u < 2u; u++) { // unroll
         let at = turn * 2u + u;

@@ -13,7 +13,6 @@ const OWN = 128u;
 const HOLD = 8u;
 fn octet_at(thread: u32, i: u32, along_k: u32, size: u32) -> vec2<u32> { return vec2<u32>(); }
 fn octet_behind(first: u32, i: u32, line: u32, last: u32, along_k: u32, size: u32) -> u32 { return first; }
-fn round_at(k0: u32) -> u32 { return k0; }
 fn octet_of(i: u32, at: u32) -> Octet { return b[at]; }
 fn inside(at: u32, size: u32, along_k: u32) -> u32 { return min(at, size - 1u); }
 // end slots
@@ -41,6 +40,6 @@ fn b_start(thread: u32, n0: u32, base: u32, batch: u32) {
 fn b_next(i: u32, live: bool, k0: u32) -> Octet {
     let own = HOLD * OWN / BN;
     let line = select(p.b_k, p.b_n, B_ALONG_K == 1u) / UNIT;
-    let start = (b_from + i / own * p.more.step + round_at(k0) * p.b_k) / UNIT;
+    let start = (b_from + i / own * p.more.step + k0 * p.b_k) / UNIT;
     return octet_of(i, select(0u, octet_behind(start, i % own, line, b_last, B_ALONG_K, BN), live));
 }
