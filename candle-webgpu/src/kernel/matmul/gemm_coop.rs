@@ -295,6 +295,14 @@ pub(crate) fn tile_slots(tile: &Tile, own: u32, text: &mut Text) {
     };
     text.part(cells);
     text.file(wgsl!("kernel/matmul/gemm_coop_steps.wgsl"));
+    let names = [
+        ("b_stage", "a_stage"),
+        ("b_hold", "a_hold"),
+        ("b_put", "a_put"),
+        ("B_ALONG_K", "A_ALONG_K"),
+        ("BN", "BM"),
+    ];
+    text.line(renamed(function(B_OCTETS, "b_stage"), &names));
 }
 
 pub fn catalogue() -> Vec<Specialization> {

@@ -58,6 +58,7 @@ const LOADS = 1u; // calls of b_fetch for a round
 fn b_begin(thread: u32, n0: u32, base: u32, batch: u32) {}
 fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32) {}
 fn b_stage(thread: u32, half: u32, turn: u32) { b_put(thread, quad(b[thread], half == 1u)); }
+fn a_stage(thread: u32, half: u32, turn: u32) { a_put(thread, quad(a_hold[0], half == 1u)); } // b_stage of octets, renamed
 fn store(row: u32, m: u32, n: u32, at: u32) { y_put(row * p.n + n, 4u, y_quad(at)); }
 // Operands are read by octets if all of these are aligned to 16 bytes, else by quads.
 alias Load = vec4<u32>;
@@ -136,28 +137,13 @@ fn fetch(thread: u32, k0: u32, turn: u32) {
     for (var i = 0u; i < HOLD; i++) { a_fetch(thread, i, k0); }
 }
 
-// Stores a half of a round to workgroup memory. Across k, adjacent groups of eight threads start with different quads of their
-// octets, on different banks.
-fn stage_half(thread: u32, half: u32, turn: u32) {
-    let swap = thread / 8u % 2u;
-    let slot = first_slot(thread, half, A_ALONG_K, BM);
-    if A_ALONG_K == 1u {
-        for (var i = 0u; i < HOLD; i++) { a_put(slot + i * (THREADS / 8u * (BK + PAD) / 4u), quad(a_hold[i], half == 1u)); }
-    } else {
-        for (var i = 0u; i < HOLD / 2u; i++) {
-            let v = a_hold[i + half * (HOLD / 2u)];
-            let at = slot + i * (THREADS / (BM / 8u) * (BM + PAD) / 4u);
-            a_put(at + swap, quad(v, swap == 1u));
-            a_put(at + 1u - swap, quad(v, swap == 0u));
-        }
-    }
-    b_stage(thread, half, turn);
-}
-
 // Stages a half of a round, or all of it in a tile as deep.
 fn stage(thread: u32, half: u32, turn: u32) {
-    stage_half(thread, half, turn);
-    if BK == ROUND { stage_half(thread, 1u, turn); }
+    a_stage(thread, half, turn);
+    b_stage(thread, half, turn);
+    if BK < ROUND { return; }
+    a_stage(thread, 1u, turn);
+    b_stage(thread, 1u, turn);
 }
 
 // Multiplies what is staged, and stages what follows.

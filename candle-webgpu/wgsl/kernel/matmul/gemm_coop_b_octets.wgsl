@@ -34,6 +34,8 @@ fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32) {
     if WHOLE_K == 0u { b_hold[i] = within(b_hold[i], live, k + 4u * B_ALONG_K < p.k); }
 }
 
+// Stages a half of a round; for a, too, under another name. Across k, adjacent groups of eight threads start with different quads of
+// their octets, on different banks.
 fn b_stage(thread: u32, half: u32, turn: u32) {
     let swap = thread / 8u % 2u;
     let slot = first_slot(thread, half, B_ALONG_K, BN);
