@@ -32,8 +32,6 @@ pub(crate) struct Tile {
     pub head_dim: u32,
     /// Numbers of f16 whose sum is an element: two for f32 that may not be rounded.
     parts: u32,
-    /// Scores of 16 keys whose multiplications alternate. As measured for 64 and 128 columns: two are faster, but not for short rows.
-    chains: u32,
 }
 
 impl Tile {
@@ -41,7 +39,7 @@ impl Tile {
     fn shared(&self, dtype: DType) -> u32 {
         let (pitch, keys) = (self.head_dim + 8, KEYS / self.parts);
         let scales = if dtype == DType::F16 { 0 } else { 3 * KEYS * 4 };
-        (ROWS * pitch + ROWS * (keys + 8) * self.parts) * 2 + ROWS * (keys + 4) * 4 + scales
+        (ROWS * pitch + ROWS * (keys + 8) * self.parts) * 2 + ROWS * (keys + 8) * 4 + scales
     }
 
     /// Whether it takes operands of this dtype: others than f16 are scaled by rows, which a subgroup stages as a whole.
@@ -53,11 +51,11 @@ impl Tile {
 
 #[rustfmt::skip]
 pub(crate) const TILES: &[Tile] = &[
-    Tile { name: "64x64", head_dim: 64, parts: 1, chains: 1 },
-    Tile { name: "64x96", head_dim: 96, parts: 1, chains: 2 },
-    Tile { name: "64x128", head_dim: 128, parts: 1, chains: 2 },
-    Tile { name: "64x64.split", head_dim: 64, parts: 2, chains: 1 },
-    Tile { name: "64x128.split", head_dim: 128, parts: 2, chains: 1 },
+    Tile { name: "64x64", head_dim: 64, parts: 1 },
+    Tile { name: "64x96", head_dim: 96, parts: 1 },
+    Tile { name: "64x128", head_dim: 128, parts: 1 },
+    Tile { name: "64x64.split", head_dim: 64, parts: 2 },
+    Tile { name: "64x128.split", head_dim: 128, parts: 2 },
 ];
 
 /// The smallest tile for q, k and v of a dtype, if there is one.
@@ -89,7 +87,16 @@ fn tile(spec: &Specialization) -> &'static Tile {
 
 fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let tile = tile(spec);
-    text.constants(&[("D", tile.head_dim), ("PARTS", tile.parts)]);
+    let dtype = spec.dtype(0);
+    // As measured: scores of a step ahead cost registers that 128 columns need, and a second place for scales that are not 1.
+    let ahead = dtype == DType::F16 && tile.head_dim < 128;
+    let hold = ahead || tile.parts == 2;
+    text.constants(&[
+        ("D", tile.head_dim),
+        ("PARTS", tile.parts),
+        ("AHEAD", ahead.into()),
+        ("HOLD", hold.into()),
+    ]);
     score_slots(spec, text);
     text.file(wgsl!("kernel/attention/row_tile.wgsl"));
     text.file(wgsl!("kernel/attention/rows.wgsl"));
@@ -97,10 +104,8 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     if tile.parts == 2 {
         text.part(wgsl!("kernel/attention/flash_coop_split.wgsl"));
     } else {
-        text.constants(&[("CHAINS", tile.chains)]);
         text.part(wgsl!("kernel/attention/flash_coop_round.wgsl"));
     }
-    let dtype = spec.dtype(0);
     if dtype == DType::F16 {
         text.part(wgsl!("kernel/attention/flash_coop_plain.wgsl"));
         return Ok(());
@@ -126,7 +131,7 @@ mod tests {
         assert_eq!(name(128, 32 << 10), Some("64x128"));
         assert_eq!(name(64, 16 << 10), None);
         assert_eq!(name(136, 48 << 10), None);
-        let name = |parts, head_dim| fitting(DType::F32, parts, head_dim, 32 << 10).map(|t| t.name);
+        let name = |parts, head_dim| fitting(DType::F32, parts, head_dim, 33 << 10).map(|t| t.name);
         assert_eq!(name(1, 80), Some("64x128"));
         assert_eq!(name(2, 80), Some("64x128.split"));
         assert_eq!(name(2, 64), Some("64x64.split"));

@@ -15,21 +15,24 @@ alias MASK = f32;
 alias Y = vec4<f32>;
 const D = 64u; // head_dim of q, k and v, zero-padded
 const PARTS = 1u; // numbers of f16 whose sum is an element: one, or two for f32 that may not be rounded
-// Staging, flash_coop_stage.wgsl: the next tile of k and v into registers, and from there.
+const AHEAD = 1u; // a step multiplies the keys of the next one while it turns its own scores into weights
+const HOLD = 1u; // half of a step's products with values wait until the next tile is staged
+// Staging, flash_coop_stage.wgsl: tiles of k and v into registers, and from there.
 alias Quad = vec4<f16>;
-fn fetch(thread: u32, k_base: u32, v_base: u32, j0: u32) {}
-fn stage_keys(thread: u32, j0: u32) { tile[thread] = k[j0] + v[j0]; }
+fn fetch(thread: u32, k_base: u32, v_base: u32, k_j: u32, v_j: u32) {}
+fn stage(thread: u32, v_j: u32) { tile[thread] = k[v_j] + v[v_j]; }
 // Scales of operands that are not f16, flash_coop_scaled.wgsl: of a row of q, and of keys or values j .. j + 4.
 fn query_scale(row: u32) -> f32 { return 1.0; }
 fn by_keys(dots: vec4<f32>, j: u32) -> vec4<f32> { return dots; }
 fn by_values(weights: vec4<f32>, j: u32) -> vec4<f32> { return weights; }
 fn with_values(scores: vec4<f32>, j: u32) -> vec4<f32> { return scores; }
-// Multiplications, flash_coop_round.wgsl or flash_coop_split.wgsl: q_tiles from the 64 rows of q from row0 on, by way of `tile`; scores;
-// four weights; y.
+// Multiplications, flash_coop_round.wgsl or flash_coop_split.wgsl: q_tiles from the 64 rows of q from row0 on, by way of `tile`; products of
+// q and the staged keys; four weights; weights and values for add_values, which adds their products to half of y's columns.
 fn load_queries(thread: u32, base: u32, row0: u32, row16: u32) { q_tiles[0] = coopLoadT<Left>(&tile[row16], PITCH / 4u); }
-fn multiply_keys(tile_at: u32) { store_tile(Acc(), tile_at); }
+fn multiply_keys() { products[0] = Acc(); }
 fn put_weights(at: u32, w: vec4<f32>) { weight[at] = vec4<f16>(w); }
-fn multiply_values(row: u32) {}
+fn load_values(row: u32) {}
+fn add_values(column: u32) {}
 fn y_quad_put(i: u32, four: vec4<f32>) { y[i] = four; }
 fn apply_softcap(dots: vec4<f32>) -> vec4<f32> { return dots; }
 fn mask_scores(s: vec4<f32>, mask_at: u32, j: u32) -> vec4<f32> { return s; }
@@ -62,32 +65,38 @@ override PARTIAL: u32 = 0u; // y gets partial results: of each row and split acc
 
 const ROWS = 64u;
 const KEYS = 32u / PARTS;
-const PITCH = D + 8u; // elements of a staged row, padded so that the rows of a matrix lie in different memory banks
-const SCORE_PITCH = KEYS + 4u;
-const WEIGHT_PITCH = KEYS + 8u;
+// Elements of a staged row, and of a row of scores or weights, padded so that the rows of a matrix lie in different memory banks.
+const PITCH = D + 8u;
+const SCORE_PITCH = KEYS + 8u;
 const SLACK = 8.0; // keeps weights, at most exp(SLACK), within f16
 alias Left = coop_mat16x16<f16, A>;
 alias Right = coop_mat16x16<f16, B>;
 alias Acc = coop_mat16x16<f32, C>;
-var<workgroup> tile: array<vec4<f16>, ROWS * PITCH / 4u>; // first the rows of q; then a tile of keys, followed by its values, each with all parts
+// First the rows of q; then keys, those of the next step if AHEAD, and a step's values behind them, each with all parts.
+var<workgroup> tile: array<vec4<f16>, ROWS * PITCH / 4u>;
 var<workgroup> score: array<vec4<f32>, ROWS * SCORE_PITCH / 4u>;
-var<workgroup> weight: array<vec4<f16>, PARTS * ROWS * WEIGHT_PITCH / 4u>;
+var<workgroup> weight: array<vec4<f16>, PARTS * ROWS * SCORE_PITCH / 4u>;
 var<private> q_tiles: array<Left, PARTS * D / 16u>;
+var<private> products: array<Acc, KEYS / 16u>;
 var<private> acc: array<Acc, D / 16u>;
 
 fn query_tile(row: u32, c: u32) -> Left { return coopLoadT<Left>(&tile[(row * PITCH + c) / 4u], PITCH / 4u); }
 fn key_tile(j: u32, c: u32) -> Right { return coopLoad<Right>(&tile[(j * PITCH + c) / 4u], PITCH / 4u); }
 fn value_tile(j: u32, c: u32) -> Right { return coopLoadT<Right>(&tile[((PARTS * KEYS + j) * PITCH + c) / 4u], PITCH / 4u); }
-fn weight_tile(row: u32, j: u32) -> Left { return coopLoadT<Left>(&weight[(row * WEIGHT_PITCH + j) / 4u], WEIGHT_PITCH / 4u); }
+fn weight_tile(row: u32, j: u32) -> Left { return coopLoadT<Left>(&weight[(row * SCORE_PITCH + j) / 4u], SCORE_PITCH / 4u); }
 fn store_tile(matrix_tile: Acc, at: u32) { coopStoreT(matrix_tile, &score[at / 4u], SCORE_PITCH / 4u); }
 fn score_tile(at: u32) -> Acc { return coopLoadT<Acc>(&score[at / 4u], SCORE_PITCH / 4u); }
+
+fn store_products(tile_at: u32) {
+    for (var j = 0u; j < KEYS; j += 16u) { store_tile(products[j / 16u], tile_at + j); } // unroll
+}
 
 // Multiplies the lane's row of y so far, which has to pass through workgroup memory.
 fn rescale(factor: f32, tile_at: u32, lane_at: u32) {
     for (var c = 0u; c < D; c += KEYS) { // unroll
         for (var i = 0u; i < KEYS; i += 16u) { store_tile(acc[(c + i) / 16u], tile_at + i); } // unroll
         subgroupBarrier();
-        for (var t = 0u; t < KEYS / 8u; t++) { score[lane_at / 4u + t] *= factor; } // unroll
+        for (var t = 0u; t < KEYS / 8u; t++) { score[lane_at / 4u + t * 2u] *= factor; } // unroll
         subgroupBarrier();
         for (var i = 0u; i < KEYS; i += 16u) { acc[(c + i) / 16u] = score_tile(tile_at + i); } // unroll
         subgroupBarrier();
@@ -98,6 +107,11 @@ fn rescale(factor: f32, tile_at: u32, lane_at: u32) {
 fn score_quad(s: vec4<f32>, mask_at: u32, visible: u32, j: u32) -> vec4<f32> {
     let here = vec4<u32>(j) + vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(visible);
     return select(vec4<f32>(p.neg_inf), mask_scores(apply_softcap(s), mask_at, j), here);
+}
+
+// Whether all rows see the keys of the tile at j, unmasked and uncapped.
+fn is_plain_tile(own: ptr<function, RowTile>, j: u32) -> bool {
+    return j + KEYS <= (*own).seen_by_all && (block_bits(own, j) & 2u) == 0u && p.softcap == 1.0;
 }
 
 @compute @workgroup_size(WORKGROUP)
@@ -115,15 +129,15 @@ fn main(
     let k_base = p.offsets.y + matrix_at(own.matrix, p.k_strides);
     let v_base = p.offsets.z + matrix_at(own.matrix, p.v_strides);
 
-    // The lane's row: where its mask lies, how many keys it sees, which half of a tile's scores it owns.
+    // The lane's row: where its mask lies, how many keys it sees, and from where on it owns every second quad of scores.
     let row16 = subgroup * 16u;
     let row = own.row0 + row16 + lane / 2u;
     let clamped_row = min(row, own.end - 1u);
     let mask_at = mask_row(own.matrix, clamped_row);
     let visible = seen_by(clamped_row);
-    let half = lane % 2u * (KEYS / 2u);
+    let first = lane % 2u * 4u;
     let tile_at = row16 * SCORE_PITCH;
-    let lane_at = (row16 + lane / 2u) * SCORE_PITCH + half;
+    let lane_at = (row16 + lane / 2u) * SCORE_PITCH + first;
 
     load_queries(thread, q_base, own.row0, row16);
     let scale = p.scale * query_scale(row16 + lane / 2u);
@@ -133,25 +147,42 @@ fn main(
 
     var high = p.lowest;
     var weight_sum = 0.0;
-    fetch(thread, k_base, v_base, start);
-    for (var j0 = start; j0 < own.last;) {
-        stage_keys(thread, j0);
+    fetch(thread, k_base, v_base, start, start);
+    if HOLD == 1u { stage(thread, start); }
+    var keys_at = start; // where the keys are that are staged
+    var is_plain = false;
+    if AHEAD == 1u {
         workgroupBarrier();
-        // All rows see its keys, unmasked and uncapped.
-        let is_plain_tile = j0 + KEYS <= own.seen_by_all && (block_bits(&own, j0) & 2u) == 0u && p.softcap == 1.0;
-        let next = next_visible(&own, j0 + KEYS);
-        fetch(thread, k_base, v_base, next);
-        multiply_keys(tile_at);
-        subgroupBarrier();
+        is_plain = is_plain_tile(&own, start);
+        keys_at = next_visible(&own, start + KEYS);
+        fetch(thread, k_base, v_base, keys_at, start);
+        multiply_keys();
+        store_products(tile_at);
+        workgroupBarrier();
+        stage(thread, start);
+    }
+    for (var j0 = start; j0 < own.last;) {
+        if HOLD == 0u { stage(thread, j0); }
+        workgroupBarrier();
+        let keys_are_plain = is_plain_tile(&own, keys_at);
+        let next_keys = next_visible(&own, keys_at + KEYS);
+        let next = select(next_keys, keys_at, AHEAD == 1u);
+        fetch(thread, k_base, v_base, next_keys, next);
+        if AHEAD == 0u {
+            is_plain = keys_are_plain;
+            multiply_keys();
+            store_products(tile_at);
+            subgroupBarrier();
+        }
         var s: array<vec4<f32>, KEYS / 8u>;
         var top = p.lowest;
         // All loads before any branch, which they would wait in front of.
-        for (var t = 0u; t < KEYS / 8u; t++) { s[t] = by_keys(score[lane_at / 4u + t], half + t * 4u) * scale; } // unroll
-        if !is_plain_tile {
-            for (var t = 0u; t < KEYS / 8u; t++) { s[t] = score_quad(s[t], mask_at, visible, j0 + half + t * 4u); } // unroll
+        for (var t = 0u; t < KEYS / 8u; t++) { s[t] = by_keys(score[lane_at / 4u + t * 2u], first + t * 8u) * scale; } // unroll
+        if !is_plain {
+            for (var t = 0u; t < KEYS / 8u; t++) { s[t] = score_quad(s[t], mask_at, visible, j0 + first + t * 8u); } // unroll
         }
         for (var t = 0u; t < KEYS / 8u; t++) { // unroll
-            let lifted = with_values(s[t], half + t * 4u);
+            let lifted = with_values(s[t], first + t * 8u);
             top = max(top, max(max(lifted.x, lifted.y), max(lifted.z, lifted.w)));
         }
         top = max(top, subgroupShuffleXor(top, 1u));
@@ -163,15 +194,25 @@ fn main(
             weight_sum *= factor;
             high = raised;
         }
+        if AHEAD == 1u { multiply_keys(); }
         for (var t = 0u; t < KEYS / 8u; t++) { // unroll
             let w = exp(s[t] - vec4<f32>(high));
             weight_sum += (w.x + w.y) + (w.z + w.w);
-            put_weights(((row16 + lane / 2u) * WEIGHT_PITCH + half) / 4u + t, by_values(w, half + t * 4u));
+            put_weights(lane_at / 4u + t * 2u, by_values(w, first + t * 8u));
         }
         subgroupBarrier();
-        multiply_values(row16);
+        if AHEAD == 1u { store_products(tile_at); }
+        load_values(row16);
+        add_values(0u);
+        if HOLD == 0u { add_values(D / 2u); }
         workgroupBarrier();
+        if HOLD == 1u {
+            stage(thread, next);
+            add_values(D / 2u);
+        }
         j0 = next;
+        keys_at = next_keys;
+        is_plain = keys_are_plain;
     }
     weight_sum += subgroupShuffleXor(weight_sum, 1u);
 
@@ -179,11 +220,11 @@ fn main(
     for (var c0 = 0u; c0 < D; c0 += KEYS) { // unroll
         for (var i = 0u; i < KEYS; i += 16u) { store_tile(acc[(c0 + i) / 16u], tile_at + i); } // unroll
         subgroupBarrier();
-        for (var t = 0u; t < KEYS / 2u; t += 4u) {
-            let c = c0 + half + t;
+        for (var t = 0u; t < KEYS; t += 8u) {
+            let c = c0 + first + t;
             if row < own.end && c < p.v_dim { y_quad_put(to + c / 4u, finish(score[(lane_at + t) / 4u], weight_sum)); }
         }
         subgroupBarrier();
     }
-    if PARTIAL == 1u && half == 0u && row < own.end { y_quad_put(to + p.v_dim / 4u, vec4<f32>(high, weight_sum, 0.0, 0.0)); }
+    if PARTIAL == 1u && first == 0u && row < own.end { y_quad_put(to + p.v_dim / 4u, vec4<f32>(high, weight_sum, 0.0, 0.0)); }
 }

@@ -4,7 +4,6 @@
 enable f16;
 enable wgpu_cooperative_matrix;
 const D = 64u;
-const CHAINS = 1u; // scores of 16 keys whose multiplications alternate
 const KEYS = 32u;
 const PITCH = 72u;
 const HELD = 4u;
@@ -17,6 +16,7 @@ struct Params { head_dim: u32 }
 var<workgroup> tile: array<vec4<f16>, 1152>;
 var<workgroup> weight: array<vec4<f16>, 640>;
 var<private> q_tiles: array<Left, D / 16u>;
+var<private> products: array<Acc, KEYS / 16u>;
 var<private> acc: array<Acc, D / 16u>;
 var<private> k_held: array<Quad, HELD>;
 var<private> v_held: array<Quad, HELD>;
@@ -24,11 +24,10 @@ fn query_tile(row: u32, c: u32) -> Left { return coopLoadT<Left>(&tile[(row * PI
 fn key_tile(j: u32, c: u32) -> Right { return coopLoad<Right>(&tile[(j * PITCH + c) / 4u], PITCH / 4u); }
 fn value_tile(j: u32, c: u32) -> Right { return coopLoadT<Right>(&tile[(j * PITCH + c) / 4u], PITCH / 4u); }
 fn weight_tile(row: u32, j: u32) -> Left { return coopLoadT<Left>(&weight[(row * 40u + j) / 4u], 10u); }
-fn store_tile(matrix_tile: Acc, at: u32) {}
 fn query_quad(i: u32, base: u32, row0: u32) -> Quad { return Quad(); }
 fn narrow_key(x: Quad) -> vec4<f16> { return x; }
 fn narrow_value(x: Quad) -> vec4<f16> { return x; }
-fn stage(thread: u32) {}
+fn put_held(thread: u32) {}
 fn slot(i: u32) -> u32 { return i; }
 // end slots
 
@@ -42,7 +41,7 @@ fn load_queries(thread: u32, base: u32, row0: u32, row16: u32) {
         k_held[i] = query_quad(thread + i * 128u, base, row0);
         v_held[i] = query_quad(thread + i * 128u, base, row0 + KEYS);
     }
-    stage(thread);
+    put_held(thread);
     for (var i = 0u; i < 2u * HELD && p.head_dim < D; i++) {
         let here = thread + i * 128u;
         if here % (D / 4u) * 4u >= p.head_dim { tile[slot(here)] = vec4<f16>(); }
@@ -51,19 +50,30 @@ fn load_queries(thread: u32, base: u32, row0: u32, row16: u32) {
     for (var c = 0u; c < D; c += 16u) { q_tiles[c / 16u] = query_tile(row16, c); } // unroll
 }
 
-fn multiply_keys(tile_at: u32) {
-    for (var j = 0u; j < KEYS; j += 16u * CHAINS) { // unroll
-        var s: array<Acc, CHAINS>;
-        for (var c = 0u; c < D; c += 16u) { // unroll
-            for (var i = 0u; i < CHAINS; i++) { s[i] = coopMultiplyAdd(q_tiles[c / 16u], key_tile(j + i * 16u, c), s[i]); } // unroll
+var<private> weights: array<Left, KEYS / 16u>;
+var<private> values: array<Right, KEYS / 16u * D / 16u>;
+
+fn multiply_keys() {
+    for (var j = 0u; j < KEYS; j += 16u) { products[j / 16u] = Acc(); } // unroll
+    for (var c = 0u; c < D; c += 16u) { // unroll
+        for (var j = 0u; j < KEYS; j += 16u) { // unroll
+            products[j / 16u] = coopMultiplyAdd(q_tiles[c / 16u], key_tile(j, c), products[j / 16u]);
         }
-        for (var i = 0u; i < CHAINS; i++) { store_tile(s[i], tile_at + j + i * 16u); } // unroll
     }
 }
 
-fn multiply_values(row: u32) {
+fn load_values(row: u32) {
     for (var j = 0u; j < KEYS; j += 16u) { // unroll
-        let w = weight_tile(row, j);
-        for (var c = 0u; c < D; c += 16u) { acc[c / 16u] = coopMultiplyAdd(w, value_tile(j, c), acc[c / 16u]); } // unroll
+        weights[j / 16u] = weight_tile(row, j);
+        for (var c = 0u; c < D; c += 16u) { values[(j * D / 16u + c) / 16u] = value_tile(j, c); } // unroll
+    }
+}
+
+fn add_values(column: u32) {
+    for (var j = 0u; j < KEYS; j += 16u) { // unroll
+        for (var c = 0u; c < D / 2u; c += 16u) { // unroll
+            let y_at = (column + c) / 16u;
+            acc[y_at] = coopMultiplyAdd(weights[j / 16u], values[j * D / 256u + y_at], acc[y_at]);
+        }
     }
 }

@@ -8,7 +8,7 @@ const D = 64u;
 const KEYS = 16u;
 const ROWS = 64u;
 const PITCH = 72u;
-const WEIGHT_PITCH = 24u;
+const SCORE_PITCH = 24u;
 alias Left = coop_mat16x16<f16, A>;
 alias Right = coop_mat16x16<f16, B>;
 alias Acc = coop_mat16x16<f32, C>;
@@ -17,14 +17,14 @@ struct Params { head_dim: u32 }
 var<workgroup> tile: array<vec4<f16>, 1152>;
 var<workgroup> weight: array<vec4<f16>, 768>;
 var<private> q_tiles: array<Left, D / 8u>;
+var<private> products: array<Acc, 1>;
 var<private> acc: array<Acc, D / 16u>;
 var<private> k_by: f32;
 var<private> v_by: f32;
 fn query_tile(row: u32, c: u32) -> Left { return coopLoadT<Left>(&tile[(row * PITCH + c) / 4u], PITCH / 4u); }
 fn key_tile(j: u32, c: u32) -> Right { return coopLoad<Right>(&tile[(j * PITCH + c) / 4u], PITCH / 4u); }
 fn value_tile(j: u32, c: u32) -> Right { return coopLoadT<Right>(&tile[(j * PITCH + c) / 4u], PITCH / 4u); }
-fn weight_tile(row: u32, j: u32) -> Left { return coopLoadT<Left>(&weight[(row * WEIGHT_PITCH + j) / 4u], WEIGHT_PITCH / 4u); }
-fn store_tile(matrix_tile: Acc, at: u32) {}
+fn weight_tile(row: u32, j: u32) -> Left { return coopLoadT<Left>(&weight[(row * SCORE_PITCH + j) / 4u], SCORE_PITCH / 4u); }
 fn query_quad(i: u32, base: u32, row0: u32) -> vec4<f32> { return vec4<f32>(); }
 fn slot(i: u32) -> u32 { return i; }
 fn find_scales(thread: u32, i: u32, key: vec4<f32>, value: vec4<f32>) {}
@@ -43,7 +43,7 @@ fn put_value(at: u32, x: vec4<f32>) { put_parts(2u * KEYS * PITCH / 4u + at, x *
 
 fn put_weights(at: u32, w: vec4<f32>) {
     weight[at] = vec4<f16>(high_part(w));
-    weight[ROWS * WEIGHT_PITCH / 4u + at] = vec4<f16>(w - high_part(w));
+    weight[ROWS * SCORE_PITCH / 4u + at] = vec4<f16>(w - high_part(w));
 }
 
 // Stages the high parts of the rows of q, and then the low ones, with zeros behind the last column.
@@ -67,7 +67,10 @@ fn load_queries(thread: u32, base: u32, row0: u32, row16: u32) {
     }
 }
 
-fn multiply_keys(tile_at: u32) {
+var<private> weights: array<Left, 2>; // high parts, low parts
+var<private> values: array<Right, D / 8u>;
+
+fn multiply_keys() {
     var s: Acc;
     var rest: Acc;
     for (var c = 0u; c < D; c += 16u) { // unroll
@@ -76,18 +79,23 @@ fn multiply_keys(tile_at: u32) {
         rest = coopMultiplyAdd(q_tiles[c / 16u], key_tile(KEYS, c), rest);
         rest = coopMultiplyAdd(q_tiles[(D + c) / 16u], keys, rest);
     }
-    store_tile(s + rest, tile_at);
+    products[0] = s + rest;
 }
 
-fn multiply_values(row: u32) {
-    let high_weights = weight_tile(row, 0u);
-    let low_weights = weight_tile(ROWS + row, 0u);
-    for (var c = 0u; c < D; c += 16u) { // unroll
-        let values = value_tile(0u, c);
+fn load_values(row: u32) {
+    for (var part = 0u; part < 2u; part++) { // unroll
+        weights[part] = weight_tile(part * ROWS + row, 0u);
+        for (var c = 0u; c < D; c += 16u) { values[(part * D + c) / 16u] = value_tile(part * KEYS, c); } // unroll
+    }
+}
+
+fn add_values(column: u32) {
+    for (var c = 0u; c < D / 2u; c += 16u) { // unroll
+        let y_at = (column + c) / 16u;
         var sum: Acc;
-        sum = coopMultiplyAdd(low_weights, values, sum);
-        sum = coopMultiplyAdd(high_weights, value_tile(KEYS, c), sum);
-        sum = coopMultiplyAdd(high_weights, values, sum);
-        acc[c / 16u] = acc[c / 16u] + sum;
+        sum = coopMultiplyAdd(weights[1], values[y_at], sum);
+        sum = coopMultiplyAdd(weights[0], values[D / 16u + y_at], sum);
+        sum = coopMultiplyAdd(weights[0], values[y_at], sum);
+        acc[y_at] = acc[y_at] + sum;
     }
 }

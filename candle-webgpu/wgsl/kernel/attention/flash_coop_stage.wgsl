@@ -35,16 +35,16 @@ fn value_quad(i: u32, base: u32, j0: u32) -> Quad {
     return v[(base + key * p.v_strides.w + min(i % (D / 4u) * 4u, p.v_dim - 4u)) / 4u];
 }
 
-// Fetches a thread's quads of the tile at j0.
-fn fetch(thread: u32, k_base: u32, v_base: u32, j0: u32) {
+// Fetches a thread's quads of the keys from k_j on and the values from v_j on.
+fn fetch(thread: u32, k_base: u32, v_base: u32, k_j: u32, v_j: u32) {
     for (var i = 0u; i < HELD; i++) { // unroll
-        k_held[i] = key_quad(thread + i * 128u, k_base, j0);
-        v_held[i] = value_quad(thread + i * 128u, v_base, j0);
+        k_held[i] = key_quad(thread + i * 128u, k_base, k_j);
+        v_held[i] = value_quad(thread + i * 128u, v_base, v_j);
     }
 }
 
 // Stages the quads that were fetched.
-fn stage(thread: u32) {
+fn put_held(thread: u32) {
     for (var i = 0u; i < HELD; i++) { // unroll
         let at = slot(thread + i * 128u);
         find_scales(thread, i, k_held[i], v_held[i]);
@@ -53,14 +53,14 @@ fn stage(thread: u32) {
     }
 }
 
-// Stages the tile at j0, with zeros outside of k and v.
-fn stage_keys(thread: u32, j0: u32) {
-    stage(thread);
-    if p.head_dim == D && j0 + KEYS <= p.keys { return; }
+// The same, with zeros behind the last column of k, and behind the last value where values are those from v_j on.
+fn stage(thread: u32, v_j: u32) {
+    put_held(thread);
+    if p.head_dim == D && v_j + KEYS <= p.keys { return; }
     for (var i = 0u; i < HELD; i++) {
         let here = thread + i * 128u;
         if here % (D / 4u) * 4u >= p.head_dim { put_key(slot(here), Quad()); }
-        if j0 + here / (D / 4u) >= p.keys { put_value(slot(here), Quad()); }
+        if v_j + here / (D / 4u) >= p.keys { put_value(slot(here), Quad()); }
     }
 }
 
