@@ -141,9 +141,10 @@ fn fetch(thread: u32, k0: u32, turn: u32) {
 fn stage(thread: u32, half: u32, turn: u32) {
     a_stage(thread, half, turn);
     b_stage(thread, half, turn);
-    if BK < ROUND { return; }
-    a_stage(thread, 1u, turn);
-    b_stage(thread, 1u, turn);
+    if BK == ROUND {
+        a_stage(thread, 1u, turn);
+        b_stage(thread, 1u, turn);
+    }
 }
 
 // Multiplies what is staged, and stages what follows.
