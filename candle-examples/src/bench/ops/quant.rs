@@ -26,6 +26,7 @@ pub const TABLE: &[Workload] = &[
     row("gemv_q4k",  ONLY_F32, [1, 2048, 2048],   [1, 256, 256],   Other(|at| gemv(at, GgmlDType::Q4K))),
     row("gemv_q8_0", ONLY_F32, [1, 2048, 2048],   [1, 256, 256],   Other(|at| gemv(at, GgmlDType::Q8_0))),
     row("gemm_q4_0", ONLY_F32, [512, 5632, 2048], [64, 704, 256],  Other(|at| gemm(at, GgmlDType::Q4_0))),
+    row("gemm_q4_0", ONLY_F32, [512, 14336, 4096], [64, 512, 256], Other(|at| gemm(at, GgmlDType::Q4_0))), // reads blocks directly
     row("gemm_q4k",  ONLY_F32, [512, 5632, 2048], [64, 704, 256],  Other(|at| gemm(at, GgmlDType::Q4K))),
     row("gemm_q8_0", ONLY_F32, [512, 5632, 2048], [64, 704, 256],  Other(|at| gemm(at, GgmlDType::Q8_0))),
 ];
