@@ -131,9 +131,11 @@ mod tests {
         assert_eq!(name(128, 32 << 10), Some("64x128"));
         assert_eq!(name(64, 16 << 10), None);
         assert_eq!(name(136, 48 << 10), None);
-        let name = |parts, head_dim| fitting(DType::F32, parts, head_dim, 33 << 10).map(|t| t.name);
-        assert_eq!(name(1, 80), Some("64x128"));
-        assert_eq!(name(2, 80), Some("64x128.split"));
-        assert_eq!(name(2, 64), Some("64x64.split"));
+        let name =
+            |parts, head_dim, limit| fitting(DType::F32, parts, head_dim, limit).map(|t| t.name);
+        assert_eq!(name(1, 80, 48 << 10), Some("64x128"));
+        assert_eq!(name(1, 80, 32 << 10), None); // 384 bytes of scales too many
+        assert_eq!(name(2, 80, 32 << 10), Some("64x128.split"));
+        assert_eq!(name(2, 64, 32 << 10), Some("64x64.split"));
     }
 }
