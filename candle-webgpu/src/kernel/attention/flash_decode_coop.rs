@@ -73,7 +73,7 @@ pub(crate) const TILES: &[Tile] = &[
 impl Tile {
     /// Bytes of workgroup memory: keys or values, scores, weights, and a number for each row of a subgroup.
     fn shared(&self) -> u32 {
-        let scores = SUBGROUPS * ROWS * (ROWS + 4 + 1) * 4;
+        let scores = SUBGROUPS * ROWS * (ROWS + 8 + 1) * 4;
         KEYS * (self.head_dim + 8) * 2 + scores + ROWS * (KEYS + 8) * 2
     }
 }

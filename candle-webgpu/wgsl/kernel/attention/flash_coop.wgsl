@@ -27,11 +27,12 @@ fn by_keys(dots: vec4<f32>, j: u32) -> vec4<f32> { return dots; }
 fn by_values(weights: vec4<f32>, j: u32) -> vec4<f32> { return weights; }
 fn with_values(scores: vec4<f32>, j: u32) -> vec4<f32> { return scores; }
 // Multiplications, flash_coop_round.wgsl or flash_coop_split.wgsl: q_tiles from the 64 rows of q from row0 on, by way of `tile`; products of
-// q and the staged keys; four weights; weights and values for add_values, which adds their products to half of y's columns.
+// q and the staged keys; four weights; a step's weights, its values from a column on, and their products, for half of y's columns.
 fn load_queries(thread: u32, base: u32, row0: u32, row16: u32) { q_tiles[0] = coopLoadT<Left>(&tile[row16], PITCH / 4u); }
 fn multiply_keys() { products[0] = Acc(); }
 fn put_weights(at: u32, w: vec4<f32>) { weight[at] = vec4<f16>(w); }
-fn load_values(row: u32) {}
+fn load_weights(row: u32) {}
+fn load_values(column: u32) {}
 fn add_values(column: u32) {}
 fn y_quad_put(i: u32, four: vec4<f32>) { y[i] = four; }
 fn apply_softcap(dots: vec4<f32>) -> vec4<f32> { return dots; }
@@ -202,8 +203,10 @@ fn main(
         }
         subgroupBarrier();
         if AHEAD == 1u { store_products(tile_at); }
-        load_values(row16);
+        load_weights(row16);
+        load_values(0u);
         add_values(0u);
+        load_values(D / 2u);
         if HOLD == 0u { add_values(D / 2u); }
         workgroupBarrier();
         if HOLD == 1u {

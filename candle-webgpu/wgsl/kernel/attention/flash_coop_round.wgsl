@@ -51,7 +51,7 @@ fn load_queries(thread: u32, base: u32, row0: u32, row16: u32) {
 }
 
 var<private> weights: array<Left, KEYS / 16u>;
-var<private> values: array<Right, KEYS / 16u * D / 16u>;
+var<private> values: array<Right, KEYS / 16u * D / 32u>; // of half of y's columns: AMD's compiler spills those of all
 
 fn multiply_keys() {
     for (var j = 0u; j < KEYS; j += 16u) { products[j / 16u] = Acc(); } // unroll
@@ -62,10 +62,13 @@ fn multiply_keys() {
     }
 }
 
-fn load_values(row: u32) {
+fn load_weights(row: u32) {
+    for (var j = 0u; j < KEYS; j += 16u) { weights[j / 16u] = weight_tile(row, j); } // unroll
+}
+
+fn load_values(column: u32) {
     for (var j = 0u; j < KEYS; j += 16u) { // unroll
-        weights[j / 16u] = weight_tile(row, j);
-        for (var c = 0u; c < D; c += 16u) { values[(j * D / 16u + c) / 16u] = value_tile(j, c); } // unroll
+        for (var c = 0u; c < D / 2u; c += 16u) { values[(j * D / 32u + c) / 16u] = value_tile(j, column + c); } // unroll
     }
 }
 
@@ -73,7 +76,7 @@ fn add_values(column: u32) {
     for (var j = 0u; j < KEYS; j += 16u) { // unroll
         for (var c = 0u; c < D / 2u; c += 16u) { // unroll
             let y_at = (column + c) / 16u;
-            acc[y_at] = coopMultiplyAdd(weights[j / 16u], values[j * D / 256u + y_at], acc[y_at]);
+            acc[y_at] = coopMultiplyAdd(weights[j / 16u], values[(j * D / 32u + c) / 16u], acc[y_at]);
         }
     }
 }

@@ -68,7 +68,7 @@ fn load_queries(thread: u32, base: u32, row0: u32, row16: u32) {
 }
 
 var<private> weights: array<Left, 2>; // high parts, low parts
-var<private> values: array<Right, D / 8u>;
+var<private> values: array<Right, D / 16u>; // of half of y's columns, likewise
 
 fn multiply_keys() {
     var s: Acc;
@@ -82,10 +82,13 @@ fn multiply_keys() {
     products[0] = s + rest;
 }
 
-fn load_values(row: u32) {
+fn load_weights(row: u32) {
+    for (var part = 0u; part < 2u; part++) { weights[part] = weight_tile(part * ROWS + row, 0u); } // unroll
+}
+
+fn load_values(column: u32) {
     for (var part = 0u; part < 2u; part++) { // unroll
-        weights[part] = weight_tile(part * ROWS + row, 0u);
-        for (var c = 0u; c < D; c += 16u) { values[(part * D + c) / 16u] = value_tile(part * KEYS, c); } // unroll
+        for (var c = 0u; c < D / 2u; c += 16u) { values[(part * D / 2u + c) / 16u] = value_tile(part * KEYS, column + c); } // unroll
     }
 }
 
@@ -93,9 +96,9 @@ fn add_values(column: u32) {
     for (var c = 0u; c < D / 2u; c += 16u) { // unroll
         let y_at = (column + c) / 16u;
         var sum: Acc;
-        sum = coopMultiplyAdd(weights[1], values[y_at], sum);
-        sum = coopMultiplyAdd(weights[0], values[D / 16u + y_at], sum);
-        sum = coopMultiplyAdd(weights[0], values[y_at], sum);
+        sum = coopMultiplyAdd(weights[1], values[c / 16u], sum);
+        sum = coopMultiplyAdd(weights[0], values[(D / 2u + c) / 16u], sum);
+        sum = coopMultiplyAdd(weights[0], values[c / 16u], sum);
         acc[y_at] = acc[y_at] + sum;
     }
 }

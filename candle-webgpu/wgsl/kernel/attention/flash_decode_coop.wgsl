@@ -49,7 +49,7 @@ const KEYS = SUBGROUPS * SIDE; // of a round
 const COLUMNS = D / SUBGROUPS; // of y that a subgroup owns
 const LANES = 32u;
 const PITCH = D + 8u; // elements of a staged row, padded so that the rows of a matrix lie in different memory banks
-const SCORE_PITCH = SIDE + 4u;
+const SCORE_PITCH = SIDE + 8u;
 const WEIGHT_PITCH = KEYS + 8u;
 const ROW = D / 4u; // quads of a row
 const STEP = LANES / ROW; // rows that a subgroup fetches at a time
@@ -89,7 +89,7 @@ fn rescale(factor: f32, tile_at: u32, lane_at: u32) {
     for (var c = 0u; c < COLUMNS; c += SIDE) { // unroll
         store_tile(acc[c / SIDE], tile_at);
         subgroupBarrier();
-        for (var t = 0u; t < 2u; t++) { score[lane_at / 4u + t] *= factor; } // unroll
+        for (var t = 0u; t < 2u; t++) { score[lane_at / 4u + t * 2u] *= factor; } // unroll
         subgroupBarrier();
         acc[c / SIDE] = coopLoadT<Acc>(&score[tile_at / 4u], SCORE_PITCH / 4u);
         subgroupBarrier();
@@ -134,15 +134,15 @@ fn main(
     let first = split * p.split_keys;
     let last = min(first + p.split_keys, p.keys);
 
-    // The lane's row: where its mask lies, how many keys it sees, which half of a tile's columns it owns. Rows past the last repeat it.
+    // The lane's row: where its mask lies, how many keys it sees, the first of its quads, every second one. Rows past the last repeat it.
     let tile_row = lane / 2u;
     let row = min(row0 + tile_row, p.rows - 1u);
     let mask_at = p.offsets.w + matrix_at(matrix, p.mask_strides) + row_at(row, p.mask_strides);
     let visible = seen_by(row);
-    let half = lane % 2u * (SIDE / 2u);
+    let own = lane % 2u * 4u;
     let at = subgroup * SIDE * PITCH / 4u;
     let tile_at = subgroup * SIDE * SCORE_PITCH;
-    let lane_at = tile_at + tile_row * SCORE_PITCH + half;
+    let lane_at = tile_at + tile_row * SCORE_PITCH + own;
 
     var high = p.lowest;
     var weight_sum = 0.0;
@@ -162,12 +162,12 @@ fn main(
             var s: array<vec4<f32>, 2>;
             var top = p.lowest;
             for (var t = 0u; t < 2u; t++) { // unroll
-                let j = vec4<u32>(j0 + half + t * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
-                s[t] = select(vec4<f32>(p.neg_inf), mask_scores(score[lane_at / 4u + t] * p.scale, mask_at, j.x), j < vec4<u32>(visible));
+                let j = vec4<u32>(j0 + own + t * 8u) + vec4<u32>(0u, 1u, 2u, 3u);
+                s[t] = select(vec4<f32>(p.neg_inf), mask_scores(score[lane_at / 4u + t * 2u] * p.scale, mask_at, j.x), j < vec4<u32>(visible));
                 top = max(top, max(max(s[t].x, s[t].y), max(s[t].z, s[t].w)));
             }
             top = max(top, subgroupShuffleXor(top, 1u));
-            if half == 0u { of_rows[subgroup * SIDE + tile_row] = top; }
+            if own == 0u { of_rows[subgroup * SIDE + tile_row] = top; }
             stage_values(lane, at, j0);
             workgroupBarrier();
             let raised = max(high, row_max(tile_row));
@@ -180,7 +180,7 @@ fn main(
             for (var t = 0u; t < 2u; t++) { // unroll
                 let w = exp(s[t] - vec4<f32>(high));
                 weight_sum += (w.x + w.y) + (w.z + w.w);
-                weight[(tile_row * WEIGHT_PITCH + subgroup * SIDE + half) / 4u + t] = vec4<f16>(w);
+                weight[(tile_row * WEIGHT_PITCH + subgroup * SIDE + own) / 4u + t * 2u] = vec4<f16>(w);
             }
             workgroupBarrier();
         }
@@ -194,7 +194,7 @@ fn main(
     }
 
     weight_sum += subgroupShuffleXor(weight_sum, 1u);
-    if half == 0u { of_rows[subgroup * SIDE + tile_row] = weight_sum; }
+    if own == 0u { of_rows[subgroup * SIDE + tile_row] = weight_sum; }
     workgroupBarrier();
     let weights = row_sum(tile_row);
     let to = y_row(matrix, row0 + tile_row, split);
@@ -203,8 +203,8 @@ fn main(
         store_tile(acc[c0 / SIDE], tile_at);
         subgroupBarrier();
         for (var t = 0u; t < 2u; t++) { // unroll
-            let c = (subgroup * COLUMNS + c0 + half) / 4u + t;
-            if is_row && c < p.v_dim / 4u { y_quad_put(to + c, finish(score[lane_at / 4u + t], weights)); }
+            let c = (subgroup * COLUMNS + c0 + own) / 4u + t * 2u;
+            if is_row && c < p.v_dim / 4u { y_quad_put(to + c, finish(score[lane_at / 4u + t * 2u], weights)); }
         }
         subgroupBarrier();
     }
