@@ -44,7 +44,7 @@ const fn wave32(kernel: &'static str, why: &'static str) -> Known {
         targets: &["radv navi31 wave32"],
         compiler: "",
         kernel,
-        faults: &[Fault::Spills],
+        faults: &[Fault::Spills, Fault::FewWaves],
         why,
         rare: false,
     }

@@ -29,6 +29,9 @@ pub(crate) const THREADS: u32 = 128;
 /// Elements along k that a workgroup fetches at a time.
 pub(crate) const ROUND: u32 = 64;
 
+/// Elements between the lines of a tile in workgroup memory, which put the rows of a matrix on different banks.
+const PAD: u32 = 8;
+
 /// The tile of y that a workgroup computes.
 #[derive(Debug)]
 pub(crate) struct Tile {
@@ -37,8 +40,6 @@ pub(crate) struct Tile {
     pub names: [&'static str; 3],
     pub m: u32,
     pub n: u32,
-    /// The depth of a tile along k: a round, or half of one.
-    pub k: u32,
     /// The fewest tiles that fill a large adapter.
     pub least: u64,
     /// M, N and K of a cooperative matrix.
@@ -48,7 +49,7 @@ pub(crate) struct Tile {
 }
 
 macro_rules! tile {
-    ($side:literal, $lanes:literal, $more:literal, $size:literal, $k:literal, $least:literal) => {
+    ($side:literal, $lanes:literal, $more:literal, $size:literal, $least:literal) => {
         Tile {
             names: [
                 concat!($size, "x", $size, $more),
@@ -57,7 +58,6 @@ macro_rules! tile {
             ],
             m: $size,
             n: $size,
-            k: $k,
             least: $least,
             side: $side,
             lanes: $lanes,
@@ -66,24 +66,28 @@ macro_rules! tile {
 }
 
 /// One row per kind of cooperative matrix, from the largest to the smallest tile: NVIDIA; AMD with subgroups of 64; Apple; llvmpipe
-/// (Mesa 26.2 and later, 256-bit vectors), which takes minutes to compile the large tile. AMD's compiler spills up to 700 registers of
-/// the large tile (docs/compilers.md). The first row that the adapter lists and that passes the self-test is used.
-///
-/// A large tile must take at most 24 KiB of workgroup memory: on an NVIDIA H200 (Vulkan, driver 580), two such workgroups fit a
-/// multiprocessor, and only one larger workgroup does.
+/// (Mesa 26.2 and later, 256-bit vectors). The first row that the adapter lists and that passes the self-test is used. The large tile takes
+/// 46 KiB of workgroup memory, of which Apple's and llvmpipe's workgroups have 32 KiB. AMD's compiler spills up to 700 of its registers
+/// (docs/compilers.md).
 #[rustfmt::skip]
 pub(crate) static TILES: [&[Tile]; 4] = [
-    &[tile!(16, 32, "", 128, 32, 128), tile!(16, 32, "", 64, 64, 0)],
-    &[tile!(16, 64, ".16x64", 64, 64, 0)],
-    &[tile!(8, 32, ".8x32", 128, 32, 128), tile!(8, 32, ".8x32", 64, 64, 0)],
-    &[tile!(8, 8, ".8x8", 64, 64, 0)],
+    &[tile!(16, 32, "", 128, 128), tile!(16, 32, "", 64, 0)],
+    &[tile!(16, 64, ".16x64", 64, 0)],
+    &[tile!(8, 32, ".8x32", 64, 0)],
+    &[tile!(8, 8, ".8x8", 64, 0)],
 ];
 
 impl Tile {
-    /// Bytes of workgroup memory: both operands, with lines padded by 8 elements, and one matrix of y per subgroup.
+    /// Bytes of workgroup memory: both operands, and a strip of y per subgroup, all with padded lines.
     pub fn shared(&self) -> u32 {
-        let of = |size: u32| 2 * (size * (self.k + 8)).max(self.k * (size + 8));
-        of(self.m) + of(self.n) + THREADS / self.lanes * self.side * self.side * 4
+        let of = |size: u32| 2 * (size * (ROUND + PAD)).max(ROUND * (size + PAD));
+        let strips = THREADS / self.lanes * self.side * (self.strip() + PAD) * 4;
+        of(self.m) + of(self.n) + strips
+    }
+
+    /// Columns of y that a subgroup stores at a time.
+    fn strip(&self) -> u32 {
+        self.subgroup().1.min(32)
     }
 
     /// Whether the adapter lists f16 matrices of this size with f32 accumulators, and subgroups of this size.
@@ -233,7 +237,8 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     store(spec, "more", text)
 }
 
-/// `store(row, m, n, at)`: scales a quad of accumulators, applies the steps of an epilogue, whose parameters are `field`, and stores it.
+/// `results(m, n, at)` scales a quad of accumulators. `store(row, n, results)` applies the steps of an epilogue, whose parameters are `field`,
+/// and stores it.
 pub(crate) fn store(spec: &Specialization, field: &str, text: &mut Text) -> Result<()> {
     let names = spec.bindings().map(|binding| binding.name);
     for scales in names.filter(|name| name.ends_with("_scales")) {
@@ -273,10 +278,11 @@ pub(crate) fn sizes(tile: &Tile, own: u32, text: &mut Text) {
         ("BM", tile.m),
         ("BN", tile.n),
         ("OWN", own),
-        ("BK", tile.k),
         ("WM", wm),
         ("WN", wn),
         ("SIDE", tile.side),
+        ("STRIP", tile.strip()),
+        ("STRIP_PITCH", tile.strip() + PAD),
         ("LANES", tile.lanes),
     ]);
 }
@@ -295,6 +301,7 @@ pub(crate) fn tile_slots(tile: &Tile, own: u32, text: &mut Text) {
     };
     text.part(cells);
     text.file(wgsl!("kernel/matmul/gemm_coop_steps.wgsl"));
+    text.file(wgsl!("kernel/matmul/gemm_coop_keep.wgsl"));
     let names = [
         ("b_stage", "a_stage"),
         ("b_hold", "a_hold"),

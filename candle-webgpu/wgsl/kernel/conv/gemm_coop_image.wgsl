@@ -73,8 +73,11 @@ fn seen(w: u32, j: u32) -> u32 {
     return select(0u, 0xffffu, first < p.more.size.y) | select(0u, 0xffff0000u, first + p.more.stride.y < p.more.size.y);
 }
 
-fn store(row: u32, m: u32, n: u32, quad: u32) {
+alias Results = vec4<f32>;
+fn results(m: u32, n: u32, at: u32) -> Results { return y_quad(at); }
+
+fn store(row: u32, n: u32, v: Results) {
     let line = n / p.more.columns;
     let at = n - line * p.more.columns;
-    if at < p.more.out.y { y_put((row * p.more.out.x + line) * p.more.out.y + at, min(4u, p.more.out.y - at), y_quad(quad)); }
+    if at < p.more.out.y { y_put((row * p.more.out.x + line) * p.more.out.y + at, min(4u, p.more.out.y - at), v); }
 }

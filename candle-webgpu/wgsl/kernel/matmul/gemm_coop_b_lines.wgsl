@@ -4,7 +4,7 @@
 enable f16;
 const HOLD = 8u;
 const BN = 128u;
-const BK = 32u;
+const ROUND = 64u;
 const PAD = 8u;
 const THREADS = 128u;
 override WHOLE_K: u32 = 1u;
@@ -41,9 +41,11 @@ fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32) {
     if WHOLE_K == 0u && !live { b_hold[i] = Wide(); }
 }
 
-fn b_stage(thread: u32, half: u32, turn: u32) {
-    let slot = first_slot(thread, half, 1u, BN);
-    for (var i = 0u; i < HOLD; i++) {
-        b_put(slot + i * (THREADS / 8u * (BK + PAD) / 4u), vec4<f16>(wide_quad(b_hold[i], half == 1u) * b_by[i]));
+fn b_stage(thread: u32, turn: u32) {
+    for (var half = 0u; half < 2u; half++) { // unroll
+        let slot = first_slot(thread, half, 1u, BN);
+        for (var i = 0u; i < HOLD; i++) {
+            b_put(slot + i * (THREADS / 8u * (ROUND + PAD) / 4u), vec4<f16>(wide_quad(b_hold[i], half == 1u) * b_by[i]));
+        }
     }
 }

@@ -5,7 +5,7 @@ enable f16;
 alias Octet = vec4<u32>;
 const HOLD = 8u;
 const BN = 128u;
-const BK = 32u;
+const ROUND = 64u;
 const PAD = 8u;
 const THREADS = 128u;
 override WHOLE_K: u32 = 1u;
@@ -34,19 +34,21 @@ fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32) {
     if WHOLE_K == 0u { b_hold[i] = within(b_hold[i], live, k + 4u * B_ALONG_K < p.k); }
 }
 
-// Stages a half of a round; for a, too, under another name. Across k, adjacent groups of eight threads start with different quads of
-// their octets, on different banks.
-fn b_stage(thread: u32, half: u32, turn: u32) {
+// Stages a round; for a, too, under another name. Across k, adjacent groups of eight threads start with different quads of their octets, on
+// different banks.
+fn b_stage(thread: u32, turn: u32) {
     let swap = thread / 8u % 2u;
-    let slot = first_slot(thread, half, B_ALONG_K, BN);
-    if B_ALONG_K == 1u {
-        for (var i = 0u; i < HOLD; i++) { b_put(slot + i * (THREADS / 8u * (BK + PAD) / 4u), quad(b_hold[i], half == 1u)); }
-        return;
-    }
-    for (var i = 0u; i < HOLD / 2u; i++) {
-        let v = b_hold[i + half * (HOLD / 2u)];
-        let at = slot + i * (THREADS / (BN / 8u) * (BN + PAD) / 4u);
-        b_put(at + swap, quad(v, swap == 1u));
-        b_put(at + 1u - swap, quad(v, swap == 0u));
+    for (var half = 0u; half < 2u; half++) { // unroll
+        let slot = first_slot(thread, half, B_ALONG_K, BN);
+        if B_ALONG_K == 1u {
+            for (var i = 0u; i < HOLD; i++) { b_put(slot + i * (THREADS / 8u * (ROUND + PAD) / 4u), quad(b_hold[i], half == 1u)); }
+        } else {
+            for (var i = 0u; i < HOLD / 2u; i++) {
+                let v = b_hold[i + half * (HOLD / 2u)];
+                let at = slot + i * (THREADS / (BN / 8u) * (BN + PAD) / 4u);
+                b_put(at + swap, quad(v, swap == 1u));
+                b_put(at + 1u - swap, quad(v, swap == 0u));
+            }
+        }
     }
 }

@@ -4,7 +4,6 @@
 // slots: stand-ins for what gemm_coop.wgsl and its linker provide.
 enable f16;
 const BN = 128u;
-const BK = 32u;
 const PAD = 8u;
 const ROUND = 64u;
 const HALF = 32u;
@@ -51,29 +50,29 @@ fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32) {
     }
 }
 
-// Unpacks half of each quad's octet; the quads of a unit are four in each half.
-fn b_stage(thread: u32, half: u32, turn: u32) {
-    let slot = thread % BN * ((BK + PAD) / 4u) + select(0u, half * HALF / 4u, BK == ROUND);
+// Unpacks two units, or the low or high halves of them.
+fn b_stage(thread: u32, turn: u32) {
+    let slot = thread % BN * ((ROUND + PAD) / 4u);
     for (var u = 0u; u < 2u; u++) { // unroll
         let at = turn * 2u + u;
         let unit = w_unpack(b_raw[at / W_SPAN], b_unit[at / W_SPAN], at % W_SPAN);
         if THREADS == BN {
-            b_pair(slot + u * 4u, unit, false, half);
-            b_pair(slot + u * 4u + 2u, unit, true, half);
+            b_half(slot + u * 4u, unit, false);
+            b_half(slot + u * 4u + 2u, unit, true);
         } else {
-            b_pair(slot + u * 4u + thread / BN * 2u, unit, thread >= BN, half);
+            b_half(slot + u * 4u + thread / BN * 2u, unit, thread >= BN);
         }
     }
 }
 
-// Stores two quads of the low or high half of a unit.
-fn b_pair(slot: u32, unit: Parts, high: bool, half: u32) {
+// Stores the low or high half of a unit, of whose octets one quad lies in each half of the round.
+fn b_half(slot: u32, unit: Parts, high: bool) {
     let words = select(unit.low, unit.high, high);
     // Exact, as it would be behind the sum: `b_by` is a power of two.
     let scale = unit.factor.x * f32(select(unit.scale.x, unit.scale.y, high)) * b_by;
     let shift = unit.factor.y * f32(select(unit.shift.x, unit.shift.y, high)) * b_by;
-    for (var i = 0u; i < 2u; i++) { // unroll
-        b_put(slot + i, b_quad(select(words[2u * i], words[2u * i + 1u], half == 1u), scale, shift));
+    for (var half = 0u; half < 2u; half++) { // unroll
+        for (var i = 0u; i < 2u; i++) { b_put(slot + half * (HALF / 4u) + i, b_quad(words[2u * i + half], scale, shift)); } // unroll
     }
 }
 

@@ -9,7 +9,7 @@ const BM = 128u;
 const BN = 128u;
 const WM = 64u;
 const WN = 64u;
-const BK = 32u;
+const ROUND = 64u;
 const PAD = 8u;
 const SIDE = 16u;
 alias Left = coop_mat16x16<f16, A>;
@@ -42,18 +42,18 @@ fn add_step() {
 // Multiplies what is staged, but for the last step, which is only loaded.
 fn multiply(row: u32, col: u32) {
     load_step(row, col, 0u);
-    for (var k = SIDE; k < BK; k += SIDE) { // unroll
+    for (var k = SIDE; k < ROUND; k += SIDE) { // unroll
         add_step();
         load_step(row, col, k);
     }
 }
 
 fn left(m: u32, k: u32) -> Left {
-    if A_ALONG_K == 1u { return coopLoadT<Left>(&a_tile[(m * (BK + PAD) + k) / CELL], (BK + PAD) / CELL); }
+    if A_ALONG_K == 1u { return coopLoadT<Left>(&a_tile[(m * (ROUND + PAD) + k) / CELL], (ROUND + PAD) / CELL); }
     return coopLoad<Left>(&a_tile[(k * (BM + PAD) + m) / CELL], (BM + PAD) / CELL);
 }
 
 fn right(k: u32, n: u32) -> Right {
-    if B_ALONG_K == 1u { return coopLoad<Right>(&b_tile[(n * (BK + PAD) + k) / CELL], (BK + PAD) / CELL); }
+    if B_ALONG_K == 1u { return coopLoad<Right>(&b_tile[(n * (ROUND + PAD) + k) / CELL], (ROUND + PAD) / CELL); }
     return coopLoadT<Right>(&b_tile[(k * (BN + PAD) + n) / CELL], (BN + PAD) / CELL);
 }

@@ -10,7 +10,9 @@ const BM = 128u;
 const BN = 128u;
 const OWN = 128u; // columns of y: half of BN for a pair of matrices
 fn tile_at(tile: u32) -> vec2<u32> { return vec2<u32>(tile % p.rows * BM, tile / p.rows * OWN); }
-fn store(row: u32, m: u32, n: u32, at: u32) { y[(row * p.n + n) / 4u] = y_quad(at); }
+alias Results = vec4<f32>;
+fn results(m: u32, n: u32, at: u32) -> Results { return y_quad(at); }
+fn store(row: u32, n: u32, v: Results) { y[(row * p.n + n) / 4u] = v; }
 // end slots
 
 @group(0) @binding(0) var<uniform> p: Params;
@@ -36,5 +38,5 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) id:
     }
     let m = tile_at(p.blocks + i).x + row;
     let n = tile_at(p.blocks + i).y + col;
-    if m < p.m && n < p.n { store(m, m, n, 0u); }
+    if m < p.m && n < p.n { store(m, n, results(m, n, 0u)); }
 }
