@@ -351,3 +351,19 @@ impl Gpu {
         self.cooperative.get().map(|at| TILES[*at])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// NVIDIA's workgroups have 48 KiB of memory, AMD's 64, Apple's and llvmpipe's 32.
+    #[test]
+    fn tiles_fit_workgroup_memory() {
+        for tile in all_tiles() {
+            let limit = if tile.m == 128 { 48 } else { 32 };
+            let shared = tile.shared();
+            assert!(shared <= limit << 10, "{:?}: {shared}", tile.names);
+        }
+        assert!(TILES.iter().all(|row| row.iter().any(|t| t.m < 128)));
+    }
+}
