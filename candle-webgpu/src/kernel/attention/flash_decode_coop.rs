@@ -13,7 +13,7 @@ use crate::shader::{Kernel, Specialization, Text};
 pub static FLASH_DECODE_COOP: Kernel = Kernel {
     workgroup: SUBGROUPS * LANES,
     shared: |spec| tile(spec).shared(),
-    features: FEATURES.union(wgpu::Features::SUBGROUP_BARRIER),
+    features: FEATURES,
     slots: |spec, text| {
         coop_slots(spec, text);
         plain_slots(text);

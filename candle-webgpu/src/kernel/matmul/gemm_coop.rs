@@ -11,7 +11,8 @@ use crate::shader::{function, read, renamed, Access, Kernel, Specialization, Tex
 /// The features that the kernel requires.
 pub(crate) const FEATURES: wgpu::Features = wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX
     .union(wgpu::Features::SHADER_F16)
-    .union(wgpu::Features::SUBGROUP);
+    .union(wgpu::Features::SUBGROUP)
+    .union(wgpu::Features::SUBGROUP_BARRIER);
 
 /// Added bindings: `a_scales` and `b_scales`, the scales of the lines of scaled operands (`scaled.rs`); the operands of an
 /// epilogue, or the second matrix of a pair; `parts` (`split_k.rs`).

@@ -15,7 +15,7 @@ use crate::shader::{Access, Kernel, Specialization, Text};
 pub static GEMV_COOP: Kernel = Kernel {
     workgroup: SUBGROUPS * LANES,
     shared: |spec| tile(spec).shared(),
-    features: FEATURES.union(wgpu::Features::SUBGROUP_BARRIER),
+    features: FEATURES,
     slots,
     ..kernel!("matmul", "gemv_coop", Params::LAYOUT; read_bound_rw a, read_bound_rw b, write y)
 };

@@ -44,7 +44,7 @@ fn keep_part(part: u32, row: u32, col: u32) {}
 fn a_put(at: u32, v: vec4<f16>) { a_tile[at] = v; }
 fn b_put(at: u32, v: vec4<f16>) { b_tile[at] = v; }
 fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
-// The parts of b and the stores of y: gemm_coop_b_octets.wgsl, with the addresses of gemm_coop_dense.wgsl for a matmul and of
+// The parts of b: gemm_coop_b_octets.wgsl, with the addresses of gemm_coop_dense.wgsl for a matmul and of
 // gemm_coop_image.wgsl for a convolution; gemm_coop_b_units.wgsl for a quantized b.
 alias BLoad = Load;
 alias More = u32;

@@ -35,13 +35,13 @@ fn keep(m: u32, n: u32, above: u32, mine: u32, lane: u32) {
     }
 }
 
-// All loads come before any branch, which they would wait in front of.
+// All loads come before any branch, which they would wait in front of; past the last row or column, they are those of the last.
 fn keep_strip(m: u32, n: u32, above: u32, mine: u32, lane: u32) {
     var kept: array<Results, QUADS>;
     join();
     for (var i = 0u; i < QUADS; i++) { // unroll
         let at = quad_at(lane, i);
-        kept[i] = results(m + at.x, n + at.y, (mine + at.x * STRIP_PITCH + at.y) / 4u);
+        kept[i] = results(min(m + at.x, p.m - 1u), min(n + at.y, p.n - 1u), (mine + at.x * STRIP_PITCH + at.y) / 4u);
     }
     for (var i = 0u; i < QUADS; i++) { // unroll
         let at = vec2<u32>(m, n) + quad_at(lane, i);
