@@ -44,7 +44,7 @@ const fn wave32(kernel: &'static str, why: &'static str) -> Known {
         targets: &["radv navi31 wave32"],
         compiler: "",
         kernel,
-        faults: &[Fault::Spills, Fault::FewWaves],
+        faults: &[Fault::Spills],
         why,
         rare: false,
     }
@@ -78,5 +78,8 @@ pub const KNOWN: &[Known] = &[
     },
     wave32("conv_coop", LARGE),
     wave32("flash_coop", ONLY_32),
-    wave32("gemm_coop", LARGE),
+    Known {
+        faults: &[Fault::Spills, Fault::FewWaves],
+        ..wave32("gemm_coop", LARGE)
+    },
 ];
