@@ -192,7 +192,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     let tile = tile(spec);
     tile_slots(tile, tile.own(is_pair(spec)), text);
     if spec.binds("parts") {
-        text.binding_of(spec, "parts", "YCell");
+        text.binding_of(spec, "parts", "vec4<f32>");
         text.part(wgsl!("kernel/matmul/gemm_coop_split_k.wgsl"));
     } else {
         text.part(WHOLE_K);

@@ -20,8 +20,9 @@ const BUSY: u64 = 256;
 
 /// Split-K parts of large cooperative tiles that are faster than smaller tiles: of two parts a tile, and of more.
 const SPLIT_BUSY: [u64; 2] = [160, 192];
-/// The length of such a part from which on it is faster even if smaller tiles fill an adapter.
-const SPLIT_LONG: u32 = 1024;
+/// The length of such a part from which on it is faster even if smaller tiles fill an adapter: where weights are in no cache yet, as in a
+/// model. Smaller tiles load twice as much.
+const SPLIT_LONG: u32 = 512;
 
 /// Split-K: the most parts, and the smallest k of a part.
 const MAX_PARTS: u32 = 8;

@@ -4,9 +4,9 @@
 // A round covers 64 elements along k, fetched by octets: a line is 128 bytes, a whole cache line.
 //
 // NVIDIA's compiler (driver 580) moves nothing across a barrier but loads of read-only memory, so `a` and `b` are bound as read_write.
-// Between two barriers, it loads first and multiplies last. So the next round's octets are fetched in front of this one's products, and the
-// last step's products wait until that round is staged: multiplications hide the latency of both. The loop begins where no octet is held,
-// since the compiler copies what one iteration hands to the next.
+// Between two barriers, it loads first and multiplies last. So the next round's octets are fetched in front of this one's products, and with
+// WAITS the last step's products wait until that round is staged: multiplications hide the latency of both. The loop begins where no octet
+// is held, since the compiler copies what one iteration hands to the next.
 
 enable f16;
 enable wgpu_cooperative_matrix;
@@ -40,7 +40,7 @@ fn inside(at: u32, size: u32, along_k: u32) -> u32 { return min(at, size - 1u); 
 fn first_slot(thread: u32, half: u32, along_k: u32, size: u32) -> u32 { return thread; }
 // Each workgroup has the whole k of a tile, unless several divide it: gemm_coop_split_k.wgsl.
 fn slice_of(group: u32) -> Slice { return Slice(group / p.groups, group % p.groups, 0u, p.k, 0u); }
-fn keep_part(part: u32, row: u32, col: u32) {}
+fn keep_part(part: u32, row: u32, col: u32, mine: u32, lane: u32) {}
 fn a_put(at: u32, v: vec4<f16>) { a_tile[at] = v; }
 fn b_put(at: u32, v: vec4<f16>) { b_tile[at] = v; }
 fn bases(batch: u32) -> vec2<u32> { return vec2<u32>(p.a_offset, p.b_offset); }
@@ -50,6 +50,7 @@ alias BLoad = Load;
 alias More = u32;
 const TURNS = 1u; // rounds that b is loaded for at a time
 const LOADS = 1u; // calls of b_fetch for a round
+const WAITS = true;
 fn b_begin(thread: u32, n0: u32, base: u32, batch: u32) {}
 fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32) {}
 fn b_stage(thread: u32, turn: u32) { b_put(thread, quad(b[thread], false)); }
@@ -168,18 +169,20 @@ fn main(
             workgroupBarrier();
             fetch(thread, k0, turn);
             multiply(row, col);
+            if !WAITS { add_step(); }
             workgroupBarrier();
             stage(thread, turn);
-            add_step();
+            if WAITS { add_step(); }
         }
     }
     workgroupBarrier();
     multiply(row, col);
     add_step();
+    let mine = subgroup * (SIDE * STRIP_PITCH);
     if slice.part > 0u {
-        keep_part(slice.part - 1u, row, col);
+        keep_part(slice.part - 1u, row, col, mine, lane);
         return;
     }
     // The subgroups of both matrices of a pair store its results together.
-    keep(origin.x + row, origin.y + col % OWN, slice.batch * p.m, subgroup * (SIDE * STRIP_PITCH), lane + col / OWN * LANES);
+    keep(origin.x + row, origin.y + col % OWN, slice.batch * p.m, mine, lane + col / OWN * LANES);
 }

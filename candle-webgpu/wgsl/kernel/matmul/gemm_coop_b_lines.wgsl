@@ -22,6 +22,7 @@ fn wide_quad(of8: Wide, high: bool) -> vec4<f32> { return vec4<f32>(select(of8.x
 
 const TURNS = 1u;
 const LOADS = HOLD;
+const WAITS = true;
 var<private> b_hold: array<Wide, HOLD>;
 var<private> wide_from: array<u32, HOLD>; // the thread's octets
 var<private> b_by: array<f32, HOLD>;   // 1 / the scales of their lines, powers of two

@@ -23,6 +23,7 @@ fn quad(of8: Octet, high: bool) -> vec4<f16> { return vec4<f16>(); }
 
 const TURNS = 1u;
 const LOADS = HOLD;
+const WAITS = true;
 var<private> b_hold: array<Octet, HOLD>;
 
 fn b_begin(thread: u32, n0: u32, base: u32, batch: u32) { b_start(thread, n0, base, batch); }

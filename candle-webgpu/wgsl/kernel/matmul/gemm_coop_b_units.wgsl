@@ -27,6 +27,7 @@ var<private> depth: u32;
 // end slots
 
 const LOADS = 1u;
+const WAITS = false; // unpacking hides as much
 var<private> b_raw: array<Raw, SPANS>;
 var<private> b_unit: array<u32, SPANS>; // the first units of the spans
 var<private> b_first: u32;              // the first unit of the column

@@ -6,13 +6,19 @@ enable wgpu_cooperative_matrix;
 alias Sum = coop_mat16x16<f32, C>;
 const BM = 128u;
 const BN = 128u;
+const WN = 64u;
 const SIDE = 16u;
+const STRIP = 32u;
+const STRIP_PITCH = 40u;
+const LANES = 32u;
 const IS = 4u;
 const JS = 4u;
 const CELL = 4u;
 const ROUND = 64u;
 const TURNS = 1u;
 var<private> sums: array<Sum, IS * JS>;
+var<workgroup> y_tile: array<vec4<f32>, 640>;
+fn y_quad(at: u32) -> vec4<f32> { return y_tile[at]; }
 struct Params { k: u32, groups: u32, blocks: u32, rounds: u32 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(4) var<storage, read_write> parts: array<vec4<f32>>;
@@ -31,9 +37,18 @@ fn slice_of(group: u32) -> Slice {
     return Slice(part / p.rounds, p.blocks + i % divided, first, end - first, i + 1u);
 }
 
-// Stores the accumulators of a subgroup. Tiles of parts follow one another, each row by row.
-fn keep_part(part: u32, row: u32, col: u32) {
+// Stores the accumulators of a subgroup as `keep` does. Tiles of parts follow one another, each row by row.
+fn keep_part(part: u32, row: u32, col: u32, mine: u32, lane: u32) {
     for (var i = 0u; i < IS; i++) { // unroll
-        for (var j = 0u; j < JS; j++) { coopStoreT(sums[i * JS + j], &parts[((part * BM + row + i * SIDE) * BN + col + j * SIDE) / CELL], BN / CELL); } // unroll
+        for (var j = 0u; j < WN; j += STRIP) { // unroll
+            for (var c = 0u; c < STRIP; c += SIDE) { coopStoreT(sums[i * JS + (j + c) / SIDE], &y_tile[(mine + c) / CELL], STRIP_PITCH / CELL); } // unroll
+            subgroupBarrier();
+            for (var at = 0u; at < SIDE * STRIP / 4u; at += LANES) { // unroll
+                let quad = vec2<u32>((at + lane) / (STRIP / 4u), (at + lane) % (STRIP / 4u));
+                let line = part * BM + row + i * SIDE + quad.x;
+                parts[(line * BN + col + j) / 4u + quad.y] = y_quad((mine + quad.x * STRIP_PITCH) / 4u + quad.y);
+            }
+            subgroupBarrier();
+        }
     }
 }

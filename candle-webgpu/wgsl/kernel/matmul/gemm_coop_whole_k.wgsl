@@ -7,4 +7,4 @@ struct Slice { batch: u32, tile: u32, first: u32, depth: u32, part: u32 }
 // end slots
 
 fn slice_of(group: u32) -> Slice { return Slice(group / p.groups, group % p.groups, 0u, p.k, 0u); }
-fn keep_part(part: u32, row: u32, col: u32) {}
+fn keep_part(part: u32, row: u32, col: u32, mine: u32, lane: u32) {}
