@@ -42,9 +42,9 @@ const MANY_ROWS: u32 = 17;
 const DIRECT_ROWS: u32 = 256;
 /// Elements from which on a quantized matrix is converted directly for more rows: no cache holds its f16 lines.
 const LARGE: u64 = 1 << 24;
-/// The most rows for large matrices, and for those of [`Quant::Q4_0`], which is unpacked fastest.
+/// The most rows for large matrices; and for [`Quant::Q4_0`], which is unpacked fastest, for other matrices and for large ones.
 const DIRECT_LARGE_ROWS: u32 = 384;
-const DIRECT_Q4_0_ROWS: u32 = 512;
+const DIRECT_Q4_0_ROWS: [u32; 2] = [384, 512];
 
 /// The shortest lines for which f32 may be rounded. Short ones gain little, and models compute angles of rotary embeddings, which need all
 /// bits, as products of positions and frequencies with k of 1.
@@ -156,11 +156,11 @@ pub(crate) struct Scaled {
 fn direct_rows(quant: Quant, n: u32, k: u32) -> u32 {
     let large = u64::from(n) * u64::from(k) >= LARGE;
     match quant {
-        _ if !large => DIRECT_ROWS,
-        Quant::Q4_0 => DIRECT_Q4_0_ROWS,
+        Quant::Q4_0 => DIRECT_Q4_0_ROWS[usize::from(large)],
         // Their fifth bits lie apart.
         Quant::Q5_0 | Quant::Q5_1 => DIRECT_ROWS,
-        _ => DIRECT_LARGE_ROWS,
+        _ if large => DIRECT_LARGE_ROWS,
+        _ => DIRECT_ROWS,
     }
 }
 
@@ -352,7 +352,8 @@ mod tests {
 
     #[test]
     fn large_matrices_are_converted_directly_for_more_rows() {
-        assert_eq!(direct_rows(Quant::Q4_0, 2048, 5632), 256);
+        assert_eq!(direct_rows(Quant::Q4_0, 2048, 5632), 384);
+        assert_eq!(direct_rows(Quant::Q8_0, 2048, 5632), 256);
         assert_eq!(direct_rows(Quant::Q4_0, 4096, 4096), 512);
         assert_eq!(direct_rows(Quant::Q5_1, 4096, 4096), 256);
         assert_eq!(direct_rows(Quant::Q8_0, 4096, 4096), 384);
