@@ -63,7 +63,7 @@ impl Variant {
     }
 }
 
-/// 1 for a single block of rows: a kernel without the code that finds a workgroup's block is faster (docs/kernels/matmul.md#around-the-loop).
+/// 1 for a single block of rows: a kernel without the code that finds a workgroup's block is faster (docs/kernels/gemv.md#around-the-loop).
 const ONE_BLOCK: &str = "ONE_BLOCK";
 
 /// The specialization for `blocks` blocks of rows, of all matmuls of the batch.
