@@ -18,9 +18,13 @@ fn keys_and_values() {
             products(b, DType::F16, m, k, &[2 * n, n, n])
         });
     }
-    // Blocks are converted beyond 256 rows. So are the rows, once.
+    // So are lines of bf16. The three matmuls share the conversion of their rows, too.
+    saves(if_cooperative(3), "bf16", |b| {
+        products(b, DType::Bf16, 40, 64, &[144, 72, 72])
+    });
+    // Blocks are converted beyond 384 rows. So are the rows, once.
     saves(if_cooperative(2), "q4_0", |b| {
-        let x = b.floats(&[300, 128]);
+        let x = b.floats(&[400, 128]);
         let all = [(); 2].map(|()| b.blocks(Quant::Q4_0, 96, 128));
         all.iter()
             .map(|w| b.by_blocks(&x, Quant::Q4_0, w))

@@ -214,11 +214,21 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
             text.part(wgsl!("kernel/matmul/gemm_coop_b_units.wgsl"));
         } else {
             text.file(b.0.info().source);
-            text.part(match b.0 {
+            let lines = match b.0 {
                 DType::Bf16 => wgsl!("kernel/matmul/gemm_coop_lines_bf16.wgsl"),
                 _ => wgsl!("kernel/matmul/gemm_coop_lines_f32.wgsl"),
-            });
+            };
+            text.part(lines);
             text.part(wgsl!("kernel/matmul/gemm_coop_b_lines.wgsl"));
+            if is_pair(spec) {
+                text.binding_of(spec, "c", "BLoad");
+                let names = [("wide_at", "c_wide_at"), ("b", "c")];
+                text.line(renamed(function(lines, "wide_at"), &names));
+                text.part(wgsl!("kernel/matmul/gemm_coop_pair_lines.wgsl"));
+            } else {
+                text.line("fn wide_of(i: u32, at: u32) -> Wide { return wide_at(at); }");
+                text.line("fn scale_of(i: u32, n: u32) -> f32 { return b_scales[n]; }");
+            }
         }
         text.part(&reads.replace(function(reads, "b_octet"), ""));
         return store(spec, "more", text);
@@ -263,12 +273,12 @@ pub(crate) fn store(spec: &Specialization, field: &str, text: &mut Text) -> Resu
     y_put(spec, 4, field, text)
 }
 
-/// Whether a workgroup can compute half a tile of each of two such matmuls: lines of f16 along k, so that an octet lies in one matrix.
+/// Whether a workgroup can compute half a tile of each of two such matmuls: lines along k, so that an octet lies in one matrix.
 pub(crate) fn can_pair(spec: &Specialization) -> bool {
     spec.is_of(&GEMM_COOP)
         && suits(spec)
         && spec.value("B_ALONG_K") == Some(1)
-        && spec.operands[1] == F16
+        && spec.operands[1].1 == Access::Raw
 }
 
 /// The sizes of a tile, of which `own` columns belong to y, and where it lies.

@@ -4,19 +4,21 @@
 enable f16;
 const HOLD = 8u;
 const BN = 128u;
+const OWN = 128u;
 const ROUND = 64u;
 const PAD = 8u;
 const THREADS = 128u;
 override WHOLE_K: u32 = 1u;
-struct Params { n: u32, k: u32, b_n: u32 }
+struct More { step: u32 }
+struct Params { n: u32, k: u32, b_n: u32, @align(16) more: More }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(2) var<storage, read_write> b: array<vec4<u32>>;
-@group(0) @binding(5) var<storage, read> b_scales: array<f32>;
 fn octet_at(thread: u32, i: u32, along_k: u32, size: u32) -> vec2<u32> { return vec2<u32>(); }
 fn first_slot(thread: u32, half: u32, along_k: u32, size: u32) -> u32 { return 0u; }
 fn b_put(at: u32, v: vec4<f16>) {}
 alias Wide = vec4<u32>; // an octet of b
-fn wide_at(at: u32) -> Wide { return b[at]; }
+fn wide_of(i: u32, at: u32) -> Wide { return b[at]; }
+fn scale_of(i: u32, n: u32) -> f32 { return 1.0; }
 fn wide_quad(of8: Wide, high: bool) -> vec4<f32> { return vec4<f32>(select(of8.xyxy, of8.zwzw, high)); }
 // end slots
 
@@ -29,16 +31,17 @@ var<private> b_by: array<f32, HOLD>;   // 1 / the scales of their lines, powers 
 
 fn b_begin(thread: u32, n0: u32, base: u32, batch: u32) {
     for (var i = 0u; i < HOLD; i++) {
-        let at = octet_at(thread, i, 1u, BN);
+        const OWNED = HOLD * OWN / BN; // octets of each matrix of a pair
+        let at = octet_at(thread, i % OWNED, 1u, BN);
         let n = min(n0 + at.x, p.n - 1u);
-        wide_from[i] = (base + n * p.b_n + at.y) / 8u;
-        b_by[i] = bitcast<f32>(0x7f000000u - bitcast<u32>(b_scales[n]));
+        wide_from[i] = (base + i / OWNED * p.more.step + n * p.b_n + at.y) / 8u;
+        b_by[i] = bitcast<f32>(0x7f000000u - bitcast<u32>(scale_of(i, n)));
     }
 }
 
 fn b_fetch(thread: u32, i: u32, k0: u32, turn: u32) {
     let live = WHOLE_K == 1u || k0 + octet_at(thread, i, 1u, BN).y < p.k;
-    b_hold[i] = wide_at(select(0u, wide_from[i] + k0 / 8u, live));
+    b_hold[i] = wide_of(i, select(0u, wide_from[i] + k0 / 8u, live));
     if WHOLE_K == 0u && !live { b_hold[i] = Wide(); }
 }
 
