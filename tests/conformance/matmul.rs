@@ -127,8 +127,8 @@ fn sides(cases: &mut Cases, dtype: DType) {
     }
 }
 
-/// Enough of the largest tiles for an adapter, a k that ends within a tile, large tiles split along k, few rows and many columns, few
-/// rows with several rounds along k, one row by long columns, and a matrix times itself.
+/// Enough of the largest tiles for an adapter, a k that ends within a tile, large tiles split along k, full and half empty, few rows and
+/// many columns, few rows with several rounds along k, one row by long columns, and a matrix times itself.
 fn tiles(cases: &mut Cases, dtype: DType) {
     let name = dtype.as_str();
     for (an, a_dims, a_view) in &SIDES[..2] {
@@ -139,6 +139,7 @@ fn tiles(cases: &mut Cases, dtype: DType) {
                     (268, 140, 200),
                     (20, 36, 1024),
                     (256, 5120, 256),
+                    (72, 1536, 1024),
                     (12, 8224, 192),
                     (13, 48, 1088),
                     (30, 8192, 96),

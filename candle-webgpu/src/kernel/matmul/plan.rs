@@ -18,8 +18,8 @@ use crate::shader::{Access, Specialization};
 /// Tiles that fill a large adapter: with fewer, smaller tiles or split-K are faster.
 const BUSY: u64 = 256;
 
-/// Split-K parts of large cooperative tiles that are faster than smaller tiles: of two parts a tile, and of more.
-const SPLIT_BUSY: [u64; 2] = [160, 192];
+/// Split-K parts of large cooperative tiles that are faster than smaller tiles.
+const SPLIT_BUSY: u64 = 96;
 /// The length of such a part from which on it is faster even if smaller tiles fill an adapter: where weights are in no cache yet, as in a
 /// model. Smaller tiles load twice as much.
 const SPLIT_LONG: u32 = 512;
@@ -161,15 +161,13 @@ impl Problem {
         let round = gemm_coop::ROUND.max(span);
         let parts = |t: &gemm_coop::Tile| self.parts(device, count(t), round);
         let mut tiles = device.coop_tiles()?.iter();
-        let busy = SPLIT_BUSY.map(|busy| device.scaled(busy));
+        let busy = device.scaled(SPLIT_BUSY);
         let tile = tiles.find(|t| {
-            let rows = u64::from(self.m.div_ceil(t.m)) * u64::from(t.m);
-            let nearly_full = rows * 8 <= u64::from(self.m) * 9;
             // Tiles of a quarter of the size need no second kernel if they fill the adapter.
-            let [few, short] = [count(t) * 4 < busy[1], self.k / parts(t) < SPLIT_LONG];
-            let split = nearly_full
+            let [few, short] = [count(t) * 2 < busy, self.k / parts(t) < SPLIT_LONG];
+            let split = self.m > t.m / 2
                 && (few || !short || parts(t) == 1)
-                && count(t) * u64::from(parts(t)) >= busy[usize::from(parts(t) > 2)];
+                && count(t) * u64::from(parts(t)) >= busy;
             (count(t) >= device.scaled(t.least) || split) && t.shared() <= limit
         })?;
         let along_k = readings.map(|r| r.along_k);

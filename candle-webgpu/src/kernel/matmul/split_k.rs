@@ -20,13 +20,29 @@ pub static GEMM_COOP_SUM: Kernel = Kernel {
     ..kernel!("matmul", "gemm_coop_sum", Params::LAYOUT; read parts, write y)
 };
 
-/// Workgroups of `gemm_coop` that a large adapter executes at a time: two on each of the 132 multiprocessors of an NVIDIA H100 or H200.
-const AT_ONCE: u64 = 264;
+/// What decides on the parts of a tile.
+struct Costs {
+    /// Workgroups that a large adapter executes at a time.
+    at_once: u64,
+    /// To begin and store a wave of parts and to load them again, in the time of a round along k with that many workgroups.
+    wave: u32,
+    /// The second kernel, likewise.
+    sum: u32,
+}
 
-/// What parts cost, in the time of a round along k with that many workgroups (1.8 us on an NVIDIA H200): to begin and store a wave of
-/// them and to load them again; and the second kernel.
-const WAVE: u32 = 6;
-const SUM: u32 = 4;
+/// Two workgroups on each of the 132 multiprocessors of an NVIDIA H100 or H200, where a round takes 1.8 us.
+const LARGE: Costs = Costs {
+    at_once: 264,
+    wave: 6,
+    sum: 4,
+};
+
+/// Three workgroups, 0.8 us.
+const SMALL: Costs = Costs {
+    at_once: 396,
+    wave: 4,
+    sum: 3,
+};
 
 /// The most parts of a tile.
 const MOST: u32 = 8;
@@ -43,12 +59,13 @@ pub(crate) struct Split {
 impl Split {
     /// `None` where it is not faster.
     pub fn if_faster(device: &Gpu, spec: &Specialization, matmul: &MatmulParams) -> Option<Self> {
-        let at_once = u32::try_from(device.scaled(AT_ONCE)).ok()?;
+        let costs = if tile(spec).m == 128 { LARGE } else { SMALL };
+        let at_once = u32::try_from(device.scaled(costs.at_once)).ok()?;
         let divided = matmul.groups.checked_rem(at_once)?;
         let rounds = matmul.k / ROUND;
         let cost = |parts: &u32| {
             let waves = (divided * parts).div_ceil(at_once);
-            waves * (rounds.div_ceil(*parts) + WAVE) + SUM
+            waves * (rounds.div_ceil(*parts) + costs.wave) + costs.sum
         };
         let parts = (2..=MOST).min_by_key(cost)?;
         let split = Split {
