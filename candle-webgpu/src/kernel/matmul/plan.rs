@@ -80,6 +80,14 @@ pub(crate) fn parts(device: &Gpu, [k, step]: [u32; 2], tiles: u64, outputs: u64)
     parts
 }
 
+/// Whether split-K parts of `tiles` large cooperative tiles are faster than smaller tiles. `busy` is [`SPLIT_BUSY`] for the adapter.
+fn prefers_parts(tiles: u64, parts: u32, k: u32, busy: u64) -> bool {
+    // Tiles of a quarter of the size need no second kernel if they fill the adapter.
+    let few = tiles * 2 < busy;
+    let short = parts > 1 && k / parts < SPLIT_LONG;
+    tiles * u64::from(parts) >= busy && (few || !short)
+}
+
 /// The fastest reduction of a GPU.
 fn best_reduction(device: &Recorder) -> Reduction {
     match device.subgroup {
@@ -163,11 +171,7 @@ impl Problem {
         let mut tiles = device.coop_tiles()?.iter();
         let busy = device.scaled(SPLIT_BUSY);
         let tile = tiles.find(|t| {
-            // Tiles of a quarter of the size need no second kernel if they fill the adapter.
-            let [few, short] = [count(t) * 2 < busy, self.k / parts(t) < SPLIT_LONG];
-            let split = self.m > t.m / 2
-                && (few || !short || parts(t) == 1)
-                && count(t) * u64::from(parts(t)) >= busy;
+            let split = self.m > t.m / 2 && prefers_parts(count(t), parts(t), self.k, busy);
             (count(t) >= device.scaled(t.least) || split) && t.shared() <= limit
         })?;
         let along_k = readings.map(|r| r.along_k);
@@ -318,6 +322,18 @@ mod tests {
         let blocks = Access::Quant(Quant::Q4_0);
         assert_eq!(names(blocks, true), ["32x64"]);
         assert_eq!(names(Access::Quads, true), names(blocks, false));
+    }
+
+    /// On an NVIDIA H200, by the figures of docs/kernels/gemm_coop.md.
+    #[test]
+    fn few_large_tiles_take_parts() {
+        let prefers = |tiles, parts, k| prefers_parts(tiles, parts, k, SPLIT_BUSY);
+        // TinyLlama's q, and its k, for 65 to 128 rows; for 512, in parts of 512 elements.
+        assert!(prefers(16, 8, 2048));
+        assert!(!prefers(2, 8, 2048));
+        assert!(prefers(64, 4, 2048));
+        // 1024^3: smaller tiles fill the adapter.
+        assert!(!prefers(64, 4, 1024));
     }
 
     /// Every kernel fits, except the padded tiles of gemm, which lose their padding under this limit, and kernels with cooperative

@@ -56,26 +56,33 @@ pub(crate) struct Split {
     parts: u32,
 }
 
+impl Costs {
+    /// The parts of `tiles` tiles of so many rounds, on an adapter that executes `at_once` workgroups at a time; `None` where they are not
+    /// faster.
+    fn split(&self, tiles: u32, rounds: u32, at_once: u32) -> Option<Split> {
+        let divided = tiles.checked_rem(at_once)?;
+        let cost = |parts: &u32| {
+            let waves = (divided * parts).div_ceil(at_once);
+            waves * (rounds.div_ceil(*parts) + self.wave) + self.sum
+        };
+        let parts = (2..=MOST).min_by_key(cost)?;
+        let split = Split {
+            whole: tiles - divided,
+            divided,
+            parts,
+        };
+        (divided > 0 && cost(&parts) < rounds).then_some(split)
+    }
+}
+
 impl Split {
     /// `None` where it is not faster.
     pub fn if_faster(device: &Gpu, spec: &Specialization, matmul: &MatmulParams) -> Option<Self> {
         let costs = if tile(spec).m == 128 { LARGE } else { SMALL };
         let at_once = u32::try_from(device.scaled(costs.at_once)).ok()?;
-        let divided = matmul.groups.checked_rem(at_once)?;
-        let rounds = matmul.k / ROUND;
-        let cost = |parts: &u32| {
-            let waves = (divided * parts).div_ceil(at_once);
-            waves * (rounds.div_ceil(*parts) + costs.wave) + costs.sum
-        };
-        let parts = (2..=MOST).min_by_key(cost)?;
-        let split = Split {
-            whole: matmul.groups - divided,
-            divided,
-            parts,
-        };
         let suits = matmul.batch == 1 && spec.value("WHOLE_K") == Some(1);
-        let fits = split.bytes(spec) <= device.binding_limit();
-        (suits && fits && divided > 0 && cost(&parts) < rounds).then_some(split)
+        let split = costs.split(matmul.groups, matmul.k / ROUND, at_once);
+        split.filter(|split| suits && split.bytes(spec) <= device.binding_limit())
     }
 
     /// Size of the parts: a whole tile of f32 each.
@@ -158,4 +165,29 @@ pub fn catalogue() -> Vec<Specialization> {
     let mut names = HashSet::new();
     made.retain(|spec| names.insert(spec.name()));
     made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The matmuls of prompts of Llama models on an NVIDIA H200, by the figures of docs/kernels/gemm_coop.md.
+    #[test]
+    fn parts_fill_an_adapter() {
+        let parts = |costs: Costs, tiles, rounds| {
+            let split = costs.split(tiles, rounds, costs.at_once as u32);
+            split.map(|split| [split.whole, split.divided, split.parts])
+        };
+        // A few tiles, nearly a wave of them, and more than a wave.
+        assert_eq!(parts(LARGE, 16, 32), Some([0, 16, 8]));
+        assert_eq!(parts(LARGE, 224, 64), None);
+        assert_eq!(parts(LARGE, 352, 32), Some([264, 88, 3]));
+        assert_eq!(parts(SMALL, 64, 32), Some([0, 64, 6]));
+        assert_eq!(parts(SMALL, 176, 32), Some([0, 176, 2]));
+        assert_eq!(parts(SMALL, 352, 32), None);
+        assert_eq!(parts(SMALL, 448, 64), Some([396, 52, 7]));
+        // Full waves, and a short k.
+        assert_eq!(parts(LARGE, 528, 32), None);
+        assert_eq!(parts(SMALL, 20, 8), None);
+    }
 }
