@@ -221,9 +221,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
             text.part(lines);
             text.part(wgsl!("kernel/matmul/gemm_coop_b_lines.wgsl"));
             if is_pair(spec) {
-                text.binding_of(spec, "c", "BLoad");
-                let names = [("wide_at", "c_wide_at"), ("b", "c")];
-                text.line(renamed(function(lines, "wide_at"), &names));
+                read_second(spec, ["wide_at", "c_wide_at"], lines, text);
                 text.part(wgsl!("kernel/matmul/gemm_coop_pair_lines.wgsl"));
             } else {
                 text.line("fn wide_of(i: u32, at: u32) -> Wide { return wide_at(at); }");
@@ -237,15 +235,19 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
     text.part(B_OCTETS);
     text.part(reads);
     if is_pair(spec) && spec.binds("c") {
-        // Without an alias: `C` is a role of cooperative matrices.
-        text.binding_of(spec, "c", "BLoad");
-        let names = [("b_octet", "c_octet"), ("b", "c")];
-        text.line(renamed(function(reads, "b_octet"), &names));
+        read_second(spec, ["b_octet", "c_octet"], reads, text);
         text.part(wgsl!("kernel/matmul/gemm_coop_pair.wgsl"));
     } else {
         text.line("fn octet_of(i: u32, at: u32) -> Octet { return b_octet(at); }");
     }
     store(spec, "more", text)
+}
+
+/// Binds c, the second matrix of a pair, and adds a copy of a function of `from` that reads it instead of b, under another name.
+fn read_second(spec: &Specialization, [name, of_c]: [&str; 2], from: &str, text: &mut Text) {
+    // Without an alias: `C` is a role of cooperative matrices.
+    text.binding_of(spec, "c", "BLoad");
+    text.line(renamed(function(from, name), &[(name, of_c), ("b", "c")]));
 }
 
 /// `results(m, n, at)` scales a quad of accumulators. `store(row, n, results)` applies the steps of an epilogue, whose parameters are `field`,
