@@ -14,6 +14,7 @@ use candle_examples::gguf::Gguf;
 use candle_examples::memory::usage;
 use candle_examples::profile;
 use candle_examples::random::{self, llama, weights, Preset, Quant, Requested};
+use candle_examples::warm_up::warm_up;
 use check::Reference;
 use clap::Parser;
 use measure::{Bench, Pass, Sample};
@@ -73,7 +74,7 @@ struct Args {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     reps: u32,
 
-    /// Warm-up runs before those
+    /// Warm-up runs before those, and more until half a second has passed since the first; 0 for none
     #[arg(long, default_value_t = 1)]
     warmup: u32,
 
@@ -244,8 +245,11 @@ fn run(args: &Args) -> anyhow::Result<()> {
         });
         let decode = decode.filter(|pass| pass.tokens > 0);
         for pass in prefill.into_iter().chain(decode) {
+            warm_up(args.warmup, || bench.run(pass).map(drop))?;
             let before = fired(&bench.device);
-            let runs = repeat(args, || bench.run(pass))?;
+            let runs = (0..args.reps)
+                .map(|_| bench.run(pass))
+                .collect::<anyhow::Result<Vec<_>>>()?;
             report.row(pass, &runs);
             if let Some(reference) = &reference {
                 report.logits(pass, reference.compare(&mut bench, pass)?);
@@ -287,18 +291,9 @@ fn explain(args: &Args, before: Vec<Fired>, device: &Device) {
     if !args.explain || args.json {
         return;
     }
-    let runs = u64::from(args.warmup + args.reps);
     for (before, now) in before.into_iter().zip(fired(device)) {
-        let per_run = (now.times - before.times) as f64 / runs as f64;
+        let per_run = (now.times - before.times) as f64 / f64::from(args.reps);
         let off = if now.on { "" } else { " (off)" };
         println!("  {:<10} {per_run:>8.1}  {}{off}", now.rule, now.about);
     }
-}
-
-/// Discards the warm-up runs, which compile pipelines and fill memory pools.
-fn repeat<T>(args: &Args, mut run: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<Vec<T>> {
-    for _ in 0..args.warmup {
-        run()?;
-    }
-    (0..args.reps).map(|_| run()).collect()
 }

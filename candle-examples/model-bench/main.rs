@@ -8,6 +8,7 @@ use candle_core::Device;
 use candle_examples::device::{counters, describe, profiled, DeviceArgs, Precision};
 use candle_examples::profile;
 use candle_examples::spread::Spread;
+use candle_examples::warm_up::warm_up;
 use candle_examples::{exit, random};
 use clap::Parser;
 use models::{Model, MODELS};
@@ -43,7 +44,7 @@ struct Args {
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     passes: u32,
 
-    /// Warm-up passes before those
+    /// Warm-up passes before those, and more until half a second has passed since the first; 0 for none
     #[arg(long, default_value_t = 3)]
     warmup: u32,
 
@@ -114,9 +115,7 @@ fn measure(args: &Args, model: &Model, device: &Device, alone: bool) -> anyhow::
         device.synchronize()?;
         anyhow::Ok(start.elapsed().as_secs_f64() * 1e3)
     };
-    for _ in 0..args.warmup {
-        timed()?;
-    }
+    warm_up(args.warmup, || timed().map(drop))?;
     let before = counters(device);
     let ms: Vec<f64> = (0..args.passes)
         .map(|_| timed())

@@ -51,6 +51,8 @@ pub mod template;
 pub mod tokenizer;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod trainable;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod warm_up;
 
 /// What one thread records, others replace and free. With glibc's allocator, TinyLlama in q4_0 decodes 985 tok/s one pass ahead, with
 /// mimalloc 1,110 (medians on one host, NVIDIA H200).
