@@ -127,8 +127,8 @@ fn sides(cases: &mut Cases, dtype: DType) {
     }
 }
 
-/// Enough of the largest tiles for an adapter, a k that ends within a tile, large tiles split along k, full and half empty, few rows and
-/// many columns, few rows with several rounds along k, one row by long columns, and a matrix times itself.
+/// Enough of the largest tiles for an adapter, and of those for up to 64 rows, a k that ends within a tile, both split along k, full and half
+/// empty, few rows and many columns, few rows with several rounds along k, one row by long columns, and a matrix times itself.
 fn tiles(cases: &mut Cases, dtype: DType) {
     let name = dtype.as_str();
     for (an, a_dims, a_view) in &SIDES[..2] {
@@ -136,6 +136,7 @@ fn tiles(cases: &mut Cases, dtype: DType) {
             cases.add(format!("matmul/{name}/tiles/{an}*{bn}"), move |d| {
                 for (m, n, k) in [
                     (1500, 1412, 44),
+                    (40, 24_500, 44),
                     (268, 140, 200),
                     (20, 36, 1024),
                     (256, 5120, 256),
@@ -155,13 +156,15 @@ fn tiles(cases: &mut Cases, dtype: DType) {
             });
             // Whole numbers, whose sums no order of addition rounds.
             cases.add(format!("matmul/{name}/tiles/split/{an}*{bn}"), move |d| {
-                let (m, n, k) = (200, 768, 1024);
-                let a = operand(DType::F32, &a_dims(m, k), 15)?.round()?;
-                let b = operand(DType::F32, &b_dims(k, n), 16)?.round()?;
-                let operands = [a.to_dtype(dtype)?, b.to_dtype(dtype)?];
-                check(d, &operands.map(Operand::of), EXACT, |t| {
-                    a_view(t[0].clone(), m, k)?.matmul(&b_view(t[1].clone(), k, n)?)
-                })
+                for (m, n, k) in [(200, 768, 1024), (44, 3072, 1024)] {
+                    let a = operand(DType::F32, &a_dims(m, k), 15)?.round()?;
+                    let b = operand(DType::F32, &b_dims(k, n), 16)?.round()?;
+                    let operands = [a.to_dtype(dtype)?, b.to_dtype(dtype)?];
+                    check(d, &operands.map(Operand::of), EXACT, |t| {
+                        a_view(t[0].clone(), m, k)?.matmul(&b_view(t[1].clone(), k, n)?)
+                    })?;
+                }
+                Ok(())
             });
         }
     }

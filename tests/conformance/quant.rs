@@ -149,7 +149,7 @@ pub fn add(cases: &mut Cases) {
         if !f.is_dense() {
             cases.add(format!("quant/{name}/experts"), move |d| experts(f, d));
             cases.add(format!("quant/{name}/large"), move |d| {
-                matmul(f, &[125], [16_390, 512], d)
+                matmul(f, &[125, 40], [24_600, 512], d)
             });
             cases.add(format!("quant/{name}/prompts"), move |d| {
                 matmul(f, &[300, 17, 300], [66, 768], d)?;

@@ -1,5 +1,7 @@
 //! GEMM in f16 with cooperative matrices: tensor cores, if the adapter has them.
 
+use std::ops::RangeInclusive;
+
 use crate::dtype::quant::{Quant, QUANTS};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -41,8 +43,11 @@ pub(crate) struct Tile {
     pub names: [&'static str; 3],
     pub m: u32,
     pub n: u32,
-    /// The fewest tiles that fill a large adapter.
+    /// The rows of the matmuls that it is for.
+    pub rows: RangeInclusive<u32>,
+    /// The fewest tiles that fill a large adapter, and the fewest split-K parts that are faster than smaller tiles.
     pub least: u64,
+    pub parts: u64,
     /// M, N and K of a cooperative matrix.
     pub side: u32,
     /// Invocations of a subgroup.
@@ -50,16 +55,18 @@ pub(crate) struct Tile {
 }
 
 macro_rules! tile {
-    ($side:literal, $lanes:literal, $more:literal, $size:literal, $least:literal) => {
+    ($side:literal, $lanes:literal, $more:literal, $m:literal x $n:literal, $rows:expr, $least:literal, $parts:literal) => {
         Tile {
             names: [
-                concat!($size, "x", $size, $more),
-                concat!($size, "x", $size, ".quads", $more),
-                concat!($size, "x", $size, ".steps", $more),
+                concat!($m, "x", $n, $more),
+                concat!($m, "x", $n, ".quads", $more),
+                concat!($m, "x", $n, ".steps", $more),
             ],
-            m: $size,
-            n: $size,
+            m: $m,
+            n: $n,
+            rows: $rows,
             least: $least,
+            parts: $parts,
             side: $side,
             lanes: $lanes,
         }
@@ -72,10 +79,14 @@ macro_rules! tile {
 /// (docs/compilers.md).
 #[rustfmt::skip]
 pub(crate) static TILES: [&[Tile]; 4] = [
-    &[tile!(16, 32, "", 128, 128), tile!(16, 32, "", 64, 0)],
-    &[tile!(16, 64, ".16x64", 64, 0)],
-    &[tile!(8, 32, ".8x32", 64, 0)],
-    &[tile!(8, 8, ".8x8", 64, 0)],
+    &[
+        tile!(16, 32, "", 128 x 128, 65..=u32::MAX, 128, 96),
+        tile!(16, 32, "", 64 x 128, 1..=64, 192, 192),
+        tile!(16, 32, "", 64 x 64, 1..=u32::MAX, 0, 0),
+    ],
+    &[tile!(16, 64, ".16x64", 64 x 64, 1..=u32::MAX, 0, 0)],
+    &[tile!(8, 32, ".8x32", 64 x 64, 1..=u32::MAX, 0, 0)],
+    &[tile!(8, 8, ".8x8", 64 x 64, 1..=u32::MAX, 0, 0)],
 ];
 
 impl Tile {
@@ -84,6 +95,11 @@ impl Tile {
         let of = |size: u32| 2 * (size * (ROUND + PAD)).max(ROUND * (size + PAD));
         let strips = THREADS / self.lanes * self.side * (self.strip() + PAD) * 4;
         of(self.m) + of(self.n) + strips
+    }
+
+    /// Whether convolutions use it, too.
+    pub fn is_square(&self) -> bool {
+        self.m == self.n
     }
 
     /// Columns of y that a subgroup stores at a time.
@@ -321,6 +337,7 @@ pub(crate) fn tile_slots(tile: &Tile, own: u32, text: &mut Text) {
         ("b_put", "a_put"),
         ("B_ALONG_K", "A_ALONG_K"),
         ("BN", "BM"),
+        ("HOLD", "A_HOLD"),
     ];
     text.line(renamed(function(B_OCTETS, "b_stage"), &names));
 }
@@ -373,10 +390,10 @@ mod tests {
     #[test]
     fn tiles_fit_workgroup_memory() {
         for tile in all_tiles() {
-            let limit = if tile.m == 128 { 48 } else { 32 };
+            let limit = if tile.n == 128 { 48 } else { 32 };
             let shared = tile.shared();
             assert!(shared <= limit << 10, "{:?}: {shared}", tile.names);
         }
-        assert!(TILES.iter().all(|row| row.iter().any(|t| t.m < 128)));
+        assert!(TILES.iter().all(|row| row.iter().any(|t| t.n < 128)));
     }
 }

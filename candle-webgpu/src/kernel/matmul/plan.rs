@@ -18,9 +18,7 @@ use crate::shader::{Access, Specialization};
 /// Tiles that fill a large adapter: with fewer, smaller tiles or split-K are faster.
 const BUSY: u64 = 256;
 
-/// Split-K parts of large cooperative tiles that are faster than smaller tiles.
-const SPLIT_BUSY: u64 = 96;
-/// The length of such a part from which on it is faster even if smaller tiles fill an adapter: where weights are in no cache yet, as in a
+/// The length of a split-K part of a large cooperative tile from which on it is faster even if smaller tiles fill an adapter: where weights are in no cache yet, as in a
 /// model. Smaller tiles load twice as much.
 const SPLIT_LONG: u32 = 512;
 
@@ -80,7 +78,7 @@ pub(crate) fn parts(device: &Gpu, [k, step]: [u32; 2], tiles: u64, outputs: u64)
     parts
 }
 
-/// Whether split-K parts of `tiles` large cooperative tiles are faster than smaller tiles. `busy` is [`SPLIT_BUSY`] for the adapter.
+/// Whether split-K parts of `tiles` large cooperative tiles are faster than smaller tiles. `busy`: the fewest parts.
 fn prefers_parts(tiles: u64, parts: u32, k: u32, busy: u64) -> bool {
     // Tiles of a quarter of the size need no second kernel if they fill the adapter.
     let few = tiles * 2 < busy;
@@ -169,10 +167,10 @@ impl Problem {
         let round = gemm_coop::ROUND.max(span);
         let parts = |t: &gemm_coop::Tile| self.parts(device, count(t), round);
         let mut tiles = device.coop_tiles()?.iter();
-        let busy = device.scaled(SPLIT_BUSY);
         let tile = tiles.find(|t| {
-            let split = self.m > t.m / 2 && prefers_parts(count(t), parts(t), self.k, busy);
-            (count(t) >= device.scaled(t.least) || split) && t.shared() <= limit
+            let split = prefers_parts(count(t), parts(t), self.k, device.scaled(t.parts));
+            let full = count(t) >= device.scaled(t.least) || split;
+            full && t.rows.contains(&self.m) && t.shared() <= limit
         })?;
         let along_k = readings.map(|r| r.along_k);
         let octets = [(&self.a, along_k[0]), (&self.b, along_k[1])];
@@ -327,13 +325,20 @@ mod tests {
     /// On an NVIDIA H200, by the figures of docs/kernels/gemm_coop.md.
     #[test]
     fn few_large_tiles_take_parts() {
-        let prefers = |tiles, parts, k| prefers_parts(tiles, parts, k, SPLIT_BUSY);
+        let [large, wide, _] = gemm_coop::TILES[0] else {
+            panic!("three tiles")
+        };
+        let prefers = |tiles, parts, k| prefers_parts(tiles, parts, k, large.parts);
         // TinyLlama's q, and its k, for 65 to 128 rows; for 512, in parts of 512 elements.
         assert!(prefers(16, 8, 2048));
         assert!(!prefers(2, 8, 2048));
         assert!(prefers(64, 4, 2048));
         // 1024^3: smaller tiles fill the adapter.
         assert!(!prefers(64, 4, 1024));
+        // Up to 64 rows: q and down of 8B, and its gate or up, but not its k, nor any of TinyLlama.
+        let prefers = |tiles, parts, k| prefers_parts(tiles, parts, k, wide.parts);
+        assert!(prefers(32, 8, 4096) && prefers(112, 2, 4096));
+        assert!(!prefers(8, 8, 4096) && !prefers(16, 8, 2048) && !prefers(88, 2, 2048));
     }
 
     /// Every kernel fits, except the padded tiles of gemm, which lose their padding under this limit, and kernels with cooperative

@@ -103,11 +103,12 @@ const ROUND = 64u;
 const HALF = ROUND / 2u;
 const PAD = 8u;      // elements between the lines of a tile: puts the rows of a matrix on different banks
 const THREADS = 128u;
-const HOLD = BM * ROUND / 8u / THREADS; // octets per thread; BN equals BM
+const A_HOLD = BM * ROUND / 8u / THREADS; // octets per thread
+const HOLD = BN * ROUND / 8u / THREADS;   // those of b
 var<workgroup> a_tile: array<Cell, max(BM * (ROUND + PAD), ROUND * (BM + PAD)) / CELL>;
 var<workgroup> b_tile: array<Cell, max(BN * (ROUND + PAD), ROUND * (BN + PAD)) / CELL>;
 var<workgroup> y_tile: array<YCell, THREADS / LANES * SIDE * STRIP_PITCH / CELL>;
-var<private> a_hold: array<Octet, HOLD>;
+var<private> a_hold: array<Octet, A_HOLD>;
 var<private> a_from: u32; // the thread's first octet, in elements
 var<private> a_last: u32; // rows from it to the last row of a, for octets along k
 var<private> depth: u32;  // of the workgroup's slice
@@ -125,7 +126,7 @@ fn a_fetch(thread: u32, i: u32, k0: u32) {
 // Loads the thread's part of a round.
 fn fetch(thread: u32, k0: u32, turn: u32) {
     for (var i = 0u; i < LOADS; i++) { b_fetch(thread, i, k0, turn); }
-    for (var i = 0u; i < HOLD; i++) { a_fetch(thread, i, k0); }
+    for (var i = 0u; i < A_HOLD; i++) { a_fetch(thread, i, k0); }
 }
 
 fn stage(thread: u32, turn: u32) {

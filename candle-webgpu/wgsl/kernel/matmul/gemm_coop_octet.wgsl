@@ -5,7 +5,6 @@ const ROUND = 64u;
 const HALF = 32u;
 const PAD = 8u;
 const THREADS = 128u;
-const HOLD = 8u;
 const UNIT = 8u;
 // end slots
 
@@ -16,8 +15,9 @@ const UNIT = 8u;
 // on different banks.
 fn octet_at(thread: u32, i: u32, along_k: u32, size: u32) -> vec2<u32> {
     if along_k == 1u { return vec2<u32>(line_of(thread) + i * (THREADS / 8u), thread % 8u * 8u); }
-    let line = row_of(thread, i % (HOLD / 2u), size);
-    return vec2<u32>(thread % (size / 8u) * 8u, line / 4u * 8u + line % 4u + i / (HOLD / 2u) * 4u);
+    let of_half = size * HALF / 8u / THREADS;
+    let line = row_of(thread, i % of_half, size);
+    return vec2<u32>(thread % (size / 8u) * 8u, line / 4u * 8u + line % 4u + i / of_half * 4u);
 }
 
 // Where a thread's octet i lies, given its first one and how many lines behind it are in the matrix: rows or columns for octets along
