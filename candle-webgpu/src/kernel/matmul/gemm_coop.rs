@@ -45,8 +45,9 @@ pub(crate) struct Tile {
     pub n: u32,
     /// The rows of the matmuls that it is for.
     pub rows: RangeInclusive<u32>,
-    /// The fewest tiles that fill a large adapter, and the fewest split-K parts that are faster than smaller tiles.
+    /// The fewest tiles that fill a large adapter.
     pub least: u64,
+    /// The fewest split-K parts of tiles that are faster than smaller tiles.
     pub parts: u64,
     /// M, N and K of a cooperative matrix.
     pub side: u32,
@@ -74,9 +75,9 @@ macro_rules! tile {
 }
 
 /// One row per kind of cooperative matrix, from the largest to the smallest tile: NVIDIA; AMD with subgroups of 64; Apple; llvmpipe
-/// (Mesa 26.2 and later, 256-bit vectors). The first row that the adapter lists and that passes the self-test is used. The large tile takes
-/// 46 KiB of workgroup memory, of which Apple's and llvmpipe's workgroups have 32 KiB. AMD's compiler spills up to 700 of its registers
-/// (docs/compilers.md).
+/// (Mesa 26.2 and later, 256-bit vectors). The first row that the adapter lists and that passes the self-test is used. Tiles of 128
+/// columns take 46 and 37 KiB of workgroup memory, of which Apple's and llvmpipe's workgroups have 32 KiB. AMD's compiler spills up to 700 of
+/// the large tile's registers (docs/compilers.md).
 #[rustfmt::skip]
 pub(crate) static TILES: [&[Tile]; 4] = [
     &[

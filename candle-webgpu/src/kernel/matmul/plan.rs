@@ -18,8 +18,8 @@ use crate::shader::{Access, Specialization};
 /// Tiles that fill a large adapter: with fewer, smaller tiles or split-K are faster.
 const BUSY: u64 = 256;
 
-/// The length of a split-K part of a large cooperative tile from which on it is faster even if smaller tiles fill an adapter: where weights are in no cache yet, as in a
-/// model. Smaller tiles load twice as much.
+/// The length of a split-K part of a cooperative tile from which on it is faster even if smaller tiles fill an adapter: where weights are in
+/// no cache yet, as in a model. Smaller tiles load more.
 const SPLIT_LONG: u32 = 512;
 
 /// Split-K: the most parts, and the smallest k of a part.
@@ -78,9 +78,9 @@ pub(crate) fn parts(device: &Gpu, [k, step]: [u32; 2], tiles: u64, outputs: u64)
     parts
 }
 
-/// Whether split-K parts of `tiles` large cooperative tiles are faster than smaller tiles. `busy`: the fewest parts.
+/// Whether split-K parts of so many cooperative tiles are faster than smaller tiles. `busy`: the fewest that can be.
 fn prefers_parts(tiles: u64, parts: u32, k: u32, busy: u64) -> bool {
-    // Tiles of a quarter of the size need no second kernel if they fill the adapter.
+    // Smaller tiles need no second kernel if they fill the adapter.
     let few = tiles * 2 < busy;
     let short = parts > 1 && k / parts < SPLIT_LONG;
     tiles * u64::from(parts) >= busy && (few || !short)
