@@ -56,7 +56,7 @@ const GEMV: &str = "q2k, q3k and rows that are not read by 16-byte loads: 72 to 
 const DECODE: &str = "two and four rows of a KV head, or a head_dim above 128: up to 128 registers and 2 or 3 waves; one row would read K and V as many times as often";
 const PROJECTIONS: &str = "84 registers and 3 waves for four rows; later Mesas need 64";
 
-const LARGE: &str = "tiles of 128 x 128, not used there: Mesa compiles these workgroups for subgroups of 64, and wgpu asks for no size";
+const LARGE: &str = "tiles of 128 columns, not used there: Mesa compiles these workgroups for subgroups of 64, and wgpu asks for no size";
 const ONLY_32: &str =
     "not used there: it is for adapters all of whose subgroups have 32 invocations";
 
