@@ -7,14 +7,17 @@ use std::time::{Duration, Instant};
 const WARM_UP: Duration = Duration::from_millis(500);
 
 /// Runs `run` that many times, and on until half a second has passed since the first one, which compiles pipelines and fills memory pools.
-/// Zero runs it not at all.
+/// Does nothing for zero.
 pub fn warm_up<E>(times: u32, mut run: impl FnMut() -> Result<(), E>) -> Result<(), E> {
-    let mut started: Option<Instant> = None;
-    let mut left = times;
-    while left > 0 || started.is_some_and(|at| at.elapsed() < WARM_UP) {
+    if times == 0 {
+        return Ok(());
+    }
+    run()?;
+    let start = Instant::now();
+    let mut done = 1;
+    while done < times || start.elapsed() < WARM_UP {
         run()?;
-        started.get_or_insert_with(Instant::now);
-        left = left.saturating_sub(1);
+        done += 1;
     }
     Ok(())
 }

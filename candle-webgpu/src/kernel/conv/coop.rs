@@ -77,7 +77,7 @@ fn slots(spec: &Specialization, text: &mut Text) -> Result<()> {
 
 pub fn catalogue() -> Vec<Specialization> {
     let mut all = Vec::new();
-    let tiles = all_tiles().filter(|t| t.is_square());
+    let tiles = all_tiles().filter(|t| t.convolves());
     for (tile, steps) in tiles.flat_map(|t| [(t, false), (t, true)]) {
         for whole_k in [true, false] {
             // f32 holds the partial sums of split-K.
@@ -125,7 +125,7 @@ impl Problem<'_> {
         };
         // Gathering costs small tiles more: 96 large ones take 88 us, 320 small ones 101 us (NVIDIA H200).
         let fitting = |t: &&Tile| tiles(t) >= device.scaled(t.least) * 3 / 4 && t.shared() <= limit;
-        let Some(tile) = all.iter().filter(|t| t.is_square()).find(fitting) else {
+        let Some(tile) = all.iter().filter(|t| t.convolves()).find(fitting) else {
             return Ok(None);
         };
         let outputs = self.outputs();

@@ -166,11 +166,11 @@ impl Problem {
         let span = self.quant.map_or(0, |quant| 32 * quant.info().span);
         let round = gemm_coop::ROUND.max(span);
         let parts = |t: &gemm_coop::Tile| self.parts(device, count(t), round);
-        let mut tiles = device.coop_tiles()?.iter();
+        let tiles = device.coop_tiles()?.iter();
+        let mut tiles = tiles.filter(|t| t.rows.contains(&self.m) && t.shared() <= limit);
         let tile = tiles.find(|t| {
-            let split = prefers_parts(count(t), parts(t), self.k, device.scaled(t.parts));
-            let full = count(t) >= device.scaled(t.least) || split;
-            full && t.rows.contains(&self.m) && t.shared() <= limit
+            count(t) >= device.scaled(t.least)
+                || prefers_parts(count(t), parts(t), self.k, device.scaled(t.parts))
         })?;
         let along_k = readings.map(|r| r.along_k);
         let octets = [(&self.a, along_k[0]), (&self.b, along_k[1])];
